@@ -129,18 +129,6 @@ def test_lengths_are_in_bytes(host: Path, shell: str) -> None:
 
 
 @each_shell
-def test_networks_with_the_names_that_vifs_were_given(host: Path, shell: str) -> None:
-    (host / "proc/net").mkdir()
-    (host / "proc/net/dev").write_text("Inter-|\n vif1.0: 7\n")
-    device = host / "sys/class/net/web/device"
-    device.mkdir(parents=True)
-    (device / "nodename").write_text("backend/vif/2/0")
-    answered = answers(host, shell, "net\nxen\n")
-    assert f"{host}/proc/net/dev: vif1.0: 7\nweb/device/nodename:backend/vif/2/0\n" in answered
-    assert "\nxen " in answered
-
-
-@each_shell
 def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
     # Cut right behind a line break, it loses that.
     for endless, size in (("cat /dev/zero", ""), (f"yes {host}", "(9000000|8999999)\n"), (f"yes {host} >&2", "")):

@@ -107,31 +107,27 @@ def test_a_recorded_answer_comes_back_and_other_data_is_refused() -> None:
         assert_refused(SourceMalformed, "", libvirt_answer, answer)
 
 
-def test_other_monitors_with_stand_ins() -> None:
-    content = files(DEBIAN_12)
+def test_other_monitors_and_files_of_options_with_stand_ins() -> None:
     firecracker = command_line("--id", "payroll", "--api-sock", "/srv/payroll.sock", program="firecracker")
-    content |= {"proc/70/cmdline": firecracker, "proc/70/stat": stat("firecracker", 500, guest=300)}
-    content |= {"proc/70/task/71/stat": stat("fc_vcpu 0", 400, guest=300)}
     own = command_line("-name", "payroll", "-m", "16", "-smp", "2", program="/opt/payroll/vmm")
-    content |= {"proc/80/cmdline": own, "proc/80/stat": stat("payroll", 7), "proc/80/exe": b"/opt/payroll/vmm"}
-    content |= {"proc/80/fd/3": b"/home/payroll/disk", "proc/80/fd/9": b"anon_inode:kvm-vm"}
+    content = files(DEBIAN_12) | {
+        "proc/70/cmdline": firecracker,
+        "proc/70/stat": stat("firecracker", 500, guest=300),
+        "proc/70/task/71/stat": stat("fc_vcpu 0", 400, guest=300),
+        "proc/80/cmdline": own,
+        "proc/80/stat": stat("payroll", 7),
+        "proc/80/exe": b"/opt/payroll/vmm",
+        "proc/80/fd/3": b"/home/payroll/disk",
+        "proc/80/fd/9": b"anon_inode:kvm-vm",
+        "proc/353/cmdline": command_line("-name", "v1", "-readconfig", "/run/payroll/qemu.conf"),
+        "proc/353/root/run/payroll/qemu.conf": b'[memory]\nsize = "64M"\n[chardev "payroll"]\n',
+    }
     reading = recordable(recorded(content)).read()
     stood_in = anonymised_files(reading, StandIns())
     assert b"payroll" not in repr(stood_in).encode()
     was, now = samples(reading), samples(stood_in)
-    for name in ("kvm_guest_cpu_seconds_total", "kvm_guest_vcpus"):
+    for name in ("kvm_guest_cpu_seconds_total", "kvm_guest_vcpus", "kvm_guest_memory_limit_bytes"):
         assert [value for _, value in now[name]] == [value for _, value in was[name]]
-    for shown in (was, now):
-        managers = sorted(labels["manager"] for labels, _ in shown["kvm_guest_info"])
-        assert managers == ["firecracker", "libvirt", "libvirt", "libvirt", "qemu"]
-
-
-def test_a_file_of_options_is_in_the_command_line_with_stand_ins() -> None:
-    content = files(DEBIAN_12)
-    content["proc/353/cmdline"] = command_line("-name", "v1", "-readconfig", "/run/payroll/qemu.conf")
-    content["proc/353/root/run/payroll/qemu.conf"] = b'[memory]\nsize = "64M"\n[chardev "payroll"]\n'
-    reading = recordable(recorded(content)).read()
-    stood_in = anonymised_files(reading, StandIns())
-    assert b"payroll" not in repr(stood_in).encode()
-    for shown in (samples(reading), samples(stood_in)):
-        assert 64 << 20 in [value for _, value in shown["kvm_guest_memory_limit_bytes"]]
+    assert 64 << 20 in [value for _, value in now["kvm_guest_memory_limit_bytes"]]
+    managers = [sorted(labels["manager"] for labels, _ in shown["kvm_guest_info"]) for shown in (was, now)]
+    assert managers == [["firecracker", "libvirt", "libvirt", "qemu", "qemu"]] * 2

@@ -192,9 +192,9 @@ def test_what_is_kept_from_read_to_read_changes_nothing(texts: list[str]) -> Non
 
 
 def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
-    found = BeancounterReader(HOSTS / "one-container/proc").read()
+    found = BeancounterReader(HOSTS / "x86_64-2.6.32-nanoseconds/proc").read()
     held = {each.ctid: each.bytes.resources for each in found.containers}
-    assert "swappages" in held["42"]
+    assert "swappages" in held["3400"]
     found = BeancounterReader(HOSTS / "no-container/proc").read()  # has user_beancounters only
     assert [each.ctid for each in found.containers] == ["0"]
     with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
@@ -202,23 +202,24 @@ def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
 
 
 def test_each_containers_own_file_gives_the_same(tmp_path: Path) -> None:
-    for ctid, rows in re.findall(r"(?m)^ *([0-9]+):(.*\n(?: {12}.*\n)*)", fixture("one-container")):
+    for ctid, rows in re.findall(r"(?m)^ *([0-9]+):(.*\n(?: {12}.*\n)*)", fixture("x86_64-2.6.32-nanoseconds")):
         (tmp_path / "bc" / ctid).mkdir(parents=True)
         (tmp_path / "bc" / ctid / "resources").write_text(f"{'':12}{rows.strip()}\n")
 
     def containers() -> list[str]:
         return [each.ctid for each in BeancounterReader(tmp_path).read().containers]
 
-    together, found = BeancounterReader(HOSTS / "one-container/proc").read(), BeancounterReader(tmp_path).read()
+    together = BeancounterReader(HOSTS / "x86_64-2.6.32-nanoseconds/proc").read()
+    found = BeancounterReader(tmp_path).read()
     assert sorted(each[:3] for each in found.containers) == sorted(each[:3] for each in together.containers)
     assert (found.version, found.refused) == (None, 0)
-    for name in ("42-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
+    for name in ("110-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
         (tmp_path / "bc" / name).mkdir()
-    file = tmp_path / "bc/42/resources"
-    shutil.copy(file, tmp_path / "bc/42-ffff880037a3c000")
-    assert containers() == ["0", "42"]
+    file = tmp_path / "bc/110/resources"
+    shutil.copy(file, tmp_path / "bc/110-ffff880037a3c000")
+    assert containers() == ["0", "110", "111", "3400"]
     file.write_text(file.read_text()[:-1])
     assert BeancounterReader(tmp_path).read().refused == 1
-    assert containers() == ["0"], "one that is cut costs only itself"
+    assert containers() == ["0", "111", "3400"], "one that is cut costs only itself"
     (tmp_path / "user_beancounters").write_text(GOOD)
     assert containers() == ["101"], "where there is a file of all, theirs are not read"

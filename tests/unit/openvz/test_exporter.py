@@ -11,7 +11,7 @@ from tests.unit.openvz import fake_host
 from virtscope.openvz.exporter import Vz
 from virtscope.openvz.procfs import RecordedProcfs, Unread
 
-LATENCY = Path(__file__).resolve().parents[2] / "fixtures/openvz/one-container/proc/vz/latency"
+LATENCY = Path(__file__).resolve().parents[2] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc/vz/latency"
 FILES = {
     "vz/vestat": fake_host.vestat([fake_host.row("101", 100_000)]).encode(),
     "vz/version": b"042stab145.3\n",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import Row, Stats, Units, decide, parse_stats
@@ -153,16 +150,3 @@ def test_stats() -> None:
     cut, zero = "cycles_per_jiffy: 1000000\njiffies_per_second: 10", "cycles_per_jiffy: 0\njiffies_per_second: 1000\n"
     for text in ("", cut, zero, "jiffies_per_second: 1000\n"):
         assert parse_stats(text) is None, text
-
-
-ROWS = st.lists(st.builds(Row, st.just("1"), *[st.integers(0, 2**64 - 1)] * 11))
-
-
-@given(ROWS, st.integers(1, 2**64), st.integers(1, 9999))
-def test_arbitrary_rows(rows: list[Row], cycles_per_jiffy: int, hz: int) -> None:
-    for stats in (None, Stats(cycles_per_jiffy, hz)):
-        try:
-            decided = decide(rows, stats)
-        except SourceMalformed:
-            continue
-        assert decided is None or decided.per_second > 0
