@@ -83,6 +83,9 @@ def test_what_ended_threads_used_is_not_lost() -> None:
     after = process.look(_7=stat("qemu", 60), _8=vcpu)
     assert after.role_ticks == {"emulator": 80}
     assert after.worker_ticks(process_ticks=210) == 30
+    # A thread's number may be another one's next.
+    assert process.look(_7=stat("qemu", 400), _8=vcpu).role_ticks == {"emulator": 420}
+    assert process.look(_7=stat("qemu", 1), _8=vcpu).role_ticks == {"emulator": 421}
     later = Process().look(_7=stat("qemu", 60), _8=vcpu)  # by an exporter that was started later
     assert later.worker_ticks(process_ticks=210) == 50
 
@@ -96,12 +99,6 @@ def test_a_vcpu_that_is_plugged_in_again_goes_on() -> None:
     assert unplugged.vcpu_ticks == 610
     again = process.look(_8=first, _11=(stat("CPU 1/KVM", 20, 0, 10), b"200000000 100000000 2\n"))
     assert again.vcpus[1] == pytest.approx(("1", 6.2, 2.1, 4.1, 1.0))
-
-
-def test_a_thread_s_number_may_be_another_one_s_next() -> None:
-    process = Process()
-    process.look(_7=stat("qemu", 50), _9=stat("vnc_worker", 400))
-    assert process.look(_7=stat("qemu", 50), _9=stat("vnc_worker", 1)).role_ticks == {"emulator": 451}
 
 
 def test_a_thread_that_cant_be_read_this_time_has_not_ended() -> None:
@@ -118,11 +115,10 @@ def test_a_thread_that_cant_be_read_this_time_has_not_ended() -> None:
 
 def test_of_a_process_with_more_threads_than_any_guest_only_the_total_is_read() -> None:
     process = Process()
-    assert len(process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2048)}).vcpus) == 2048
-    assert process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2049)}).vcpus == ()
+    for threads, read in ((2048, 2048), (2049, 0)):
+        assert len(process.look(**{f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(threads)}).vcpus) == read
 
 
 def test_threads_without_a_name_are_vcpus_by_guest_time() -> None:
-    assert (
-        Process().look(_7=stat("qemu", 5), _8=stat("qemu", 9, guest=4), _9=stat("qemu", 9, guest=1)).unnamed_vcpus == 2
-    )
+    threads = {f"_{tid}": stat("qemu", 9, guest=guest) for tid, guest in ((7, 0), (8, 4), (9, 1))}
+    assert Process().look(**threads).unnamed_vcpus == 2

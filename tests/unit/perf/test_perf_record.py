@@ -162,16 +162,13 @@ def test_an_old_python_records_into_shared_memory(
         source.read()
 
 
-def test_a_report_that_fails_or_is_malformed(source: PerfRecord, perf: FakePerf) -> None:
+def test_a_report_that_fails_is_malformed_or_hides_the_kernel_s_symbols(source: PerfRecord, perf: FakePerf) -> None:
     perf.report("echo 'incompatible file format' >&2; exit 1")
     with pytest.raises(SourceError, match="incompatible file format"):
         source.read()
     perf.report("echo hello")
     with pytest.raises(SourceMalformed, match="hello"):
         source.read()
-
-
-def test_hidden_kernel_symbols_are_reported(source: PerfRecord, perf: FakePerf) -> None:
     perf.report('echo "Check /proc/sys/kernel/kptr_restrict before running" >&2; cat "$folder/report"')
     source.read()
     assert "CAP_SYSLOG" in source.origin()

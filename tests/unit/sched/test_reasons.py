@@ -57,17 +57,14 @@ def test_what_the_kernel_refuses_and_what_would_help() -> None:
         assert words in str(refused), on
 
 
-def test_an_old_libbpf_may_not_understand_a_newer_kernel() -> None:
+def test_what_libbpf_says_is_in_the_reason() -> None:
     said = "libbpf: Unsupported BTF_KIND:19\nlibbpf: failed to find valid kernel BTF\n"
     refused = why(Refused(errno.ESRCH, said, "libbpf.so.0"), MACHINE)
     assert isinstance(refused, SourceUnavailable)
     assert "(Unsupported BTF_KIND:19): install libbpf 1" in str(refused)
-
-
-def test_what_nothing_explains_is_a_failure_with_the_first_words_of_libbpf() -> None:
     cause = "prog 'on_switch': failed to attach: Device or resource busy"
     error = why(Refused(errno.EBUSY, f"warning: x\nlibbpf: {cause}\nlibbpf: and so on\n", "libbpf.so.1"), MACHINE)
-    assert not isinstance(error, SourceUnavailable)
+    assert not isinstance(error, SourceUnavailable), "nothing explains it"
     assert str(error) == f"the kernel refused the program (Device or resource busy): {cause}"
 
 
