@@ -1,4 +1,4 @@
-"""Guests of known load on this machine, the exporter that watches them, and the project's Prometheus."""
+"""Guests of known load on this machine, and the exporter that watches them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import guests, host
-from tests.kvm.guests import BURN, DISK, NET, Guest, duty
-from tests.support import Prometheus
+from tests.kvm.guests import BURN, DISK, Guest, duty
 from tests.support.needs import missing
 from tests.support.pages import Page
 from tests.support.reporting import Report, pytest_terminal_summary, report
@@ -24,7 +23,6 @@ __all__ = ["pytest_terminal_summary", "report"]
 
 WINDOW_SECONDS = 15
 QUOTA_CPUS = 0.2
-TAP = f"vskvm{os.getpid() % 100_000}"
 CPUS = sorted(os.sched_getaffinity(0))
 
 
@@ -52,8 +50,6 @@ def lab(cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory, report: R
     if cgroup is not None:
         # With several vCPUs nobody knows how much of their wait is throttling.
         wanted["capped"] = {"load": BURN, "cpu": CPUS[0], "cgroup": cgroup, "vcpus": 1}
-    if os.geteuid() == 0 and Path("/dev/net/tun").exists():
-        wanted["net"] = {"load": NET, "tap": TAP}
     begun = time.monotonic()
     with guests.running(wanted, tmp_path_factory.mktemp("guests")) as found:
         [accelerator] = {guest.accelerator for guest in found.values()}
@@ -72,25 +68,12 @@ def exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningExport
         yield running
 
 
-@pytest.fixture(scope="package")
-def prometheus(lab: dict[str, Guest], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, which scrapes an exporter of its own, as often as it is configured to."""
-    assert lab
-    folder = tmp_path_factory.mktemp("prometheus")
-    with RunningExporter(folder, package="virtscope.kvm") as exporter:
-        group = {"targets": [exporter.address], "labels": {"host": "kvm-lab", "platform": "kvm"}}
-        with Prometheus(folder, {"kvm": [group]}, interval="5s") as server:
-            server.wait_for("kvm_guest_info", seconds=60)
-            yield server
-
-
 class Truth(NamedTuple):
     """What the kernel says about the guests at one moment of the monotonic clock."""
 
     moment: float
     guests: dict[str, host.Process]
     throttled: host.Throttling | None  # of the cgroup with the quota, if there is one
-    interface: dict[str, int]  # of the guest's that has one
     busy: float  # seconds in which the first CPU was not idle
 
 
@@ -128,8 +111,7 @@ def next_window(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExp
     def truth() -> Truth:
         processes = {name: host.process(guest.pid) for name, guest in lab.items()}
         throttled = host.throttling(cgroup) if cgroup is not None else None
-        interface = host.interface(TAP) if "net" in lab else {}
-        return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
+        return Truth(time.monotonic(), processes, throttled, host.busy(CPUS[0]))
 
     def scrape() -> Scrape:
         return Scrape(truth(), Page.of(exporter.address), truth())

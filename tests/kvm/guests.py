@@ -1,6 +1,6 @@
 """Guests of exactly known load: a boot sector each (guest.asm), in a QEMU of its own, with KVM where that works.
 
-Needs nasm and QEMU, and root for taps and quotas. Nothing is installed and no network is reached.
+Needs nasm and QEMU, and root for quotas. Nothing is installed and no network is reached.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class Load:
 
 BURN = Load("BURN", due=1.0)
 DISK = Load("DISK")  # 100 reads of 32 KiB a second
-NET = Load("NET")  # 100 frames of 1,000 bytes a second
 
 
 def duty(tenths: int) -> Load:
@@ -79,15 +78,14 @@ class Guest:
         *,
         cpu: int | None = None,
         cgroup: Path | None = None,
-        tap: str | None = None,
         vcpus: int = 2,
         options: Sequence[str] = (),
     ) -> None:
         """`accelerator`: "kvm" or "tcg". `cpu`: the only one of the host's that it may use. `cgroup`: a folder.
 
-        `tap`: its network interface on the host. `options`: more of QEMU's.
+        `options`: more of QEMU's.
         """
-        self.name, self.load, self.accelerator, self.tap, self.vcpus = name, load, accelerator, tap, vcpus
+        self.name, self.load, self.accelerator, self.vcpus = name, load, accelerator, vcpus
         self._cpu, self._cgroup, self._options = cpu, cgroup, options
         self._image, self._monitor, self._log = folder / "disk.img", folder / "monitor", folder / "qemu.log"
         self._qemu: subprocess.Popen[bytes] | None = None
@@ -107,8 +105,6 @@ class Guest:
             )
         try:
             self._wait_for_monitor()
-            if self.tap:
-                subprocess.run(["ip", "link", "set", self.tap, "up"], check=True)
         except BaseException:
             self.__exit__()
             raise
@@ -132,9 +128,6 @@ class Guest:
         # Reads by threads of QEMU's own, which come and go.
         command += ["-drive", f"file={self._image},format=raw,if=none,id=disk,cache=none,aio=threads"]
         command += ["-object", "iothread,id=iothread1", "-device", "virtio-blk-pci,drive=disk,iothread=iothread1"]
-        if self.tap:
-            command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
-            command += ["-device", "ne2k_isa,netdev=net,iobase=0x300,irq=9"]
         return [*command, *self._options, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
 
     def _wait_for_monitor(self) -> None:

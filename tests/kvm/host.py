@@ -77,12 +77,6 @@ def _after_the_name(folder: Path) -> list[str]:
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
-def interface(tap: str) -> dict[str, int]:
-    """The statistics of a network interface of the host."""
-    folder, names = Path("/sys/class/net", tap, "statistics"), ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-    return {name: int((folder / name).read_text()) for name in names}
-
-
 def busy(cpu: int) -> float:
     """Seconds since boot in which a CPU of the host was not idle, what a hypervisor below it took included."""
     [line] = [line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} ")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kvm.conftest import QUOTA_CPUS, TAP, NextWindow, Window, require_quota
+from tests.kvm.conftest import QUOTA_CPUS, NextWindow, Window, require_quota
 from tests.kvm.guests import Guest
 from tests.kvm.host import PERIOD_SECONDS, TICK
 from tests.support.reporting import Report
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.system
 POINTS = 0.03  # of a CPU
 WINDOWS = 4  # in one of them the machine does little else, or a guest's clock has no ticks to catch up with
 ROUNDED = 1e-6  # of values in seconds
-FRAME_BYTES = 1000
 RIVALS = ("rival-a", "rival-b")
 RUN, WAIT, IN_GUEST = (f"kvm_vcpu_{what}_seconds_total" for what in ("run", "wait", "guest"))
 
@@ -124,20 +123,3 @@ def test_a_quota_shows_as_throttling(lab: dict[str, Guest], window: Window, repo
     # No neighbour: what it waits beside its cap is no more than what others ran there.
     assert throttled >= wait - by_others - POINTS * longest
     assert throttled <= wait + POINTS * longest
-
-
-def test_the_network_is_seen_from_the_guests_side(lab: dict[str, Guest], window: Window) -> None:
-    if "net" not in lab:
-        pytest.skip("no tap can be made here: needs root and /dev/net/tun")
-    tap = {"guest": lab["net"].name, "device": TAP}
-    # A tap receives what the guest sends.
-    ways = {"transmit": "rx", "receive": "tx"}
-    for scrape in (window.first, window.last):
-        for way, of_tap in ways.items():
-            for what in ("bytes", "packets"):
-                shown = scrape.page.value(f"kvm_guest_network_{way}_{what}_total", **tap)
-                name = f"{of_tap}_{what}"
-                assert scrape.before.interface[name] <= shown <= scrape.after.interface[name], (way, what)
-    sent = window.grown("kvm_guest_network_transmit_packets_total", **tap)
-    assert 0 < sent <= 110 * window.seconds[1]
-    assert window.grown("kvm_guest_network_transmit_bytes_total", **tap) == sent * FRAME_BYTES

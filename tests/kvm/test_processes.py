@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import host
-from tests.kvm.guests import BURN, Guest, unique
+from tests.kvm.guests import Guest
 from tests.support.pages import Page, Series
 from tests.support.waiting import wait_for
 
@@ -24,11 +23,6 @@ def counters(page: Page, name: str) -> Series:
     """All of the guest's counters."""
     series = page.series().items()
     return {key: value for key, value in series if key[0].endswith("_total") and ("guest", name) in key[1]}
-
-
-def shown(exporter: RunningExporter, name: str) -> list[str]:
-    """The processes that are shown as guests of this name."""
-    return [sample.labels["pid"] for sample in Page.of(exporter.address).all(CPU, guest=name)]
 
 
 def test_counters_keep_what_ended_threads_used(lab: dict[str, Guest], exporter: RunningExporter) -> None:
@@ -52,21 +46,6 @@ def test_counters_keep_what_ended_threads_used(lab: dict[str, Guest], exporter: 
     assert used > OF_ENDED_THREADS
     counted = pages[-1].value(CPU, guest=guest.name) - pages[0].value(CPU, guest=guest.name)
     assert counted > used - 3 * host.TICK
-
-
-def test_a_guest_that_starts_again_is_another(lab: dict[str, Guest], exporter: RunningExporter, tmp_path: Path) -> None:
-    accelerator, name = lab["disk"].accelerator, unique("again")
-
-    def started() -> float:
-        return Page.of(exporter.address).value("kvm_guest_start_time_seconds", guest=name)
-
-    with Guest(name, BURN, tmp_path / "first", accelerator) as first:
-        assert shown(exporter, name) == [str(first.pid)]
-        then = started()
-    assert shown(exporter, name) == []
-    with Guest(name, BURN, tmp_path / "second", accelerator) as second:
-        assert shown(exporter, name) == [str(second.pid)]
-        assert started() > then
 
 
 def test_a_guest_that_hangs_leaves_the_others_counters_growing(
