@@ -47,33 +47,17 @@ class Sshd:
         self._authorized_keys = folder / "authorized_keys"
         self._authorized_keys.touch()
         self.new_host_key()
-        settings = {
-            "ListenAddress": f"127.0.0.1:{self.port}",
-            "HostKey": f"{folder}/host_key",
-            "PidFile": "none",
-            "AuthorizedKeysFile": self._authorized_keys,
-            "UsePAM": "no",
-            "PasswordAuthentication": "no",
-            "KbdInteractiveAuthentication": "no",
-            "PermitRootLogin": "forced-commands-only",
-            "StrictModes": "no",
-            "MaxStartups": 1000,
-            "SetEnv": f"HOME={self.home}",
-        }
-        (folder / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+        (folder / "sshd_config").write_text(
+            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {folder}/host_key\nPidFile none\nMaxStartups 1000\n"
+            f"AuthorizedKeysFile {self._authorized_keys}\nPermitRootLogin forced-commands-only\nStrictModes no\n"
+            f"UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nSetEnv HOME={self.home}\n"
+        )
         self.config = folder / "ssh_config"
-        client = {
-            "HostName": "127.0.0.1",
-            "Port": self.port,
-            "User": getpass.getuser(),
-            "HostKeyAlias": "fixture",
-            "UserKnownHostsFile": f"{folder}/known_hosts",
-            "GlobalKnownHostsFile": "none",
-            "IdentitiesOnly": "yes",
-            "IdentityAgent": "none",
-            "IdentityFile": f"{folder}/key-%n",
-        }
-        self.config.write_text("Host *\n" + "".join(f"  {name} {value}\n" for name, value in client.items()))
+        self.config.write_text(
+            f"Host *\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
+            f"  HostKeyAlias fixture\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
+            f"  IdentitiesOnly yes\n  IdentityAgent none\n  IdentityFile {folder}/key-%n\n"
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

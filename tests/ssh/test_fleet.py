@@ -40,7 +40,7 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
         with over_ssh(sshd, *names, flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor(HOSTS) as scrapers:
 
             def scrape(number: int) -> list[str]:
-                """Scrape a host as Prometheus does: each at its own moment of the interval, with a timeout of 10 s."""
+                """Each at its own moment of the interval, with a timeout of 10 s, as Prometheus does."""
                 pages = []
                 begun = time.monotonic() + INTERVAL * number / HOSTS
                 for turn in range(ROUNDS):

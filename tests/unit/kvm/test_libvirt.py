@@ -9,19 +9,9 @@ import pytest
 from tests.unit.kvm.captured import BOOTED, DEBIAN_12, FIXTURES, command_line, files, recorded
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
+from virtscope.kvm import libvirt
 from virtscope.kvm.guests import Guests
-from virtscope.kvm.libvirt import (
-    MOST_SELDOM,
-    Answer,
-    Libvirt,
-    Raw,
-    Virsh,
-    domain,
-    joined,
-    parse_domstats,
-    parse_titles,
-    understand,
-)
+from virtscope.kvm.libvirt import MOST_SELDOM, Answer, Raw, Virsh, domain, joined, understand
 from virtscope.kvm.model import Guest
 from virtscope.toolkit.bounded import Finished, OutputTooLong
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
@@ -40,7 +30,7 @@ def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
 
 
 def test_names_may_hold_anything_and_can_be_shown() -> None:
-    stats, refused = parse_domstats(b"Domain: 'it's \xe4'\n  state.state=1\n\nDomain: 'b'\nmalformed\n")
+    stats, refused = libvirt.parse_domstats(b"Domain: 'it's \xe4'\n  state.state=1\n\nDomain: 'b'\nmalformed\n")
     assert (stats, refused) == ({"it's \\xe4": {"state.state": "1"}, "b": {}}, 1)
     (block,) = domain({"block.0.name": "v\x1b" + "d" * 999, "block.0.rd.reqs": "1"}).blocks
     assert (len(block.device), block.device[:6]) == (200, "v\\x1bd")
@@ -49,13 +39,13 @@ def test_names_may_hold_anything_and_can_be_shown() -> None:
 def test_titles_are_nova_s_names_where_there_are_some() -> None:
     of_both = f"== 5e {UUID} title ==own title\n== 5e {OTHER} metadata ==== 5e {OTHER} title ==only a title\n".encode()
     printed = f"== 5e {UUID} metadata ==".encode() + NOVA + of_both
-    assert parse_titles(printed, "5e") == {UUID: b"web & shop", OTHER: b"only a title"}
+    assert libvirt.parse_titles(printed, "5e") == {UUID: b"web & shop", OTHER: b"only a title"}
 
 
 def test_a_tenant_names_no_other_guest() -> None:
     spoofing = NOVA.replace(b"web", f"== {OTHER} title ==mine".encode())
     printed = f"== 5e {UUID} metadata ==".encode() + spoofing + f"== 5e {OTHER} title ==its own\n".encode()
-    titles = parse_titles(printed, "5e")
+    titles = libvirt.parse_titles(printed, "5e")
     assert titles[OTHER] == b"its own"
     assert b"mine" in titles[UUID]
     programs = Programs(fine)
@@ -161,7 +151,7 @@ def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own() -> N
     gone = Finished(1, b"", b"error: failed to connect to the hypervisor\n")
     for cgroup, error in ((SYSTEMS, SourceError), (USERS, SourceUnavailable), ("kubepods.slice/a", SourceUnavailable)):
         virsh = Virsh(Programs(lambda _words: gone))
-        Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
+        libvirt.Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
         with pytest.raises(SourceError, match="failed to connect") as raised:
             virsh.read()
         assert type(raised.value) is error, cgroup

@@ -94,17 +94,16 @@ def test_a_machine_without_vzlist(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         names.read()
 
 
-@pytest.mark.parametrize(
-    ("complaint", "error"),
-    [
+def test_a_vzlist_that_fails(program: Path) -> None:
+    for complaint, error in (
         ("This program can only be run under root.", SourceUnavailable),
         ("Unable to open /proc/bc/resources", SourceError),
         ("Unknown field: veid", SourceError),
-    ],
-)
-def test_a_vzlist_that_fails(program: Path, names: Vzlist, complaint: str, error: type[SourceError]) -> None:
-    program.write_text(f"#!/bin/sh\necho '{complaint}' >&2; exit 1\n")
-    asked(names)
-    with pytest.raises(error, match=complaint) as raised:
-        names.read()
-    assert type(raised.value) is error
+    ):
+        program.write_text(f"#!/bin/sh\necho '{complaint}' >&2; exit 1\n")
+        names = Vzlist(60)
+        asked(names)
+        with pytest.raises(error, match=complaint) as raised:
+            names.read()
+        assert type(raised.value) is error
+        names.close()

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from virtscope.perf.profile import OTHER, Hits, Place, Profile, Top
 
 MOST, NEWCOMERS = 5, 2
+SYMBOLS = st.integers(0, 40).map("f{}".format)
 PLACES = st.builds(
-    Place,
-    event=st.sampled_from(["cycles", "cache-misses"]),
-    image=st.just("web"),
-    symbol=st.integers(0, 40).map("f{}".format),
-    space=st.just("user"),
+    Place, st.sampled_from(["cycles", "cache-misses"]), st.just("web"), symbol=SYMBOLS, space=st.just("user")
 )
 HITS = st.tuples(st.integers(1, 1000), st.integers(1, 9)).map(lambda pair: Hits(pair[0], float(pair[0] * pair[1])))
 

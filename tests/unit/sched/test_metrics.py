@@ -17,9 +17,8 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
 SECOND = 10**9
 SHOP, BATCH, BACKUP = "/docker/" + "4f2c" * 16, r"/machine.slice/machine-qemu\x2d7\x2dbatch.scope", "backup.service"
 NAMES = {1: Name(HOST, HOST), 2: Name(SHOP, SHOP), 3: Name(BATCH, BATCH), 4: Name(HOST, f"/system.slice/{BACKUP}")}
-FOUND = Found(
-    NAMES, frozenset(name.waiting for name in NAMES.values()), frozenset(name.running for name in NAMES.values())
-)
+WAITING, RUNNING = ({name[part] for name in NAMES.values()} for part in (0, 1))
+FOUND = Found(NAMES, frozenset(WAITING), frozenset(RUNNING))
 KERNEL = {
     (2, 3): Waited(332 * SECOND, 41_000),
     (2, 4): Waited(31 * SECOND, 7_000),

@@ -68,11 +68,6 @@ def test_what_libbpf_says_is_in_the_reason() -> None:
     assert str(error) == f"the kernel refused the program (Device or resource busy): {cause}"
 
 
-def test_the_version_of_a_kernel() -> None:
-    for release, version in (("6.18.44-fc", (6, 18)), ("5.10.0-30-amd64", (5, 10)), ("", (0, 0)), ("zen", (0, 0))):
-        assert MACHINE._replace(release=release).version == version, release
-
-
 def test_what_a_machine_says(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     (tmp_path / "proc/sys/kernel/osrelease").write_text("6.1.0-18-amd64\n")
