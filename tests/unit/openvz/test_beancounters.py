@@ -117,6 +117,7 @@ def test_malformed_text_is_refused_and_quoted() -> None:
         (table(rows[0], row("numfile", 1, -2, 3, 4, 5)), "-2"),
         (GOOD.replace(" 7 ", " \N{ARABIC-INDIC DIGIT SEVEN} "), "\N{ARABIC-INDIC DIGIT SEVEN}"),
         (GOOD.replace(" 7 ", f" {'9' * 21} "), "999"),
+        (table("101:"), "''"),
         (GOOD.replace("101:", "1 1:"), "1 1"),
         (GOOD[:-2], "numfile"),  # "5" of "55" and the newline are gone
         (GOOD[: GOOD.index("numfile")], "cut"),

@@ -83,7 +83,7 @@ def test_anything_else_is_malformed() -> None:
         f"echo openvz 5 5; echo {whole}",
         f"echo openvz 0x5; echo {whole}",
         "echo openvz 10737418240; cat /dev/zero",
-        "echo openvz 9000000; cat /dev/zero",  # more than is taken
+        "echo openvz 9000000; head -c 9000000 /dev/zero; echo; echo 0; echo; echo 0",  # more than is taken
         "echo openvz 5; echo 123456; echo 0; echo; echo 0",  # longer than announced
         "echo openvz 5; echo 1234; echo 0; echo; echo 0; cat",  # shorter
         "echo openvz 5; echo 12345; echo many; echo; echo 0",
