@@ -358,10 +358,10 @@ _XL_ANSWERS = {
     "psr-cmt-show cache-occupancy": [_XL_PSR],
 }
 
-# /proc/bc/101/resources has the rows alone.
+# /proc/bc/101/resources has the rows alone: here those of the first container.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
-    for line in _texts("openvz/one-container/proc/bc/resources")[0].splitlines(keepends=True)[2:]
+    for line in _texts("openvz/x86_64-2.6.32-nanoseconds/proc/bc/resources")[0].splitlines(keepends=True)[2:23]
 )
 _VZLIST = b'       101 web shop\n       205 -\n4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11 k\xc3\xa4se "1"\n'
 _WEB_CONFIG = b"""# As in the documentation of Prometheus's exporter-toolkit
@@ -414,7 +414,8 @@ _RECORDINGS = [
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
 _DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
-_RECORDED_FILES = _recorded("vestat", [("procfs", vestat_files(FIXTURES / "openvz/one-container/proc"))] * 2)
+_OPENVZ = FIXTURES / "openvz/x86_64-2.6.32-nanoseconds/proc"
+_RECORDED_FILES = _recorded("vestat", [("procfs", vestat_files(_OPENVZ))] * 2)
 _KVM_HOST = kvm_captured.files(kvm_captured.DEBIAN_12)
 _KVM_LINES = [text for path, text in _KVM_HOST.items() if path.endswith("/cmdline")]
 _KVM_STATS = [text for path, text in _KVM_HOST.items() if path.endswith("/stat") and path != "proc/stat"]

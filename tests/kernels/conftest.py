@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.distributions.chroots import MissingError
-from tests.kernels.machine import Machine, Setup, booted
+from tests.kernels.machine import Machine, booted
 from tests.support.disk import need_emulation
 from tests.support.needs import missing
 from tests.support.reporting import Report, pytest_terminal_summary, report
@@ -23,18 +23,16 @@ def machine(
 ) -> Iterator[Machine]:
     """The machine of the setup that is the parameter, with the exporter."""
     need_emulation()
-    setup: Setup = request.param
-    workdir = tmp_path_factory.mktemp(setup.release.suite)
+    workdir = tmp_path_factory.mktemp(request.param.release.suite)
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
     try:
-        with booted(setup, workdir) as found:
+        with booted(request.param, workdir) as found:
             found.start_exporter(exporter)
-            report(f"{setup.name}: {time.monotonic() - begun:.0f} s until the exporter counted")
+            report(f"{request.param.name}: {time.monotonic() - begun:.0f} s until the exporter counted")
             failed = request.session.testsfailed
             yield found
             if request.session.testsfailed > failed:
-                report(f"The console:\n{found.console()}")
-                report(f"The exporter's log:\n{found.log()}")
+                report(f"The console:\n{found.console()}\nThe exporter's log:\n{found.log()}")
     except MissingError as error:
         missing(str(error))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.distributions.chroots import DEBIAN_11, Release
 from tests.support import disk
@@ -28,8 +28,7 @@ COMPUTES = "/run/computes.sh"  # a file, as systemd replaces $$ in a service's c
 PROGRAM = '#!/bin/sh\nPYTHONPATH=/opt/virtscope exec python3 -m virtscope.sched "$@"\n'
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(NamedTuple):
     """`kernel`: how its version begins. `options` go on the kernel's command line."""
 
     name: str
@@ -38,8 +37,7 @@ class Setup:
     options: str = ""
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """Computes without end on one CPU, in a cgroup of its own. `unit` is a scope, as containers are, or a service."""
 
     unit: str
@@ -52,17 +50,11 @@ class Load:
         return f"/system.slice/{self.unit}"
 
 
-@dataclass(frozen=True)
-class Look:
-    """What kernel and exporter say while all loads are stopped; seconds since they started.
+class Look(NamedTuple):
+    """What kernel and exporter say while all loads are stopped; seconds since they started."""
 
-    Attributes:
-        waited: each load's run_delay (Documentation/scheduler/sched-stats.rst).
-        throttled: how long the caps of each load's cgroup held it, by its cpu.stat.
-    """
-
-    waited: dict[Load, float]
-    throttled: dict[Load, float]
+    waited: dict[Load, float]  # each load's run_delay (Documentation/scheduler/sched-stats.rst)
+    throttled: dict[Load, float]  # how long the caps of each load's cgroup held it, by its cpu.stat
     page: Page
 
 
@@ -70,17 +62,11 @@ class Machine:
     """The machine, while it runs. `exporter` is the address of the exporter on this machine, host:port."""
 
     def __init__(self, setup: Setup, machine: EmulatedMachine) -> None:
-        self.setup = setup
-        self.console = machine.console
-        self._machine = machine
+        self.setup, self.console, self._machine = setup, machine.console, machine
         self.exporter = machine.forwarded[PORT]
         # Where the CPU controller is: of version 1 it has a folder of its own.
         self._cgroups = self.run("cd /sys/fs/cgroup; [ -d cpu ] && cd cpu; pwd").strip()
-
-    @property
-    def has_cgroup_v1(self) -> bool:
-        """Whether the CPU controller is version 1's."""
-        return self._cgroups.endswith("/cpu")
+        self.has_cgroup_v1 = self._cgroups.endswith("/cpu")
 
     def run(self, command: str, timeout: float = LOOK_SECONDS) -> str:
         """Runs a command that must succeed; returns what it printed. Raises MachineError."""
@@ -94,9 +80,8 @@ class Machine:
         self._machine.put(f"/etc/systemd/system/{unit}", (UNITS / unit).read_bytes())
         self._machine.put("/etc/virtscope/sched-exporter.env", f"ARGS=--web.listen-address=0.0.0.0:{PORT}\n".encode())
         self.run(f"chmod 755 /opt/virtscope/bin/sched-exporter; systemctl daemon-reload; systemctl start {unit}")
-        wait_for(
-            lambda: Page.of(self.exporter).all("sched_switches_total"), EXPORTER_SECONDS, every=0.5, explain=self.log
-        )
+        counting = "sched_switches_total"
+        wait_for(lambda: Page.of(self.exporter).all(counting), EXPORTER_SECONDS, every=0.5, explain=self.log)
 
     def log(self) -> str:
         return self.run("journalctl --no-pager --unit=sched-exporter --lines=40")

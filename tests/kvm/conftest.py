@@ -1,20 +1,19 @@
-"""Guests of known load on this machine, the exporter that watches them, and the project's Prometheus."""
+"""Guests of known load on this machine, and the exporter that watches them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import guests, host
-from tests.kvm.guests import BURN, DISK, NET, Guest, duty
-from tests.support import Prometheus
+from tests.kvm.guests import BURN, DISK, Guest, duty
 from tests.support.needs import missing
 from tests.support.pages import Page
 from tests.support.reporting import Report, pytest_terminal_summary, report
@@ -24,7 +23,6 @@ __all__ = ["pytest_terminal_summary", "report"]
 
 WINDOW_SECONDS = 15
 QUOTA_CPUS = 0.2
-TAP = f"vskvm{os.getpid() % 100_000}"
 CPUS = sorted(os.sched_getaffinity(0))
 
 
@@ -52,8 +50,6 @@ def lab(cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory, report: R
     if cgroup is not None:
         # With several vCPUs nobody knows how much of their wait is throttling.
         wanted["capped"] = {"load": BURN, "cpu": CPUS[0], "cgroup": cgroup, "vcpus": 1}
-    if os.geteuid() == 0 and Path("/dev/net/tun").exists():
-        wanted["net"] = {"load": NET, "tap": TAP}
     begun = time.monotonic()
     with guests.running(wanted, tmp_path_factory.mktemp("guests")) as found:
         [accelerator] = {guest.accelerator for guest in found.values()}
@@ -72,38 +68,16 @@ def exporter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningExport
         yield running
 
 
-@pytest.fixture(scope="package")
-def prometheus(lab: dict[str, Guest], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, which scrapes an exporter of its own, as often as it is configured to."""
-    assert lab
-    folder = tmp_path_factory.mktemp("prometheus")
-    with RunningExporter(folder, package="virtscope.kvm") as exporter:
-        group = {"targets": [exporter.address], "labels": {"host": "kvm-lab", "platform": "kvm"}}
-        with Prometheus(folder, {"kvm": [group]}, interval="5s") as server:
-            server.wait_for("kvm_guest_info", seconds=60)
-            yield server
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What the kernel says about the guests at one moment.
-
-    Attributes:
-        moment: on the monotonic clock.
-        throttled: of the cgroup with the quota, if there is one.
-        interface: of the guest's that has one.
-        busy: seconds in which the first CPU was not idle.
-    """
+class Truth(NamedTuple):
+    """What the kernel says about the guests at one moment of the monotonic clock."""
 
     moment: float
     guests: dict[str, host.Process]
-    throttled: host.Throttling | None
-    interface: dict[str, int]
-    busy: float
+    throttled: host.Throttling | None  # of the cgroup with the quota, if there is one
+    busy: float  # seconds in which the first CPU was not idle
 
 
-@dataclass(frozen=True)
-class Scrape:
+class Scrape(NamedTuple):
     """What the exporter says, between what the kernel says before and after: counters must be between the two."""
 
     before: Truth
@@ -111,8 +85,7 @@ class Scrape:
     after: Truth
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Two scrapes some seconds apart."""
 
     first: Scrape
@@ -121,47 +94,38 @@ class Window:
     @property
     def seconds(self) -> tuple[float, float]:
         """Between the two, at least and at most: each was read within a span of its own."""
-        return (
-            self.last.before.moment - self.first.after.moment,
-            self.last.after.moment - self.first.before.moment,
-        )
+        return (self.last.before.moment - self.first.after.moment, self.last.after.moment - self.first.before.moment)
 
     def grown(self, name: str, **labels: str) -> float:
         """By how much a counter of the exporter's has grown."""
         return self.last.page.value(name, **labels) - self.first.page.value(name, **labels)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """Looks at the guests, by the exporter and by the kernel."""
+NextWindow = Callable[[Window | None], Window]
 
-    lab: dict[str, Guest]
-    cgroup: Path | None
-    exporter: RunningExporter
 
-    def truth(self) -> Truth:
-        processes = {name: host.process(guest.pid) for name, guest in self.lab.items()}
-        throttled = host.throttling(self.cgroup) if self.cgroup is not None else None
-        interface = host.interface(TAP) if "net" in self.lab else {}
-        return Truth(time.monotonic(), processes, throttled, interface, host.busy(CPUS[0]))
+@pytest.fixture(scope="package")
+def next_window(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> NextWindow:
+    """Looks at the guests for a quarter of a minute, from the end of another window on."""
 
-    def scrape(self) -> Scrape:
-        return Scrape(self.truth(), Page.of(self.exporter.address), self.truth())
+    def truth() -> Truth:
+        processes = {name: host.process(guest.pid) for name, guest in lab.items()}
+        throttled = host.throttling(cgroup) if cgroup is not None else None
+        return Truth(time.monotonic(), processes, throttled, host.busy(CPUS[0]))
 
-    def next_window(self, window: Window | None = None) -> Window:
-        """A quarter of a minute, from the end of another one on."""
-        first = window.last if window else self.scrape()
+    def scrape() -> Scrape:
+        return Scrape(truth(), Page.of(exporter.address), truth())
+
+    def look(window: Window | None) -> Window:
+        first = window.last if window else scrape()
         time.sleep(WINDOW_SECONDS)
-        return Window(first, self.scrape())
+        return Window(first, scrape())
+
+    return look
 
 
 @pytest.fixture(scope="package")
-def watch(lab: dict[str, Guest], cgroup: Path | None, exporter: RunningExporter) -> Watch:
-    return Watch(lab, cgroup, exporter)
-
-
-@pytest.fixture(scope="package")
-def window(watch: Watch) -> Window:
+def window(next_window: NextWindow) -> Window:
     """All guests at their loads."""
     time.sleep(COUNTERS + 0.5)  # some are read again only after that, and none is to be older than the scrape
-    return watch.next_window()
+    return next_window(None)

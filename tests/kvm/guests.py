@@ -1,6 +1,6 @@
 """Guests of exactly known load: a boot sector each (guest.asm), in a QEMU of its own, with KVM where that works.
 
-Needs nasm and QEMU, and root for taps and quotas. Nothing is installed and no network is reached.
+Needs nasm and QEMU, and root for quotas. Nothing is installed and no network is reached.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class Load:
 
 BURN = Load("BURN", due=1.0)
 DISK = Load("DISK")  # 100 reads of 32 KiB a second
-NET = Load("NET")  # 100 frames of 1,000 bytes a second
 
 
 def duty(tenths: int) -> Load:
@@ -60,25 +59,15 @@ def why_not_here() -> str | None:
 def kvm_answers() -> bool:
     """Whether QEMU starts with KVM: the device can be there and refuse."""
     command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "qemu64", "-m", "16", "-display", "none", "-nodefaults"]
+    command += ["-S", "-monitor", "stdio"]
     try:
-        done = subprocess.run(
-            [*command, "-S", "-monitor", "stdio"], input=b"quit\n", capture_output=True, check=False, timeout=10
-        )
+        return subprocess.run(command, input=b"quit\n", capture_output=True, check=False, timeout=10).returncode == 0
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode == 0
 
 
 class Guest:
-    """One QEMU, which ends with the `with` block, or with the tests.
-
-    Attributes:
-        name: as its user knows it.
-        accelerator: "kvm" or "tcg".
-        tap: its network interface on the host, if it has one.
-        vcpus: it starts the first alone; the others use nothing.
-        pid: QEMU's.
-    """
+    """One QEMU, which ends with the `with` block, or with the tests. It starts its first vCPU alone."""
 
     def __init__(
         self,
@@ -89,25 +78,16 @@ class Guest:
         *,
         cpu: int | None = None,
         cgroup: Path | None = None,
-        tap: str | None = None,
         vcpus: int = 2,
         options: Sequence[str] = (),
     ) -> None:
-        """`cpu`: the only one of the host's that it may use. `cgroup`: the folder of one that it is put into.
+        """`accelerator`: "kvm" or "tcg". `cpu`: the only one of the host's that it may use. `cgroup`: a folder.
 
         `options`: more of QEMU's.
         """
-        self.name = name
-        self.load = load
-        self.accelerator = accelerator
-        self.tap = tap
-        self.vcpus = vcpus
-        self._cpu = cpu
-        self._cgroup = cgroup
-        self._options = options
-        self._image = folder / "disk.img"
-        self._monitor = folder / "monitor"
-        self._log = folder / "qemu.log"
+        self.name, self.load, self.accelerator, self.vcpus = name, load, accelerator, vcpus
+        self._cpu, self._cgroup, self._options = cpu, cgroup, options
+        self._image, self._monitor, self._log = folder / "disk.img", folder / "monitor", folder / "qemu.log"
         self._qemu: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,8 +105,6 @@ class Guest:
             )
         try:
             self._wait_for_monitor()
-            if self.tap:
-                subprocess.run(["ip", "link", "set", self.tap, "up"], check=True)
         except BaseException:
             self.__exit__()
             raise
@@ -150,9 +128,6 @@ class Guest:
         # Reads by threads of QEMU's own, which come and go.
         command += ["-drive", f"file={self._image},format=raw,if=none,id=disk,cache=none,aio=threads"]
         command += ["-object", "iothread,id=iothread1", "-device", "virtio-blk-pci,drive=disk,iothread=iothread1"]
-        if self.tap:
-            command += ["-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no"]
-            command += ["-device", "ne2k_isa,netdev=net,iobase=0x300,irq=9"]
         return [*command, *self._options, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
 
     def _wait_for_monitor(self) -> None:
@@ -233,16 +208,10 @@ def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[d
     for accelerator in accelerators:
         with contextlib.ExitStack() as stack:
             try:
-                guests = {
-                    short: stack.enter_context(
-                        Guest(
-                            folder=folder / accelerator / short,
-                            accelerator=accelerator,
-                            **{"name": unique(short), **arguments},
-                        )
-                    )
-                    for short, arguments in wanted.items()
-                }
+                guests = {}
+                for short, given in wanted.items():
+                    arguments = {"name": unique(short), "folder": folder / accelerator / short, **given}
+                    guests[short] = stack.enter_context(Guest(accelerator=accelerator, **arguments))
                 wait_for_loads([*guests.values()])
             except GuestError:
                 if accelerator == accelerators[-1]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.waiting import wait_for
 
@@ -16,8 +15,7 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 PERIOD_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(NamedTuple):
     """A thread of a QEMU, as /proc/PID/task/TID/schedstat and stat have it; seconds since it started."""
 
     name: str
@@ -26,15 +24,11 @@ class Thread:
     guest: float
 
 
-@dataclass(frozen=True)
-class Process:
-    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id.
-
-    serving: CPU seconds of the kernel's own threads that work for it alone; their names end in its id.
-    """
+class Process(NamedTuple):
+    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id."""
 
     cpu: float
-    serving: float
+    serving: float  # CPU seconds of the kernel's own threads that work for it alone; their names end in its id
     threads: Mapping[int, Thread]
 
     def vcpu(self, number: int) -> Thread:
@@ -42,8 +36,7 @@ class Process:
         return found
 
 
-@dataclass(frozen=True)
-class Throttling:
+class Throttling(NamedTuple):
     """The CPU controller's cpu.stat of one cgroup."""
 
     periods: int
@@ -64,7 +57,7 @@ def process(pid: int) -> Process:
     serving = 0.0
     for other in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if re.fullmatch(rf"(?:vhost-|kvm-pit/){pid}\n", (other / "comm").read_text()):
+            if (other / "comm").read_text() in {f"vhost-{pid}\n", f"kvm-pit/{pid}\n"}:
                 serving += _cpu(other)
     return Process(_cpu(folder), serving, threads)
 
@@ -80,16 +73,8 @@ def state(pid: int) -> str:
 
 
 def _after_the_name(folder: Path) -> list[str]:
-    """The fields of stat from the third on: the second is the name, which may hold blanks and brackets."""
+    """The fields of stat from the third on."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
-
-
-def interface(tap: str) -> dict[str, int]:
-    """The statistics of a network interface of the host."""
-    return {
-        name: int(Path("/sys/class/net", tap, "statistics", name).read_text())
-        for name in ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-    }
 
 
 def busy(cpu: int) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,15 +15,11 @@ from tests.distributions.chroots import DEBIAN_12
 from tests.kvm.guests import BURN, DISK, Load, assemble, duty
 from tests.support import disk
 from tests.support.emulated import EmulatedMachine, log_of
-from tests.support.privileges import capabilities, unprivileged
+from tests.support.privileges import unprivileged
 
-PACKAGES = (
-    *("libvirt-clients", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "polkitd", "qemu-system-x86"),
-    "libbpf1",
-)
+PACKAGES = ("libvirt-clients", "libvirt-daemon-driver-qemu", "libvirt-daemon-system", "polkitd", "qemu-system-x86")
 MODULES = ("kvm_amd", "vhost_net", "tun")  # loaded at boot
 EXPORTER_PORT = 10297
-SCHED_PORT = 10298
 SECONDS = 240  # for slow operations, in emulation
 DOMAIN_SECONDS = 300
 # Its CPUs take turns on one of this machine. Side by side, one may get stuck in a guest: "rcu_preempt detected stalls".
@@ -61,17 +57,11 @@ DOMAINS = (INSTANCE, DATABASE, CAPPED)
 
 
 class LibvirtHost:
-    """The host with its domains and, once started, the exporters.
-
-    Attributes:
-        exporter: kvm-exporter's address, host:port, on this machine.
-        sched_exporter: sched-exporter's.
-    """
+    """The host with its domains. `exporter` is kvm-exporter's address on this machine, once it is started."""
 
     def __init__(self, machine: EmulatedMachine) -> None:
         self.machine = machine
         self.exporter = machine.forwarded[EXPORTER_PORT]
-        self.sched_exporter = machine.forwarded[SCHED_PORT]
 
     def run(self, command: str, timeout: float = 120) -> str:
         """Runs a shell command as root, which must succeed; returns what it printed."""
@@ -89,16 +79,13 @@ class LibvirtHost:
     def pid(self, domain: Domain) -> str:
         return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
 
-    def start_exporters(self, tar: bytes, *, sched: bool = False) -> None:
-        """Unpacks tests.xen.package's tar file and runs kvm-exporter as nobody, and sched-exporter as by its unit."""
+    def start_exporter(self, tar: bytes) -> None:
+        """Unpacks tests.xen.package's tar file and runs kvm-exporter as nobody."""
         self.machine.install(tar)
         self.machine.start_exporter("kvm", EXPORTER_PORT, "--libvirt.interval=2s", before=shlex.join(unprivileged(())))
-        if sched:
-            rights = shlex.join(unprivileged(capabilities("sched-exporter")))
-            self.machine.start_exporter("sched", SCHED_PORT, before=rights)
 
-    def log(self, name: str = "kvm") -> str:
-        return self.run(f"cat {log_of(name)}")
+    def log(self) -> str:
+        return self.run(f"cat {log_of('kvm')}")
 
     @contextlib.contextmanager
     def hung(self, domain: Domain) -> Iterator[None]:
@@ -112,13 +99,13 @@ class LibvirtHost:
 
 
 @contextlib.contextmanager
-def booted(workdir: Path, domains: Sequence[Domain] = DOMAINS) -> Iterator[LibvirtHost]:
-    """The host with these domains running. Raises MachineError. The first time, its disk is built."""
+def booted(workdir: Path) -> Iterator[LibvirtHost]:
+    """The host with its domains running. Raises MachineError. The first time, its disk is built."""
     image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
     drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
     kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
-    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT, SCHED_PORT], [*HARDWARE, *drive, *kernel]) as machine:
+    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT], [*HARDWARE, *drive, *kernel]) as machine:
         host = LibvirtHost(machine)
-        for domain in domains:
+        for domain in DOMAINS:
             host.create(domain, workdir)
         yield host

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import host
-from tests.kvm.guests import BURN, Guest, unique
-from tests.support.pages import Page
+from tests.kvm.guests import Guest
+from tests.support.pages import Page, Series
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.system
@@ -20,23 +19,10 @@ DUMPS = 20
 OF_ENDED_THREADS = 0.05  # s of CPU, at the least: each takes some 0.01
 
 
-def assert_nothing_fell(before: Page, after: Page, name: str) -> None:
-    """None of the guest's counters."""
-    earlier, later = (
-        {
-            key: value
-            for key, value in page.series().items()
-            if key[0].startswith("kvm_") and key[0].endswith("_total") and ("guest", name) in key[1]
-        }
-        for page in (before, after)
-    )
-    assert earlier, "the guest has no counters"
-    assert [f"{key}: {value}, {later.get(key)}" for key, value in earlier.items() if later.get(key, -1) < value] == []
-
-
-def shown(exporter: RunningExporter, name: str) -> list[str]:
-    """The processes that are shown as guests of this name."""
-    return [sample.labels["pid"] for sample in Page.of(exporter.address).all(CPU, guest=name)]
+def counters(page: Page, name: str) -> Series:
+    """All of the guest's counters."""
+    series = page.series().items()
+    return {key: value for key, value in series if key[0].endswith("_total") and ("guest", name) in key[1]}
 
 
 def test_counters_keep_what_ended_threads_used(lab: dict[str, Guest], exporter: RunningExporter) -> None:
@@ -54,56 +40,12 @@ def test_counters_keep_what_ended_threads_used(lab: dict[str, Guest], exporter: 
         used = host.process(guest.pid).cpu - begun
     finally:
         guest.ask("cont")
-    for before, after in itertools.pairwise(pages):
-        assert_nothing_fell(before, after, guest.name)
+    for before, after in itertools.pairwise(counters(page, guest.name) for page in pages):
+        assert before
+        assert {key: value for key, value in before.items() if after.get(key, -1) < value} == {}, after
     assert used > OF_ENDED_THREADS
     counted = pages[-1].value(CPU, guest=guest.name) - pages[0].value(CPU, guest=guest.name)
     assert counted > used - 3 * host.TICK
-
-
-def test_counters_keep_what_ended_workers_used(lab: dict[str, Guest], exporter: RunningExporter) -> None:
-    """QEMU's workers end when they had nothing to read for ten seconds, and start again with the next request."""
-    guest = lab["disk"]
-
-    def has_worker() -> bool:
-        return "worker" in {thread.name for thread in host.process(guest.pid).threads.values()}
-
-    before = Page.of(exporter.address)
-    assert has_worker()
-    guest.ask("stop")
-    try:
-        wait_for(lambda: not has_worker())
-        without = Page.of(exporter.address)
-    finally:
-        guest.ask("cont")
-    assert_nothing_fell(before, without, guest.name)
-    wait_for(has_worker)
-    assert_nothing_fell(without, Page.of(exporter.address), guest.name)
-
-
-def test_a_guest_that_starts_again_is_another(lab: dict[str, Guest], exporter: RunningExporter, tmp_path: Path) -> None:
-    accelerator, name = lab["disk"].accelerator, unique("again")
-
-    def started() -> float:
-        return Page.of(exporter.address).value("kvm_guest_start_time_seconds", guest=name)
-
-    with Guest(name, BURN, tmp_path / "first", accelerator) as first:
-        assert shown(exporter, name) == [str(first.pid)]
-        then = started()
-    assert shown(exporter, name) == []
-    with Guest(name, BURN, tmp_path / "second", accelerator) as second:
-        assert shown(exporter, name) == [str(second.pid)]
-        assert started() > then
-
-
-def test_guests_of_one_name_are_kept_apart(lab: dict[str, Guest], exporter: RunningExporter, tmp_path: Path) -> None:
-    first = lab["disk"]
-    with Guest(first.name, BURN, tmp_path, first.accelerator) as other:
-        both = {str(first.pid), str(other.pid)}
-        found = [sample.labels for sample in Page.of(exporter.address).all(CPU) if sample.labels["pid"] in both]
-        assert {labels["pid"] for labels in found} == both
-        assert len({labels["guest"] for labels in found}) == 2, "sums by name would mix them"
-    assert shown(exporter, first.name) == [str(first.pid)]
 
 
 def test_a_guest_that_hangs_leaves_the_others_counters_growing(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
@@ -106,29 +105,11 @@ def exporter(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def make_cgroup() -> Iterator[Make]:
-    """Makes cgroups of version 2, in a folder of this test's own."""
-    with in_hierarchy(fcntl.LOCK_SH) as root, cgroups(root) as make:
-        yield make
-
-
-@contextlib.contextmanager
-def in_hierarchy(lock: int) -> Iterator[Path]:
-    """The hierarchy that perf_event counts by, under a lock: one test moves the controller away for a while."""
+    """Makes cgroups in the hierarchy that perf_event counts by, in a folder of this test's own."""
     try:
         root = hierarchy(Path("/proc"), CONTROLLER).root
     except SourceUnavailable as error:
         pytest.skip(str(error))
-    descriptor = os.open(root, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, lock)
-        yield root
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def cgroups(root: Path) -> Iterator[Make]:
-    """Something that makes cgroups; they are removed in the end, once they are empty."""
     parent = root / f"virtscope-test-{os.getpid()}"
     try:
         parent.mkdir()

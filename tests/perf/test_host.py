@@ -12,11 +12,8 @@ from tests.perf.conftest import Load, Start, page, require_perf
 
 pytestmark = pytest.mark.system
 
-METRIC = {
-    "task-clock": "perf_event_seconds_total",
-    "context-switches": "perf_events_total",
-    "page-faults": "perf_events_total",
-}
+METRIC = dict.fromkeys(("context-switches", "page-faults"), "perf_events_total")
+METRIC["task-clock"] = "perf_event_seconds_total"
 EVENTS = tuple(METRIC)
 MARGIN = 0.01
 
@@ -24,13 +21,12 @@ MARGIN = 0.01
 class PerfStat:
     """`perf stat` over all CPUs, that counts from `enable()` to `disable()`; both return once it is so."""
 
-    def __init__(self, folder: Path, events: str = ",".join(EVENTS)) -> None:
-        """`events` as `perf stat -e` takes them."""
+    def __init__(self, folder: Path) -> None:
         require_perf()
         self._said = folder / "perf.csv"
         control, self._control = os.pipe()
         self._answers, answers = os.pipe()
-        command = ["perf", "stat", "-a", "-A", "-x,", "-e", events, "-o", str(self._said), "--delay=-1"]
+        command = ["perf", "stat", "-a", "-A", "-x,", "-e", ",".join(EVENTS), "-o", str(self._said), "--delay=-1"]
         command += [f"--control=fd:{control},{answers}", "--", "cat"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=(control, answers)

@@ -48,34 +48,15 @@ class Sshd:
         self._authorized_keys.touch()
         self.new_host_key()
         (folder / "sshd_config").write_text(
-            f"""
-            ListenAddress 127.0.0.1:{self.port}
-            HostKey {folder}/host_key
-            AuthorizedKeysFile {self._authorized_keys}
-            PidFile none
-            UsePAM no
-            PasswordAuthentication no
-            KbdInteractiveAuthentication no
-            PermitRootLogin forced-commands-only
-            StrictModes no
-            MaxStartups 1000
-            SetEnv HOME={self.home}
-            """
+            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {folder}/host_key\nPidFile none\nMaxStartups 1000\n"
+            f"AuthorizedKeysFile {self._authorized_keys}\nPermitRootLogin forced-commands-only\nStrictModes no\n"
+            f"UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nSetEnv HOME={self.home}\n"
         )
         self.config = folder / "ssh_config"
         self.config.write_text(
-            f"""
-            Host *
-              HostName 127.0.0.1
-              Port {self.port}
-              User {getpass.getuser()}
-              UserKnownHostsFile {folder}/known_hosts
-              GlobalKnownHostsFile none
-              HostKeyAlias fixture
-              IdentitiesOnly yes
-              IdentityAgent none
-              IdentityFile {folder}/key-%n
-            """
+            f"Host *\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
+            f"  HostKeyAlias fixture\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
+            f"  IdentitiesOnly yes\n  IdentityAgent none\n  IdentityFile {folder}/key-%n\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -100,8 +81,7 @@ class Sshd:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as Debian's unit does
         self._process = subprocess.Popen(
-            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
-            stderr=(self.folder / "sshd.log").open("ab"),
+            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=(self.folder / "sshd.log").open("ab")
         )
         process = self._process
         wait_for(lambda: process.poll() is not None or "listening on" in self.log(), 30, every=0.02, explain=self.log)

@@ -14,7 +14,6 @@ import pytest
 import requests
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.golden_pages import assert_lints
 from tests.ssh.exporter import over_ssh, write_hosts
 from tests.ssh.sshd import Sshd, command_of, descendants, make_key, running, script
 from tests.ssh.xen_tools import XenTools
@@ -24,9 +23,7 @@ from virtscope.ssh import authorized_key
 
 pytestmark = pytest.mark.system
 
-VZ1 = "/probe?module=openvz&target=vz1"
-VZ2 = "/probe?module=openvz&target=vz2"
-VZ3 = "/probe?module=openvz&target=vz3"
+VZ1, VZ2, VZ3 = (f"/probe?module=openvz&target=vz{number}" for number in (1, 2, 3))
 BEANCOUNTERS = """Version: 2.5
        uid  resource                     held              maxheld              barrier                limit failcnt
         0:  kmemsize                  1000000              2000000           9223372036854775807  9223372036854775807 0
@@ -66,12 +63,13 @@ def within(exporter: RunningExporter, seconds: str, probe: str) -> requests.Resp
     return exporter.get(probe, X_Prometheus_Scrape_Timeout_Seconds=seconds)
 
 
-def hosts_grep(folder: Path, text: str) -> Path:
-    """A folder for the host's PATH, whose grep does this before it is grep."""
+def add_slow_host(sshd: Sshd, text: str) -> None:
+    """Add vz3, which is vz1 but for its grep, which does this before it is grep."""
+    folder = sshd.folder / "slow"
     folder.mkdir()
     (folder / "grep").write_text(f'#!/bin/sh\n{text}\nexec /bin/grep "$@"\n')
     (folder / "grep").chmod(0o755)
-    return folder
+    sshd.add_host("vz3", authorized_key.command(script(sshd.folder / "vz1", programs=folder)))
 
 
 def test_only_hosts_of_the_file_are_probed(sshd: Sshd, exporter: RunningExporter, tmp_path: Path) -> None:
@@ -91,17 +89,6 @@ def test_only_hosts_of_the_file_are_probed(sshd: Sshd, exporter: RunningExporter
     assert not touched.exists()
 
 
-def test_its_own_metrics(exporter: RunningExporter) -> None:
-    of_host, page = exporter.get(VZ1).text, exporter.get().text
-    assert_lints(of_host)
-    assert_lints(page)
-    of_vz1 = (f'ssh_{what}_total{{target="vz1"}} 1.0' for what in ("connections", "requests"))
-    for line in ("ssh_up 1.0", "ssh_hosts 2.0", *of_vz1):
-        assert f"\n{line}\n" in page
-    assert 'target="vz2"' not in page, "which has not been probed"
-    assert "\nprocess_resident_memory_bytes " in page
-
-
 def test_a_key_that_the_host_does_not_know(sshd: Sshd, exporter: RunningExporter) -> None:
     (sshd.folder / "key-vz1").unlink()
     make_key(sshd.folder / "key-vz1")
@@ -112,8 +99,7 @@ def test_a_key_that_the_host_does_not_know(sshd: Sshd, exporter: RunningExporter
     (line,) = exporter.log_lines("host can't be reached")
     assert (line["target"], "Permission denied" in line["err"]) == ("vz1", True)
     own = exporter.get().text
-    assert 'ssh_connected{target="vz1"} 0.0\n' in own
-    assert 'ssh_connected{target="vz2"} 1.0\n' in own
+    assert re.findall(r'ssh_connected{target="vz(\d)"} (\d)', own) == [("1", "0"), ("2", "1")]
 
 
 def test_a_key_without_the_forced_command_runs_nothing(sshd: Sshd, exporter: RunningExporter) -> None:
@@ -134,11 +120,6 @@ def test_a_changed_host_key_is_refused_whatever_the_configuration_says(sshd: Ssh
     sshd.start()
     wait_for(lambda: "Host key verification failed" in exporter.get(VZ1).text, 60)
     assert exporter.get(VZ1).status_code == 503
-
-
-def test_what_the_host_s_shell_prints_first_is_passed_over(sshd: Sshd, exporter: RunningExporter) -> None:
-    (sshd.home / ".bashrc").write_text("echo Welcome to vz1; echo; echo openvz 0")
-    assert USED % "1" in exporter.get(VZ1).text
 
 
 def test_a_host_that_goes_away_and_comes_back(sshd: Sshd, exporter: RunningExporter) -> None:
@@ -164,8 +145,7 @@ def test_a_host_that_goes_away_and_comes_back(sshd: Sshd, exporter: RunningExpor
 
 def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd: Sshd, tmp_path: Path) -> None:
     hanging = f"tail -f {tmp_path}/hang"
-    slow = hosts_grep(tmp_path / "slow", f"[ -e {tmp_path}/hang ] && exec {hanging}")
-    sshd.add_host("vz3", authorized_key.command(script(tmp_path / "vz1", programs=slow)))
+    add_slow_host(sshd, f"[ -e {tmp_path}/hang ] && exec {hanging}")
     with over_ssh(sshd, "vz1", "vz2", "vz3", flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor() as thread:
         # Connected by then: a handshake takes seconds on a busy machine.
         assert UP in exporter.get(VZ3).text
@@ -194,8 +174,7 @@ def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd:
 def test_a_short_timeout_costs_no_other_client_and_no_connection(sshd: Sshd, tmp_path: Path) -> None:
     waiting, wait = f"tail -f {tmp_path}/wait", tmp_path / "wait"
     grep = f"[ -e {wait} ] && {{ {waiting} & while [ -e {wait} ]; do sleep 0.1; done; kill $!; }}"
-    slow = hosts_grep(tmp_path / "slow", f"{grep};")
-    sshd.add_host("vz3", authorized_key.command(script(tmp_path / "vz1", programs=slow)))
+    add_slow_host(sshd, f"{grep};")
     with over_ssh(sshd, "vz3", flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor() as thread:
         assert UP in exporter.get(VZ3).text
         wait.touch()
@@ -214,14 +193,9 @@ def test_a_short_timeout_costs_no_other_client_and_no_connection(sshd: Sshd, tmp
 
 
 HOSTILE = (
-    "cat /dev/zero",
-    "yes",
-    "yes >&2",
-    "echo virtscope 1; yes",
+    *("cat /dev/zero", "yes >&2", "echo virtscope 1; yes", "kill -9 $$"),
     "echo virtscope 1; read request; echo openvz 10737418240; cat /dev/zero",
     'echo virtscope 1; while read request; do printf "openvz 9\\n\\033]0;x\\007\\0\\n\\n\\n\\n0\\n\\n"; done',
-    "exit 3",
-    "kill -9 $$",
 )
 
 
@@ -272,36 +246,42 @@ def test_ssh_ends_with_the_exporter(sshd: Sshd, exporter: RunningExporter, end: 
     wait_for(lambda: not any(command_of(pid) for pid in (*children, *sessions)), 60)
 
 
-def test_an_xl_that_hangs_costs_no_scrape(tmp_path: Path) -> None:
-    tools = XenTools(tmp_path)
+@pytest.fixture
+def tools(tmp_path: Path) -> XenTools:
+    return XenTools(tmp_path)
+
+
+@pytest.fixture
+def dom0(tools: XenTools, tmp_path: Path) -> Iterator[Sshd]:
+    """Serves a Dom0."""
+    with Sshd(tmp_path) as sshd:
+        sshd.add_host("dom0", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
+        yield sshd
+
+
+def test_an_xl_that_hangs_costs_no_scrape(tools: XenTools, dom0: Sshd) -> None:
     tools.xl.hang("list -v")
-    with Sshd(tmp_path) as sshd:
-        sshd.add_host("dom0", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
-        with over_ssh(sshd, "dom0", flags=["--xl.interval=1s"]) as exporter:
-            exporter.get("/probe?module=openvz&target=dom0")  # connected by then, without xl
-            pages = []
+    with over_ssh(dom0, "dom0", flags=["--xl.interval=1s"]) as exporter:
+        exporter.get("/probe?module=openvz&target=dom0")  # connected by then, without xl
+        pages = []
 
-            def failed() -> bool:
-                # xl gives way after four seconds, before its own ten are over; the rest is to connect again.
-                page = within(exporter, "16", "/probe?module=xen&target=dom0").text
-                pages.append(page)
-                # Between two scrapes it may fail more than once.
-                failures = r'\nxentop_source_background_errors_total\{reason="timeout",source="xl"\} ([0-9]+)\.0\n'
-                found = re.search(failures, page)
-                return found is not None and int(found[1]) >= 2
+        def failed() -> bool:
+            # xl gives way after four seconds, before its own ten are over; the rest is to connect again.
+            pages.append(within(exporter, "16", "/probe?module=xen&target=dom0").text)
+            # Between two scrapes it may fail more than once.
+            failures = r'\nxentop_source_background_errors_total\{reason="timeout",source="xl"\} ([0-9]+)\.0\n'
+            found = re.search(failures, pages[-1])
+            return found is not None and int(found[1]) >= 2
 
-            wait_for(failed, 60)
-            assert [page for page in pages if 'xentop_source_up{source="xentop"} 1.0\n' not in page] == []
-            assert "gave way to a scrape that waited for it" in exporter.log()
-            assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in exporter.get().text
-            assert not exporter.log_lines("host can't be reached")
+        wait_for(failed, 60)
+        assert [page for page in pages if 'xentop_source_up{source="xentop"} 1.0\n' not in page] == []
+        assert "gave way to a scrape that waited for it" in exporter.log()
+        assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in exporter.get().text
+        assert not exporter.log_lines("host can't be reached")
 
 
-def test_passwords_of_guests_stay_on_the_host(tmp_path: Path) -> None:
-    tools = XenTools(tmp_path)
+def test_passwords_of_guests_stay_on_the_host(tools: XenTools, dom0: Sshd) -> None:
     tools.xl.answer("list -l", '[\n {\n  "domid": 1,\n  "passwd": "sec,\\"ret\\")x",\n  "type": "hvm"\n }\n]\n')
-    with Sshd(tmp_path) as sshd:
-        sshd.add_host("dom0", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
-        answer = sshd.ask("dom0", "xl list -l\n")
+    answer = dom0.ask("dom0", "xl list -l\n")
     assert '\n  "passwd": "",\n  "type": "hvm"\n }\n]\n\n0\n\n0\n' in answer
     assert "ret" not in answer

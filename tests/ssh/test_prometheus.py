@@ -37,25 +37,21 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
         sshd.add_host("xen", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
         sshd.add_host("openvz", authorized_key.command(script(OPENVZ)))
         with over_ssh(sshd, "xen", "openvz", flags=["--vzlist.interval=0"]) as ssh:
-
-            def over_ssh_too(platform: str) -> dict[str, Any]:
-                labels = {"host": "over ssh", "platform": platform, "__exporter__": ssh.address}
-                return {"targets": [platform], "labels": labels}
-
             watched: dict[str, list[dict[str, Any]]] = {
                 "xentop": [{"targets": [xentop.address], "labels": {"host": "local"}}],
                 "vestat": [{"targets": [vestat.address], "labels": {"host": "local"}}],
-                "ssh": [over_ssh_too("xen"), over_ssh_too("openvz")],
+                "ssh": [
+                    {"targets": [name], "labels": {"host": "over ssh", "platform": name, "__exporter__": ssh.address}}
+                    for name in ("xen", "openvz")
+                ],
             }
             with Prometheus(tmp_path, watched, interval="5s", group_interval="2s", alert_for="2s") as prometheus:
 
                 def vocabulary(host: str) -> set[tuple[str, ...]]:
                     series = prometheus.query(f'{{__name__=~".+:.+", __name__!~"{OF_A_PROCESS}", host="{host}"}}')
-                    return {
-                        # A host's own share is the virtual server of its name.
-                        tuple(f"{name}={value.replace(host, 'HOST')}" for name, value in sorted(each["metric"].items()))
-                        for each in series
-                    }
+                    metrics = [sorted(each["metric"].items()) for each in series]
+                    # A host's own share is the virtual server of its name.
+                    return {tuple(f"{name}={value.replace(host, 'HOST')}" for name, value in each) for each in metrics}
 
                 for name in EXPECTED:  # rates are over a minute
                     prometheus.wait_for(f'{name}{{host="over ssh"}}', 180)
@@ -65,11 +61,7 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 assert prometheus.value('ssh_connected{job="ssh", target="xen"}') == 1
                 assert prometheus.query('{__name__=~"ssh_.+", job!="ssh"}') == []
                 # On a busy machine, a scrape may have failed just now.
-                wait_for(
-                    lambda: {alert["labels"].get("host") for alert in prometheus.alerts()},
-                    60,
-                    until=lambda alerted: "over ssh" not in alerted,
-                )
+                wait_for(lambda: "over ssh" not in {alert["labels"].get("host") for alert in prometheus.alerts()}, 60)
                 sshd.stop()
                 prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)
                 prometheus.wait_for('ALERTS{alertname="HostDown", alertstate="firing", host="over ssh"}', 60)

@@ -1,7 +1,7 @@
 """KVM hosts as folders of tests/fixtures/kvm hold them: files of /proc and cgroups, one after the other.
 
-Two hosts of Debian's with KVM by kvm_amd, one without systemd and with cgroups of version 1. What was not captured of
-them is made here: /proc/stat, and the command lines of the third.
+Debian 12 with KVM by kvm_amd, and a host without systemd and with cgroups of version 1. What was not captured of
+them is made here: /proc/stat, and the command lines of the second.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from virtscope.kvm.host_files import RecordedFiles
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/kvm"
 DEBIAN_12 = "debian12-linux6.1-libvirt9.0-qemu7.2"
-DEBIAN_13 = "debian13-linux6.12-libvirt11.3-qemu10.0"
 VERSION_1 = "libvirt9-cgroup1"
-HOSTS = (DEBIAN_12, DEBIAN_13, VERSION_1)
+HOSTS = (DEBIAN_12, VERSION_1)
 
 BOOTED = 1_600_000_000  # Unix time
 # user 300 s, of which guests 200; nice 10, of which 5; system 100; idle, iowait; irq, softirq 1 each; stolen 7.
@@ -34,8 +33,8 @@ def parts(content: bytes) -> dict[str, bytes]:
     return {path.decode().lstrip("/"): text for path, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
-def files(host: str, moment: str = "t0") -> dict[str, bytes]:
-    """Return what lies below / at this moment, t0 or t1, by path."""
+def files(host: str) -> dict[str, bytes]:
+    """Return what lies below /, by path."""
     folder = FIXTURES / host
     found = {"proc/stat": STAT}
     if host == VERSION_1:
@@ -45,12 +44,12 @@ def files(host: str, moment: str = "t0") -> dict[str, bytes]:
             found[f"proc/{pid}/cmdline"] = command_line("-name", f"guest={name}", "-mon", "chardev=charmonitor")
             found[f"proc/{pid}/stat"] = _process_stat(found, pid)
         return found
-    for file in folder.glob(f"proc-*-{moment}.txt"):
+    for file in folder.glob("proc-*-t0.txt"):
         captured = parts(file.read_bytes())
         pid = min(path for path in captured if path.endswith("/status")).split("/")[1]
         found |= captured
         found[f"proc/{pid}/cmdline"] = (folder / f"cmdline-{file.name[5:-7]}.bin").read_bytes()
-    groups = parts((folder / f"cgroup-v2-{moment}.txt").read_bytes())
+    groups = parts((folder / "cgroup-v2-t0.txt").read_bytes())
     found |= {f"sys/fs/cgroup/{path}": text for path, text in groups.items()}
     found["sys/fs/cgroup/cgroup.controllers"] = b"cpuset cpu io memory pids\n"
     found["proc/1/net/dev"] = (folder / "net-dev-t1.txt").read_bytes()

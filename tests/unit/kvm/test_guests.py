@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.refusals import assert_refused
-from tests.unit.kvm.captured import BOOTED, DEBIAN_12, DEBIAN_13, STAT, command_line, files, recorded
+from tests.unit.kvm.captured import BOOTED, STAT, command_line, recorded
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.guests import Guests, parse_host
 from virtscope.kvm.model import Host
@@ -48,25 +48,6 @@ class Machine:
         return [guest.name for guest in self.look(now).guests]
 
 
-@pytest.mark.parametrize("host", [DEBIAN_12, DEBIAN_13])
-def test_nothing_falls_from_one_moment_to_the_next(host: str) -> None:
-    content = recorded({})
-    guests = Guests(content, every_time=True)
-    looks = []
-    for moment in ("t0", "t1"):
-        content.show(files(host, moment))
-        looks.append({guest.pid: guest for guest in guests.read(0).guests})
-    for pid, before in looks[0].items():
-        after = looks[1][pid]
-        assert after.cpu_seconds > before.cpu_seconds
-        assert after.guest_seconds > before.guest_seconds
-        assert all(after.role_seconds[role] >= seconds for role, seconds in before.role_seconds.items())
-        for was, now in zip(before.vcpus, after.vcpus, strict=True):
-            assert now.name == was.name
-            assert (now.run_seconds or 0) >= (was.run_seconds or 0)
-            assert (now.wait_seconds or 0) >= (was.wait_seconds or 0)
-
-
 def test_a_malformed_stat_or_hidden_processes_are_no_empty_host() -> None:
     assert parse_host(STAT).boot_time == BOOTED
     negative, endless = STAT.replace(b" 30000", b" -1"), STAT.replace(b" 30000", b" " + b"9" * 5000)
@@ -83,24 +64,24 @@ def test_a_guest_that_starts_again_is_another_one() -> None:
     machine.runs(9, QEMU, stat("qemu", 3, start=9000))
     machine.look(1)  # at which the one before is found to have ended
     (after,) = machine.look(2).guests
-    assert (before.cpu_seconds, after.cpu_seconds) == (5, 0.03)
-    assert (before.start_time, after.start_time) == (BOOTED + 1, BOOTED + 90)
+    assert (before.cpu_seconds, before.start_time) == (5, BOOTED + 1)
+    assert (after.cpu_seconds, after.start_time) == (0.03, BOOTED + 90)
 
 
 def test_a_process_may_become_a_guest() -> None:
     """A shell that runs QEMU in its place, as scripts and libvirt's daemon do; if late, it is found within a minute."""
     machine = Machine()
     machine.look()
-    machine.runs(9, b"/bin/sh\0-c\0exec qemu\0", stat("sh", 1, start=100))
-    assert machine.names() == []
-    machine.runs(9, QEMU, stat("qemu", 2, start=100))
-    assert machine.names(1) == ["web"]
-    machine.runs(10, b"/bin/sh\0", stat("sh", 1, start=200))
-    assert [machine.names(now) for now in (50, 100, 150)] == [["web"]] * 3
-    machine.runs(10, command_line("-name", "late"), stat("qemu", 2, start=200))
-    assert machine.names(220) == ["web", "late"]
-    machine.runs(10, QEMU, stat("qemu", 5, start=200).replace(b") S", b") Z"))  # a zombie
-    assert machine.names(300) == ["web"]
+    late = command_line("-name", "late")
+    for now, pid, line, text, shown in (
+        (0, 9, b"/bin/sh\0-c\0exec qemu\0", stat("sh", 1, start=100), []),
+        (1, 9, QEMU, stat("qemu", 2, start=100), ["web"]),
+        *((now, 10, b"/bin/sh\0", stat("sh", 1, start=200), ["web"]) for now in (50, 100, 150)),
+        (220, 10, late, stat("qemu", 2, start=200), ["web", "late"]),
+        (300, 10, late, stat("qemu", 5, start=200).replace(b") S", b") Z"), ["web"]),  # a zombie
+    ):
+        machine.runs(pid, line, text)
+        assert machine.names(now) == shown, now
 
 
 def test_the_parent_that_waits_for_a_daemon_is_no_second_guest() -> None:
@@ -120,9 +101,7 @@ def test_the_kernel_s_threads_for_a_guest_are_its_own() -> None:
     machine.runs(22, b"", process(stat("vhost-99", 0, 1000), **kernel))
     machine.runs(23, QEMU, stat("vhost-9", 0, 1000, start=700))  # a program that calls itself so
     guest = machine.look().guests[0]
-    assert guest.cpu_seconds == 5.75
-    assert guest.role_seconds["vhost"] == 0.7
-    assert guest.role_seconds["kvm"] == 0.05
+    assert (guest.cpu_seconds, guest.role_seconds["vhost"], guest.role_seconds["kvm"]) == (5.75, 0.7, 0.05)
     machine.ends(20)
     guest = machine.look(1).guests[0]
     assert (guest.cpu_seconds, guest.role_seconds["vhost"]) == (5.75, 0.7)
@@ -143,13 +122,13 @@ def test_guest_time_that_is_no_measurement_is_absent_with_its_reason() -> None:
         assert host.guest_seconds is None, absent
 
 
-def test_where_one_guest_has_guest_time_an_idle_one_s_0_is_a_measurement() -> None:
+def test_an_idle_guest_s_0_is_a_measurement_once_another_had_guest_time() -> None:
     machine = Machine()
     machine.runs(9, QEMU, stat("qemu", 500, guest=400), _11=stat("CPU 0/KVM", 450, 0, 400))
     machine.runs(10, command_line("-name", "idle"), stat("qemu", 5), _12=stat("CPU 0/KVM", 0))
-    assert [guest.guest_time_absent for guest in machine.look().guests] == ["", ""]
+    machine.look()
     machine.ends(9)
-    assert [guest.guest_time_absent for guest in machine.look(1).guests] == [""], "it is the kernel's property"
+    assert [guest.guest_time_absent for guest in machine.look(1).guests] == [""]
 
 
 def test_without_thread_names_only_totals_are_known() -> None:
@@ -169,64 +148,28 @@ def test_memory_counts_huge_pages() -> None:
     assert (guest.memory_resident_bytes, guest.memory_limit_bytes) == (3 << 20, 16 << 20)
 
 
-def roles(host: Host) -> float:
-    return host.guests[0].role_seconds["emulator"]
-
-
-def test_scrapes_each_second_get_clocks_at_once_and_other_counters_within_a_few_seconds() -> None:
-    machine = Machine()
-
-    def runs(process_ticks: int, vcpu_ticks: int, clock: bytes) -> None:
-        machine.runs(9, QEMU, stat("qemu", process_ticks), _11=stat("CPU 0/KVM", vcpu_ticks, guest=50))
-        machine.content["proc/9/task/11/schedstat"] = clock
-
-    runs(500, 100, b"1000000000 0 7\n")
-    machine.look(1000)
-    machine.look(1100)
-    runs(700, 250, b"2500000000 500000000 9\n")
-    soon = machine.look(1101).guests[0]
-    assert (soon.vcpus[0].run_seconds, soon.vcpus[0].wait_seconds, soon.cpu_seconds) == (2.5, 0.5, 7)
-    assert roles(machine.look(1101.5)) == 5
-    for second in range(1102, 1117):
-        later = machine.look(second)
-    assert roles(later) == 7
-
-
-def test_what_is_read_every_few_seconds_is_read_at_the_same_seconds_of_each_minute() -> None:
-    """So that at both ends of a rate over a minute it has the same age."""
-    machine = Machine()
-    ages = []
+def test_scrapes_each_second_get_clocks_at_once_and_other_counters_at_the_same_seconds_of_each_minute() -> None:
+    """So that at both ends of a rate over a minute these have the same age."""
+    machine, ages = Machine(), []
     for second in range(1000, 1200):
         machine.runs(9, QEMU, stat("qemu", second), _11=stat("CPU 0/KVM", 100))
-        machine.content["proc/9/task/11/schedstat"] = b"1000000000 0 7\n"
-        ages.append(second - round(100 * roles(machine.look(second + 0.01 * (second % 3)))))
+        machine.content["proc/9/task/11/schedstat"] = b"%d 500000000 9\n" % (second * 10**9)
+        (guest,) = machine.look(second + 0.01 * (second % 3)).guests
+        (vcpu,) = guest.vcpus
+        assert (vcpu.run_seconds, vcpu.wait_seconds, guest.cpu_seconds) == (second, 0.5, second / 100)
+        ages.append(second - round(100 * guest.role_seconds["emulator"]))
     assert max(ages) == 14
     assert ages[60:120] == ages[120:180]
-
-
-def test_scrapes_every_five_seconds_get_all_at_once() -> None:
-    machine = Machine()
-    machine.runs(9, QEMU, stat("qemu", 500), _11=stat("CPU 0/KVM", 100))
-    machine.look(1000)
-    for number, now in enumerate((1005, 1010, 1015)):
-        machine.runs(9, QEMU, stat("qemu", 600 + number), _11=stat("CPU 0/KVM", 100))
-        assert roles(machine.look(now)) == pytest.approx(6 + number / 100)
 
 
 def test_guest_time_proves_kvm() -> None:
     """Proxmox before 7.2 names no accelerator and no threads; Incus gives all by -readconfig."""
     machine = Machine()
-    machine.runs(
-        9, command_line("-name", "v1", "-readconfig", "/run/qemu.conf"), stat("qemu-system-x86", 500, guest=400)
-    )
-    machine.content["proc/9/task/9/stat"] = stat("qemu-system-x86", 10)
-    machine.content["proc/9/task/11/stat"] = stat("qemu-system-x86", 250, guest=200)
-    machine.content["proc/9/task/12/stat"] = stat("qemu-system-x86", 240, guest=200)
+    comm, vcpus = "qemu-system-x86", {tid: stat("qemu-system-x86", 245, guest=200) for tid in ("_11", "_12")}
+    line = command_line("-name", "v1", "-readconfig", "/run/qemu.conf")
+    machine.runs(9, line, stat(comm, 500, guest=400), _9=stat(comm, 10), **vcpus)
     (guest,) = machine.look().guests
     assert (guest.accelerator, guest.guest_time_absent, guest.guest_seconds, guest.vcpu_count) == ("kvm", "", 4, 2)
-
-
-KTHREADD = process(stat("kthreadd", 0), ppid=0, flags=0x200000)
 
 
 def test_a_container_s_processes_are_not_the_host_s() -> None:
@@ -237,7 +180,7 @@ def test_a_container_s_processes_are_not_the_host_s() -> None:
     machine.content["proc/2/stat"] = stat("sh", 1)
     with pytest.raises(SourceUnavailable, match="PID namespace"):
         machine.look(1)
-    machine.content["proc/2/stat"] = KTHREADD  # the host's /proc, in a container
+    machine.content["proc/2/stat"] = process(stat("kthreadd", 0), ppid=0, flags=0x200000)
     assert machine.names(2) == []
     del machine.content["proc/2/stat"]
     machine.content["proc/self/ns/pid"] = b"pid:[4026531836]"
@@ -252,12 +195,9 @@ def test_libvirt_s_number_is_the_host_s_where_its_cgroup_has_it() -> None:
         ("production.partition/qemu-7-web.libvirt-qemu", "7"),
         ("machine.slice/machine-qemu\\x2d71\\x2dweb.scope", ""),
         ("user.slice/user-1000.slice/user@1000.service/machine-qemu\\x2d7\\x2dweb.scope", ""),
-        ("kubepods.slice/kubepods-pod1.slice/cri-containerd-4f.scope", ""),
-        ("", ""),
     ):
         machine = Machine()
-        machine.runs(
-            9, command_line("-name", "web", "-mon", "chardev=charmonitor,path=/domain-7-web/"), stat("qemu", 5)
-        )
+        line = command_line("-name", "web", "-mon", "chardev=charmonitor,path=/domain-7-web/")
+        machine.runs(9, line, stat("qemu", 5))
         machine.content["proc/9/cgroup"] = f"0::/{cgroup}\n".encode()
         assert [(guest.id, guest.manager) for guest in machine.look().guests] == [(id_shown, "libvirt")], cgroup

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from virtscope.kvm.host_files import UNREAD_LOOKS, Blocked, HostFiles, NotedFiles, RecordedFiles
+from tests.support.waiting import wait_for
+from virtscope.kvm.host_files import UNREAD_LOOKS, Blocked, HostFiles
 
 
 def files(folder: Path) -> HostFiles:
@@ -50,40 +51,12 @@ def test_no_descriptor_is_left_of_what_is_not_read_again(tmp_path: Path) -> None
 
 def test_a_process_that_has_ended_is_none() -> None:
     host = HostFiles({"proc": "/proc"})
-    child = os.fork()
-    if not child:
-        os.read(os.pipe()[0], 1)
-    path = f"proc/{child}/stat"
-    try:
-        assert (host.line_again(path) or b"").startswith(b"%d (" % child)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        path = f"proc/{child.pid}/stat"
+        assert (host.line_again(path) or b"").startswith(b"%d (" % child.pid)
         host.looked()
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    assert host.line_again(path) is None
-    assert host.line(path) is None
-    assert host.content(path) is None
-    assert host.names(f"proc/{child}/task") == []
-    assert host.link(f"proc/{child}/exe") == ""
-
-
-def test_what_is_noted_is_what_was_read(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    for name in ("a/b", "a/c", "d"):
-        (tmp_path / name).write_bytes(name.encode())
-    (tmp_path / "e").symlink_to("target")
-    noted = NotedFiles(files(tmp_path))
-    assert sorted(noted.names("proc/a")) == ["b", "c"]
-    noted.line("proc/a/b")
-    noted.content("proc/d")
-    noted.content("proc/absent")
-    noted.link("proc/e")
-    recorded = RecordedFiles()
-    recorded.show(noted.noted)
-    assert (recorded.line("proc/a/b"), recorded.content("proc/d"), recorded.link("proc/e")) == (b"a/b", b"d", "target")
-    assert recorded.names("proc/a") == ["b"]
-    assert sorted(recorded.names("proc")) == ["a", "d", "e"]
-    assert recorded.content("proc/a/c") is None
+    assert [read(path) for read in (host.line_again, host.line, host.content)] == [None] * 3
+    assert (host.names(f"proc/{child.pid}/task"), host.link(f"proc/{child.pid}/exe")) == ([], "")
 
 
 def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:
@@ -102,15 +75,12 @@ def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:
     (tmp_path / "1/cmdline").open("wb").close()  # whoever waited goes on
     (tmp_path / "1/cmdline").unlink()
     (tmp_path / "1/cmdline").write_bytes(b"web")
-    deadline = time.monotonic() + 60
-    while True:
+
+    def web() -> bytes | None:
         host.looked()
-        try:
-            assert host.beginning("proc/1/cmdline") == b"web"
-        except Blocked:
-            assert time.monotonic() < deadline
-        else:
-            break
+        return host.beginning("proc/1/cmdline")
+
+    assert wait_for(web, not_yet=(Blocked,)) == b"web"
 
 
 def test_no_more_than_some_threads_wait_for_files_that_block(tmp_path: Path) -> None:

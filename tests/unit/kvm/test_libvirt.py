@@ -9,38 +9,17 @@ import pytest
 from tests.unit.kvm.captured import BOOTED, DEBIAN_12, FIXTURES, command_line, files, recorded
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
+from virtscope.kvm import libvirt
 from virtscope.kvm.guests import Guests
-from virtscope.kvm.libvirt import (
-    MOST_SELDOM,
-    Answer,
-    Libvirt,
-    Raw,
-    Virsh,
-    domain,
-    joined,
-    parse_domstats,
-    parse_titles,
-    understand,
-)
+from virtscope.kvm.libvirt import MOST_SELDOM, Answer, Raw, Virsh, domain, joined, understand
 from virtscope.kvm.model import Guest
 from virtscope.toolkit.bounded import Finished, OutputTooLong
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 
 UUID = "6325b343-01a5-47ab-b796-afc750348cfe"
+OTHER, SYSTEM_S = UUID.replace("6325b343", "00000000"), UUID.replace("6325b343", "99999999")
 NOVA = b"<instance>\n  <name>web &amp; shop</name>\n</instance>\n"
-
-
-def domstats(host: str, moment: str = "t0") -> bytes:
-    return (FIXTURES / host / f"domstats-{moment}.txt").read_bytes()
-
-
-def guests(host: str = DEBIAN_12) -> tuple[Guest, ...]:
-    return Guests(recorded(files(host)), every_time=True).read(0).guests
-
-
-def domains(host: str = DEBIAN_12) -> bytes:
-    """What virsh lists of the host."""
-    return "".join(f"{guest.uuid} {guest.name}\n" for guest in guests(host)).encode()
+DOMSTATS = (FIXTURES / DEBIAN_12 / "domstats-t0.txt").read_bytes()
 
 
 def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
@@ -50,52 +29,41 @@ def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
     assert known.interfaces == ("vnet0",)
 
 
-def test_names_may_hold_quotes() -> None:
-    stats, refused = parse_domstats(b"Domain: 'it's \xe4'\n  state.state=1\n\nDomain: 'b'\nmalformed\n")
-    assert stats == {"it's \\xe4": {"state.state": "1"}, "b": {}}
-    assert refused == 1
+def test_names_may_hold_anything_and_can_be_shown() -> None:
+    stats, refused = libvirt.parse_domstats(b"Domain: 'it's \xe4'\n  state.state=1\n\nDomain: 'b'\nmalformed\n")
+    assert (stats, refused) == ({"it's \\xe4": {"state.state": "1"}, "b": {}}, 1)
+    (block,) = domain({"block.0.name": "v\x1b" + "d" * 999, "block.0.rd.reqs": "1"}).blocks
+    assert (len(block.device), block.device[:6]) == (200, "v\\x1bd")
 
 
 def test_titles_are_nova_s_names_where_there_are_some() -> None:
-    other = UUID.replace("6325b343", "00000000")
-    printed = (
-        f"== 5e {UUID} metadata ==".encode()
-        + NOVA
-        + f"== 5e {UUID} title ==own title\n== 5e {other} metadata ==== 5e {other} title ==only a title\n".encode()
-    )
-    assert parse_titles(printed, "5e") == {UUID: b"web & shop", other: b"only a title"}
+    of_both = f"== 5e {UUID} title ==own title\n== 5e {OTHER} metadata ==== 5e {OTHER} title ==only a title\n".encode()
+    printed = f"== 5e {UUID} metadata ==".encode() + NOVA + of_both
+    assert libvirt.parse_titles(printed, "5e") == {UUID: b"web & shop", OTHER: b"only a title"}
 
 
 def test_a_tenant_names_no_other_guest() -> None:
-    other = UUID.replace("6325b343", "00000000")
-    spoofing = NOVA.replace(b"web", f"== {other} title ==mine".encode())
-    printed = f"== 5e {UUID} metadata ==".encode() + spoofing + f"== 5e {other} title ==its own\n".encode()
-    titles = parse_titles(printed, "5e")
-    assert titles[other] == b"its own"
+    spoofing = NOVA.replace(b"web", f"== {OTHER} title ==mine".encode())
+    printed = f"== 5e {UUID} metadata ==".encode() + spoofing + f"== 5e {OTHER} title ==its own\n".encode()
+    titles = libvirt.parse_titles(printed, "5e")
+    assert titles[OTHER] == b"its own"
     assert b"mine" in titles[UUID]
-
-
-def test_what_is_between_titles_is_another_each_time() -> None:
     programs = Programs(fine)
     for _ in range(2):
         Virsh(programs, lambda: 5.0).read()
     first, second = (words[0] for words in programs.asked if words[0].startswith("echo"))
-    assert first != second
+    assert first != second, "what is between titles is another each time"
 
 
-def test_a_guest_started_since_is_another_one() -> None:
-    found = joined(guests(), understand(Raw(BOOTED + 120, domstats(DEBIAN_12), domains(), ())))
-    assert {guest.name: guest.domain is not None for guest in found} == {
-        "instance-0000002a": True,
-        "db_1.prod": True,
-        "capped": False,
-    }
-
-
-def test_titles_are_joined_by_uuid() -> None:
-    raw = Raw(2e9, domstats(DEBIAN_12), domains(), ((UUID, b"web01"),))
-    titles = {guest.name: guest.domain.title for guest in joined(guests(), understand(raw)) if guest.domain}
-    assert titles == {"instance-0000002a": "web01", "db_1.prod": "", "capped": ""}
+def test_guests_are_joined_by_uuid_and_one_started_since_is_another() -> None:
+    guests = Guests(recorded(files(DEBIAN_12)), every_time=True).read(0).guests
+    domains = "".join(f"{guest.uuid} {guest.name}\n" for guest in guests).encode()
+    for asked, expected in (
+        (2e9, {"instance-0000002a": "web01", "db_1.prod": "", "capped": ""}),
+        (BOOTED + 120, {"instance-0000002a": "web01", "db_1.prod": "", "capped": None}),
+    ):
+        found = joined(guests, understand(Raw(asked, DOMSTATS, domains, ((UUID, b"web01"),))))
+        assert {guest.name: guest.domain.title if guest.domain else None for guest in found} == expected
 
 
 class Programs:
@@ -110,9 +78,8 @@ class Programs:
         return f"/usr/bin/{name}"
 
     def run(self, _program: str, *arguments: str) -> Finished:
-        words = arguments[4:]
-        self.asked.append(words)
-        return self._answer(words)
+        self.asked.append(arguments[4:])
+        return self._answer(arguments[4:])
 
     def close(self) -> None:
         pass
@@ -120,7 +87,7 @@ class Programs:
 
 def fine(words: Sequence[str]) -> Finished:
     if words[0] == "domstats":
-        return Finished(0, domstats(DEBIAN_12), b"")
+        return Finished(0, DOMSTATS, b"")
     if words[0] == "list":
         return Finished(0, f"{UUID} instance-0000002a\n".encode(), b"")
     secret = words[0].split()[2]
@@ -134,87 +101,6 @@ def test_titles_are_asked_once_of_each_guest() -> None:
     assert first.titles == second.titles == ((UUID, b"web & shop"),)
     assert [words[0].partition(" ")[0] for words in programs.asked] == ["domstats", "list", "echo", "domstats", "list"]
     assert "--nowait" in programs.asked[0]
-
-
-def test_an_old_virsh_is_asked_without_nowait() -> None:
-    def old(words: Sequence[str]) -> Finished:
-        refuses = "--nowait" in words
-        return (
-            Finished(1, b"", b"error: command 'domstats' doesn't support option --nowait") if refuses else fine(words)
-        )
-
-    programs = Programs(old)
-    virsh = Virsh(programs, lambda: 5.0)
-    assert virsh.read().domstats == virsh.read().domstats == domstats(DEBIAN_12)
-    assert ["--nowait" in words for words in programs.asked if words[0] == "domstats"] == [True, False, False]
-
-
-def test_one_that_hangs_is_asked_less_and_less_often() -> None:
-    """Each call that hangs holds up a thread of the daemon's. The second is made at once: it skips who hangs."""
-
-    def hang(_words: Sequence[str]) -> Finished:
-        raise SourceTimeout("hangs")
-
-    now = 0.0
-    programs = Programs(hang)
-    virsh = Virsh(programs, lambda: now)
-    for _ in range(1000):
-        with pytest.raises(SourceTimeout):
-            virsh.read()
-        now += 15
-    times = len(programs.asked)
-    assert 5 < times < 15 + 1000 * 15 / MOST_SELDOM
-
-
-def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own() -> None:
-    for expected, error in ((True, SourceError), (False, SourceUnavailable)):
-        virsh = Virsh(Programs(lambda _words: Finished(1, b"", b"error: failed to connect to the hypervisor\n")))
-        virsh.expected = expected
-        with pytest.raises(SourceError, match="failed to connect") as raised:
-            virsh.read()
-        assert type(raised.value) is error, expected
-
-
-SESSION_S, SYSTEM_S = UUID.replace("6325b343", "22222222"), UUID.replace("6325b343", "99999999")
-
-
-def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
-    """Guests of this name and libvirt's number 1, by uuid and cgroup."""
-    machine = Machine()
-    for pid, (uuid, cgroup) in enumerate(running, 9):
-        words = ("-name", "fedora", "-uuid", uuid, "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
-        machine.runs(pid, command_line(*words), stat("qemu", 5))
-        machine.content[f"proc/{pid}/cgroup"] = f"0::/{cgroup}\n".encode()
-    return machine.look().guests
-
-
-def answer(state: int) -> Answer:
-    stats = f"Domain: 'fedora'\n  state.state={state}\n  balloon.current=1024\n".encode()
-    return understand(Raw(2e9, stats, f"{SYSTEM_S} fedora\n".encode(), ((SYSTEM_S, b"payroll"),)))
-
-
-USERS, SYSTEMS = "user.slice/user-1000.slice", "machine.slice/machine-qemu\\x2d1\\x2dfedora.scope"
-
-
-def test_a_user_s_guest_gets_nothing_of_a_domain_of_its_name() -> None:
-    for state in (1, 5):
-        assert [each.domain for each in joined(fedora((SESSION_S, USERS)), answer(state))] == [None], state
-        assert [each.domain for each in joined(fedora((SESSION_S, "kubepods.slice/a.scope")), answer(state))] == [None]
-
-
-def test_a_forged_uuid_takes_nothing_of_the_domain_s() -> None:
-    assert [each.domain for each in joined(fedora((SYSTEM_S, "")), answer(5))] == [None], "it is shut off"
-    found = joined(fedora((SYSTEM_S, USERS), (SYSTEM_S, SYSTEMS), (SYSTEM_S, "system.slice/cron.service")), answer(1))
-    assert [each.domain.title if each.domain else None for each in found] == [None, "payroll", None]
-    found = joined(fedora((SYSTEM_S, USERS)), answer(1))
-    assert [each.domain for each in found] == [None], "also while the domain's own process is not there"
-
-
-def test_a_host_s_libvirt_is_missed_where_guests_are_its_own() -> None:
-    for cgroup, expected in ((SYSTEMS, True), (USERS, False), ("kubepods.slice/kubepods-pod1.slice/a.scope", False)):
-        virsh = Virsh(Programs(fine))
-        Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
-        assert virsh.expected is expected, cgroup
 
 
 def test_each_nova_s_name_is_a_title() -> None:
@@ -234,17 +120,85 @@ def test_each_nova_s_name_is_a_title() -> None:
         assert Virsh(Programs(nova), lambda: 5.0).read().titles == ((UUID, b"web & shop"),), version
 
 
+def test_an_old_virsh_is_asked_without_nowait() -> None:
+    def old(words: Sequence[str]) -> Finished:
+        refusal = Finished(1, b"", b"error: command 'domstats' doesn't support option --nowait")
+        return refusal if "--nowait" in words else fine(words)
+
+    programs = Programs(old)
+    virsh = Virsh(programs, lambda: 5.0)
+    assert virsh.read().domstats == virsh.read().domstats == DOMSTATS
+    assert ["--nowait" in words for words in programs.asked if words[0] == "domstats"] == [True, False, False]
+
+
+def test_one_that_hangs_is_asked_less_and_less_often() -> None:
+    """Each call that hangs holds up a thread of the daemon's. The second is made at once: it skips who hangs."""
+
+    def hang(_words: Sequence[str]) -> Finished:
+        raise SourceTimeout("hangs")
+
+    now = 0.0
+    programs = Programs(hang)
+    virsh = Virsh(programs, lambda: now)
+    for _ in range(1000):
+        with pytest.raises(SourceTimeout):
+            virsh.read()
+        now += 15
+    assert 5 < len(programs.asked) < 15 + 1000 * 15 / MOST_SELDOM
+
+
+def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own() -> None:
+    gone = Finished(1, b"", b"error: failed to connect to the hypervisor\n")
+    for cgroup, error in ((SYSTEMS, SourceError), (USERS, SourceUnavailable), ("kubepods.slice/a", SourceUnavailable)):
+        virsh = Virsh(Programs(lambda _words: gone))
+        libvirt.Libvirt(60, virsh).add_to(fedora((SYSTEM_S, cgroup)))
+        with pytest.raises(SourceError, match="failed to connect") as raised:
+            virsh.read()
+        assert type(raised.value) is error, cgroup
+
+
+USERS, SYSTEMS = "user.slice/user-1000.slice", "machine.slice/machine-qemu\\x2d1\\x2dfedora.scope"
+
+
+def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
+    """Guests of this name and libvirt's number 1, by uuid and cgroup."""
+    machine = Machine()
+    for pid, (uuid, cgroup) in enumerate(running, 9):
+        words = ("-name", "fedora", "-uuid", uuid, "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
+        machine.runs(pid, command_line(*words), stat("qemu", 5))
+        machine.content[f"proc/{pid}/cgroup"] = f"0::/{cgroup}\n".encode()
+    return machine.look().guests
+
+
+def titles(guests: tuple[Guest, ...], state: int) -> list[str | None]:
+    """What the system's libvirt, whose domain fedora is in this state, says of guests."""
+    stats = f"Domain: 'fedora'\n  state.state={state}\n  balloon.current=1024\n".encode()
+    answer: Answer = understand(Raw(2e9, stats, f"{SYSTEM_S} fedora\n".encode(), ((SYSTEM_S, b"payroll"),)))
+    return [each.domain.title if each.domain else None for each in joined(guests, answer)]
+
+
+def test_a_user_s_guest_gets_nothing_of_a_domain_of_its_name() -> None:
+    for cgroup in (USERS, "kubepods.slice/a.scope"):
+        assert [titles(fedora((OTHER, cgroup)), state) for state in (1, 5)] == [[None], [None]]
+
+
+def test_a_forged_uuid_takes_nothing_of_the_domain_s() -> None:
+    assert titles(fedora((SYSTEM_S, "")), 5) == [None], "it is shut off"
+    claims = (SYSTEM_S, USERS), (SYSTEM_S, SYSTEMS), (SYSTEM_S, "system.slice/cron.service")
+    assert titles(fedora(*claims), 1) == [None, "payroll", None]
+    assert titles(fedora((SYSTEM_S, USERS)), 1) == [None], "also while the domain's own process is not there"
+
+
 def test_an_answer_that_is_too_long_is_asked_for_in_parts() -> None:
-    names = [f"vm{number}" for number in range(7)]
-    uuids = {UUID.replace("6325b343", f"0000000{number}"): name for number, name in enumerate(names)}
-    exits = "  vcpu.0.halt_exits.sum=9\n  vcpu.0.exits.sum=5\n"
+    uuids = {UUID.replace("6325b343", f"0000000{number}"): f"vm{number}" for number in range(7)}
 
     def long(words: Sequence[str]) -> Finished:
         if words[0] == "list":
             return Finished(0, "".join(f"{uuid} {name}\n" for uuid, name in uuids.items()).encode(), b"")
         if words[0] != "domstats":
             return Finished(0, b"", b"")
-        asked = [uuids[word] for word in words if word in uuids] or names
+        asked = [uuids[word] for word in words if word in uuids] or uuids.values()
+        exits = "  vcpu.0.halt_exits.sum=9\n  vcpu.0.exits.sum=5\n"
         printed = "".join(f"Domain: '{name}'\n{exits}\n" for name in asked).encode()
         if len(printed) > 250:  # each has 62: of the fourth it isn't known whether it is whole
             raise OutputTooLong("too long", printed[:250])
@@ -252,12 +206,6 @@ def test_an_answer_that_is_too_long_is_asked_for_in_parts() -> None:
 
     programs = Programs(long)
     read = understand(Virsh(programs, lambda: 5.0).read())
-    assert {name: dict(each.exits) for name, each in read.domains.items()} == {name: {"0": 5} for name in names}
+    assert {name: dict(each.exits) for name, each in read.domains.items()} == {key: {"0": 5} for key in uuids.values()}
     assert read.refused == 0
     assert sum(words[0] == "domstats" for words in programs.asked) == 3, "for 3, 3 and 1 of them"
-
-
-def test_what_libvirt_names_can_be_shown() -> None:
-    values = {"block.0.name": "v\x1b" + "d" * 999, "block.0.rd.reqs": "1"}
-    assert [len(block.device) for block in domain(values).blocks] == [200]
-    assert domain(values).blocks[0].device.startswith("v\\x1bd")

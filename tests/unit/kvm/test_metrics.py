@@ -12,6 +12,17 @@ from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.metrics import families
 from virtscope.toolkit.exposition import Encoder
 
+DOMAIN_1 = ("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
+
+
+def host(*guests: tuple[tuple[str, ...], str]) -> Machine:
+    """A host of these guests, by their words and cgroups; their ids are 9 and those after it."""
+    machine = Machine()
+    for pid, (words, cgroup) in enumerate(guests, 9):
+        machine.runs(pid, command_line(*words), stat("qemu", 5))
+        machine.content[f"proc/{pid}/cgroup"] = f"0::{cgroup}\n".encode()
+    return machine
+
 
 def labels(made: list[Metric], name: str, label: str) -> list[str]:
     return [sample.labels[label] for family in made for sample in family.samples if sample.name == name]
@@ -19,40 +30,34 @@ def labels(made: list[Metric], name: str, label: str) -> list[str]:
 
 def test_guests_of_one_name_are_kept_apart() -> None:
     """Two libvirts have a domain 1 each; a name may be like another's with its id."""
-    domain_1 = ("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
-    for of, shown in (
+    web = ("-name", "web")
+    ids = [("-id", str(number)) for number in (100, 101, 102, 103)]
+    like = ("-name", "web (101)")
+    for words, shown in (
         (
-            (
-                ("-id", "100", "-name", "web"),
-                ("-id", "101", "-name", "web"),
-                ("-name", "web"),
-                ("-name", "db"),
-                ("-m", "1"),
-            ),
+            [ids[0] + web, ids[1] + web, web, ("-name", "db"), ("-m", "1")],
             ["web (100)", "web (101)", "web (11)", "db", "qemu-13"],
         ),
-        (
-            (("-id", "101", "-name", "web"), ("-id", "102", "-name", "web"), ("-id", "103", "-name", "web (101)")),
-            ["web (101) (9)", "web (102)", "web (101) (11)"],
-        ),
-        ((domain_1, domain_1), ["fedora (9)", "fedora (10)"]),
+        ([ids[1] + web, ids[2] + web, ids[3] + like], ["web (101) (9)", "web (102)", "web (101) (11)"]),
+        ([DOMAIN_1, DOMAIN_1], ["fedora (9)", "fedora (10)"]),
     ):
-        machine = Machine()
-        for pid, words in enumerate(of, 9):
-            machine.runs(pid, command_line(*words), stat("kvm", 5))
-            if words is domain_1:
-                machine.content[f"proc/{pid}/cgroup"] = f"0::/user.slice/user-{pid}.slice\n".encode()
+        machine = host(*((each, f"/user.slice/user-{number}.slice") for number, each in enumerate(words)))
         assert labels(families(machine.look()), "kvm_guest_cpu_seconds_total", "guest") == shown
 
 
+def test_who_takes_a_guest_s_name_gets_another_one() -> None:
+    """Its command line claims to be libvirt's domain 1, whose cgroup it can't enter."""
+    own, other = r"/machine.slice/machine-qemu\x2d1\x2dfedora.scope/libvirt/emulator", "/user.slice/session-1.scope"
+    made = families(host((DOMAIN_1, own), (DOMAIN_1, other)).look())
+    assert labels(made, "kvm_guest_info", "guest") == ["fedora", "fedora (10)"]
+    assert labels(made, "kvm_guest_info", "id") == ["1", ""]
+
+
 def test_a_cgroup_that_two_guests_have_is_neither_s() -> None:
-    machine = Machine()
-    for pid in (9, 10, 11):
-        machine.runs(pid, command_line("-name", f"web{pid}"), stat("qemu", 5))
-        machine.content[f"proc/{pid}/cgroup"] = b"0::/kubepods/pod7/a\n" if pid < 11 else b"0::/qemu.slice/100.scope\n"
-    made = families(machine.look())
-    assert labels(made, "kvm_guest_cgroup_info", "guest") == ["web11"]
-    assert labels(made, "kvm_guest_cgroup_info", "cgroup") == ["/qemu.slice/100.scope"]
+    pod, scope = "/kubepods/pod7/a", "/qemu.slice/100.scope"
+    made = families(host((("-name", "a"), pod), (("-name", "b"), pod), (("-name", "c"), scope)).look())
+    assert labels(made, "kvm_guest_cgroup_info", "guest") == ["c"]
+    assert labels(made, "kvm_guest_cgroup_info", "cgroup") == [scope]
 
 
 def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
@@ -61,47 +66,32 @@ def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
     made = families(machine.look())
     names = {sample.name for family in made for sample in family.samples}
     assert labels(made, "kvm_guest_time_absent", "reason") == ["tcg"]
-    assert not {name for name in names if "guest_seconds" in name}
     assert "kvm_vcpu_system_seconds_total" in names
-    assert not {name for name in names if "block" in name or "limit_cpus" in name or "state" in name}
-
-
-def test_who_takes_a_guest_s_name_gets_another_one() -> None:
-    """Its command line claims to be libvirt's domain 1, whose cgroup it can't enter."""
-    line = command_line("-name", "victim", "-mon", "chardev=charmonitor,path=/domain-1-victim/")
-    machine = Machine()
-    machine.runs(9, line, stat("qemu", 5))
-    machine.content["proc/9/cgroup"] = b"0::/machine.slice/machine-qemu\\x2d1\\x2dvictim.scope/libvirt/emulator\n"
-    machine.runs(10, line, stat("qemu", 5))
-    machine.content["proc/10/cgroup"] = b"0::/user.slice/user-1000.slice/session-1.scope\n"
-    made = families(machine.look())
-    assert labels(made, "kvm_guest_info", "guest") == ["victim", "victim (10)"]
-    assert labels(made, "kvm_guest_info", "id") == ["1", ""]
-
-
-def page(machine: Machine, now: float) -> list[str]:
-    return Encoder().text(families(machine.look(now))).decode().splitlines()
+    absent = ("guest_seconds", "block", "limit_cpus", "state")
+    assert not {name for name in names if any(word in name for word in absent)}
 
 
 def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:
     """The job refuses a host with a label of more than 4,096 bytes, and the page a label that is no UTF-8."""
     machine = Machine()
+
+    def page(now: float) -> list[str]:
+        return Encoder().text(families(machine.look(now))).decode().splitlines()
+
     machine.runs(9, command_line("-name", "honest", "-m", "16", "-smp", "2"), stat("qemu", 5), _10=stat("CPU 0/KVM", 5))
-    alone = page(machine, 0)
-    for pid, words in enumerate(
-        [
-            ("-name", "n" * 5000, "-accel", "A" * 6000, "-uuid", "u" * 6000, "-id", "1" * 6000),
-            ("-name", "\u6771" * 5000, "-m", "9" * 18 + "t", "-smp", "99999"),
-            ("-name", '{"guest": "\\ud800"}'),
-            ("-name", "a\x01\n\x7f", "-netdev", "tap,ifname=" + "t" * 5000),
-            *[("-name", f"big{number}", *["-x" + "y" * 126] * 1000) for number in range(60)],
-        ],
-        20,
-    ):
+    alone = page(0)
+    hostile = [
+        ("-name", "n" * 5000, "-accel", "A" * 6000, "-uuid", "u" * 6000, "-id", "1" * 6000),
+        ("-name", "\u6771" * 5000, "-m", "9" * 18 + "t", "-smp", "99999"),
+        ("-name", '{"guest": "\\ud800"}'),
+        ("-name", "a\x01\n\x7f", "-netdev", "tap,ifname=" + "t" * 5000),
+        *[("-name", f"big{number}", *["-x" + "y" * 126] * 1000) for number in range(60)],
+    ]
+    for pid, words in enumerate(hostile, 20):
         machine.runs(pid, command_line(*words), stat("qemu", 5))
     forged = {f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(3000)}
     machine.runs(100, command_line("-name", "threads"), stat("qemu", 5), **forged)
-    together = page(machine, 1)
+    together = page(1)
     honest = [line for line in alone if '"honest"' in line]
     assert len(honest) == 9
     assert [line for line in together if '"honest"' in line] == honest

@@ -9,11 +9,8 @@ from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, owners
 
 def test_the_one_of_the_highest_standing_owns_it() -> None:
     for standings, owner in (
-        ([A_USERS], 0),
         ([UNKNOWN, UNKNOWN], None),
         ([UNKNOWN, VOUCHED_FOR, A_USERS], 1),
-        ([VOUCHED_FOR, UNKNOWN, UNKNOWN], 0),
-        ([UNKNOWN, UNKNOWN, VOUCHED_FOR], 2),
         ([VOUCHED_FOR, VOUCHED_FOR, UNKNOWN], None),
         ([VOUCHED_FOR, UNKNOWN, VOUCHED_FOR], None),
         ([A_USERS, A_USERS, UNKNOWN, A_USERS], 2),

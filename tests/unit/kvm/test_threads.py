@@ -32,28 +32,19 @@ class Process:
 
 
 def test_what_a_thread_is_for() -> None:
-    for comm, role, vcpu, accelerator in (
-        ("CPU 12/KVM", "vcpu", "12", "kvm"),
-        ("CPU 0/TCG", "vcpu", "0", "tcg"),
-        ("ALL CPUs/TCG", "vcpu", "all", "tcg"),
-        ("IO iothread1", "iothread", "", ""),
-        ("IO mon_iothread", "emulator", "", ""),
-        ("worker", "worker", "", ""),
-        ("vhost-415", "vhost", "", ""),
-        ("kvm-nx-lpage-re", "kvm", "", ""),
-        ("kvm", "emulator", "", ""),  # Proxmox's main thread
-        ("call_rcu", "emulator", "", ""),
-        ("vnc_worker", "emulator", "", ""),
-        ("CPU x/KVM", "emulator", "", ""),
-        ("CPU 12345/KVM", "emulator", "", ""),
-        ("CPU 0/FORGED", "emulator", "", ""),
-        ("fc_vcpu 3", "vcpu", "3", "kvm"),
-        ("vcpu11", "vcpu", "11", "kvm"),
-        ("crosvm_vcpu2", "vcpu", "2", "kvm"),
-        ("iou-wrk-390", "worker", "", ""),  # the kernel's, for io_uring
-        ("iou-sqp-390", "worker", "", ""),
-    ):
-        assert kind(comm.encode()) == (role, vcpu, accelerator), comm
+    vcpus = {"CPU 12/KVM": ("12", "kvm"), "CPU 0/TCG": ("0", "tcg"), "ALL CPUs/TCG": ("all", "tcg")}
+    vcpus |= {"fc_vcpu 3": ("3", "kvm"), "vcpu11": ("11", "kvm"), "crosvm_vcpu2": ("2", "kvm")}
+    roles = {
+        "iothread": ("IO iothread1",),
+        "emulator": ("IO mon_iothread", "call_rcu", "CPU x/KVM", "CPU 12345/KVM", "CPU 0/FORGED"),
+        "worker": ("worker", "iou-wrk-390", "iou-sqp-390"),  # and the kernel's, for io_uring
+        "vhost": ("vhost-415",),
+        "kvm": ("kvm-nx-lpage-re",),
+    }
+    expected = {comm: ("vcpu", *which) for comm, which in vcpus.items()}
+    expected |= {comm: (role, "", "") for role, comms in roles.items() for comm in comms}
+    expected["kvm"] = ("emulator", "", "")  # Proxmox's main thread
+    assert {comm: kind(comm.encode()) for comm in expected} == expected
 
 
 def test_a_vcpu_s_times_are_schedstat_s_and_stat_s() -> None:
@@ -92,6 +83,9 @@ def test_what_ended_threads_used_is_not_lost() -> None:
     after = process.look(_7=stat("qemu", 60), _8=vcpu)
     assert after.role_ticks == {"emulator": 80}
     assert after.worker_ticks(process_ticks=210) == 30
+    # A thread's number may be another one's next.
+    assert process.look(_7=stat("qemu", 400), _8=vcpu).role_ticks == {"emulator": 420}
+    assert process.look(_7=stat("qemu", 1), _8=vcpu).role_ticks == {"emulator": 421}
     later = Process().look(_7=stat("qemu", 60), _8=vcpu)  # by an exporter that was started later
     assert later.worker_ticks(process_ticks=210) == 50
 
@@ -105,12 +99,6 @@ def test_a_vcpu_that_is_plugged_in_again_goes_on() -> None:
     assert unplugged.vcpu_ticks == 610
     again = process.look(_8=first, _11=(stat("CPU 1/KVM", 20, 0, 10), b"200000000 100000000 2\n"))
     assert again.vcpus[1] == pytest.approx(("1", 6.2, 2.1, 4.1, 1.0))
-
-
-def test_a_thread_s_number_may_be_another_one_s_next() -> None:
-    process = Process()
-    process.look(_7=stat("qemu", 50), _9=stat("vnc_worker", 400))
-    assert process.look(_7=stat("qemu", 50), _9=stat("vnc_worker", 1)).role_ticks == {"emulator": 451}
 
 
 def test_a_thread_that_cant_be_read_this_time_has_not_ended() -> None:
@@ -127,11 +115,10 @@ def test_a_thread_that_cant_be_read_this_time_has_not_ended() -> None:
 
 def test_of_a_process_with_more_threads_than_any_guest_only_the_total_is_read() -> None:
     process = Process()
-    assert len(process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2048)}).vcpus) == 2048
-    assert process.look(**{f"_{number}": stat(f"CPU {number}/KVM", 5) for number in range(2049)}).vcpus == ()
+    for threads, read in ((2048, 2048), (2049, 0)):
+        assert len(process.look(**{f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(threads)}).vcpus) == read
 
 
 def test_threads_without_a_name_are_vcpus_by_guest_time() -> None:
-    assert (
-        Process().look(_7=stat("qemu", 5), _8=stat("qemu", 9, guest=4), _9=stat("qemu", 9, guest=1)).unnamed_vcpus == 2
-    )
+    threads = {f"_{tid}": stat("qemu", 9, guest=guest) for tid, guest in ((7, 0), (8, 4), (9, 1))}
+    assert Process().look(**threads).unnamed_vcpus == 2

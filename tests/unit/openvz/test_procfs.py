@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.needs import need
 from virtscope.openvz import recorded
 from virtscope.openvz.procfs import RecordedProcfs, Unread, read_optional, read_text
 from virtscope.toolkit import bounded
@@ -44,14 +44,11 @@ def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, functio
     file.touch(mode=0o000)
     without: list[str] = []
     if os.geteuid() == 0:
-        if not shutil.which("setpriv"):
-            pytest.skip("no setpriv to give up root's capabilities with: apt-get install util-linux")
+        need(util_linux="setpriv")
         without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
-    program = (
-        "import pathlib, sys; from virtscope.openvz import procfs; "
-        f"procfs.{function}(pathlib.Path(sys.argv[1]), 'vestat')"
-    )
-    command = [*without, sys.executable, "-c", program, str(tmp_path)]
+    call = f"procfs.{function}(pathlib.Path('{tmp_path}'), 'vestat')"
+    program = f"import pathlib; from virtscope.openvz import procfs; {call}"
+    command = [*without, sys.executable, "-c", program]
     read = subprocess.run(command, cwd=EXPORTERS, capture_output=True, text=True, timeout=60, check=False)
     said = read.stderr.splitlines()[-1]
     assert said.endswith(f"{file} must not be read: run this as root, or give it CAP_DAC_READ_SEARCH")

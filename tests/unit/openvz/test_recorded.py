@@ -35,11 +35,8 @@ def test_files_come_back_as_they_were() -> None:
 
 def test_no_address_and_no_uuid_survives() -> None:
     for host in HOSTS:
-        everything = "\n".join(
-            f"{path}\n{path.read_text()}" for path in sorted((host / "proc").rglob("*")) if path.is_file()
-        )
-        veinfo = (host / "proc/vz/veinfo").read_text()
-        private = {*UUID.findall(everything), *ADDRESS.findall(veinfo)}
+        everything = "\n".join(f"{path}\n{path.read_text()}" for path in (host / "proc").rglob("*") if path.is_file())
+        private = {*UUID.findall(everything), *ADDRESS.findall((host / "proc/vz/veinfo").read_text())}
         assert bool(private) == (host.name != "no-container")
         written = json.dumps(encode(dict(recorded.anonymised(recorded.read(host / "proc"), StandIns()))))
         assert [each for each in private if each in written] == [], host
@@ -48,10 +45,9 @@ def test_no_address_and_no_uuid_survives() -> None:
 def test_no_word_of_a_quotas_path_survives() -> None:
     host = FIXTURES / "openvz/i386-2.6.18-cycles/proc"
     written = recorded.anonymised(recorded.read(host), StandIns())["vz/vzquota"]
-    assert isinstance(written, bytes)
     kept = (host / "vz/vzquota").read_bytes()
-    for path in (b"/srv/web shop: old/private", b"/vz/private/205"):
-        assert path in kept
+    assert isinstance(written, bytes)
+    assert b"/srv/web shop: old/private" in kept
     assert not re.search(rb"srv|shop|private", written)
     # All else is as it was, so that it is read as the host's is.
     assert re.sub(rb": /.*", b"", written) == re.sub(rb": /.*", b"", kept)

@@ -14,16 +14,11 @@ from virtscope.perf.machine import Machine
 
 SECOND = 10**9
 SOFTWARE = 1
+CGROUP_SHARE = 0.5  # of the time, that each cgroup runs on each CPU
 
 
 def hardware(attr: Attr) -> bool:
     return attr.type != SOFTWARE
-
-
-@dataclass
-class _Counter:
-    attr: Attr
-    counted: float = 0.0
 
 
 @dataclass
@@ -42,26 +37,21 @@ class FakeKernel:
 
     def __init__(self, *, cpus: int = 2, counters: int = 4, most_files: int = 10**6) -> None:
         self.online = set(range(cpus))
-        self.counters = counters
+        self.counters, self.most_files = counters, most_files
         self.taken = 0  # of these, by someone else; the kernel doesn't say so when a group is opened
-        self.most_files = most_files
-        self.turn_share = 1.0  # of the time enabled in which a group that has a turn runs
-        self.stands_still: Callable[[Attr, int], bool] = lambda _attr, _cpu: False
         self.counts_once = False  # of the counters of an event on a CPU all but the first stand at 0, as on some guests
         self.rates: Callable[[Attr], float] = lambda attr: 1000.0 * (1 + attr.config % 7)
-        self.cgroup_share = 0.5  # of the time, that each cgroup runs on each CPU
         self.refuse: Callable[[Attr, int, int], int] = lambda _attr, _cpu, _leader: 0  # an errno
-        self.first_value = 0
-        self.opened = 0  # calls that succeeded, ever
         self.asked = 0
         self._next = 3
-        self._counters: dict[int, _Counter] = {}
+        self._attrs: dict[int, Attr] = {}  # by descriptor
+        self._counted: dict[int, float] = {}
         self._groups: dict[int, _Group] = {}  # by the leader
         self._turn = 0
 
     @property
     def files(self) -> int:
-        return len(self._counters)
+        return len(self._attrs)
 
     def open(self, attr: Attr, target: int, cpu: int, leader: int, flags: int) -> int:
         self.asked += 1
@@ -73,13 +63,11 @@ class FakeKernel:
         if self.files >= self.most_files:
             raise _error(errno.EMFILE)
         group = self._groups[leader] if leader >= 0 else _Group(cpu, target >= 0)
-        wanted = [*(self._counters[member].attr for member in group.members), attr]
-        if sum(map(hardware, wanted)) > self.counters:
+        if sum(map(hardware, [*(self._attrs[member] for member in group.members), attr])) > self.counters:
             raise _error(errno.EINVAL)
         descriptor, self._next = self._next, self._next + 1
-        self._counters[descriptor] = _Counter(attr)
+        self._attrs[descriptor], self._counted[descriptor] = attr, 0.0
         self._groups.setdefault(leader if leader >= 0 else descriptor, group).members.append(descriptor)
-        self.opened += 1
         return descriptor
 
     def start(self, leader: int) -> None:
@@ -88,15 +76,14 @@ class FakeKernel:
     def read(self, leader: int, size: int) -> bytes:
         group = self._groups[leader]
         members = group.members if group.alive else [leader]  # the kernel takes the group apart
-        values = [(self.first_value + round(self._counters[member].counted)) % 2**64 for member in members]
+        values = [round(self._counted[member]) for member in members]
         return struct.pack(f"={3 + len(values)}Q", len(values), group.enabled, group.running, *values)[:size]
 
     def close(self, descriptor: int) -> None:
-        del self._counters[descriptor]
+        del self._attrs[descriptor]
         self._groups.pop(descriptor, None)
         for group in self._groups.values():
-            if descriptor in group.members:
-                group.members.remove(descriptor)
+            group.members = [member for member in group.members if member != descriptor]
 
     def set_online(self, *cpus: int) -> None:
         """Take the other CPUs away; groups on them never count again."""
@@ -104,38 +91,35 @@ class FakeKernel:
         for group in self._groups.values():
             group.alive = group.alive and group.cpu in self.online
 
-    def pass_time(self, seconds: float, turns: int = 10) -> None:
-        """Let time pass, in so many turns."""
-        for _ in range(turns):
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, in ten turns."""
+        for _ in range(10):
             self._turn += 1
             for cpu in self.online:
-                self._run(
-                    [group for group in self._groups.values() if group.cpu == cpu], round(seconds * SECOND / turns)
-                )
+                groups = [group for group in self._groups.values() if group.cpu == cpu]
+                self._run(groups, round(seconds * SECOND / 10))
 
     def _run(self, groups: list[_Group], nanoseconds: int) -> None:
         free = self.counters - self.taken
         firsts: dict[tuple[int, int], int] = {}
         for descriptor in sorted(member for group in groups for member in group.members):
-            attr = self._counters[descriptor].attr
+            attr = self._attrs[descriptor]
             firsts.setdefault((attr.type, attr.config), descriptor)
         first = self._turn % len(groups) if groups else 0
         for group in groups[first:] + groups[:first]:
             if not group.started or not group.alive:
                 continue
-            wanted = int(nanoseconds * (self.cgroup_share if group.cgroup else 1.0))
-            group.enabled += wanted
-            counters = {member: self._counters[member] for member in group.members}
-            needed = sum(hardware(counter.attr) for counter in counters.values())
+            running = int(nanoseconds * (CGROUP_SHARE if group.cgroup else 1.0))
+            group.enabled += running
+            needed = sum(hardware(self._attrs[member]) for member in group.members)
             if needed > free:
                 continue
             free -= needed
-            running = int(wanted * self.turn_share)
             group.running += running
-            for member, counter in counters.items():
-                second = hardware(counter.attr) and firsts[counter.attr.type, counter.attr.config] != member
-                if not (self.counts_once and second) and not self.stands_still(counter.attr, group.cpu):
-                    counter.counted += self.rates(counter.attr) * running / SECOND
+            for member in group.members:
+                attr = self._attrs[member]
+                if not (self.counts_once and hardware(attr) and firsts[attr.type, attr.config] != member):
+                    self._counted[member] += self.rates(attr) * running / SECOND
 
 
 def _error(number: int) -> OSError:

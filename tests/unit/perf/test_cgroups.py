@@ -15,14 +15,11 @@ from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import GlobError
 
 PATHS = (
-    "/system.slice/docker-0123.scope",
-    "/system.slice/docker-4567.scope/inner/most",
-    "/system.slice/cron.service",
-    "/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/vcpu0",
-    "/machine.slice/4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11",
-    "/lxc/größe mit leer",
-    "/user.slice/user-1000.slice/session-1.scope",
+    *("/system.slice/docker-0123.scope", "/system.slice/docker-4567.scope/inner/most", "/system.slice/cron.service"),
+    *("/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/vcpu0", "/machine.slice/4f2c1f0e-7a53-4c1b-9d7e"),
+    *("/lxc/größe mit leer", "/user.slice/user-1000.slice/session-1.scope"),
 )
+CONTAINER = ["/lxc/größe mit leer"]
 
 
 class Host:
@@ -32,9 +29,14 @@ class Host:
         self.procfs = folder / "proc"
         self.root = folder / "a mount"
         (self.procfs / "self").mkdir(parents=True)
-        self.root.mkdir()
+        (self.procfs / "1").mkdir()
+        self.shows("/")
+        self.make(*PATHS)
+
+    def shows(self, begins: str) -> None:
+        """Mount the hierarchy from this cgroup on."""
         escaped = str(self.root).replace(" ", "\\040")
-        self.mounts(f"31 23 0:28 / {escaped} rw,nosuid shared:4 - cgroup2 cgroup2 rw")
+        self.mounts(f"31 23 0:28 {begins} {escaped} rw,nosuid shared:4 - cgroup2 cgroup2 rw")
 
     def mounts(self, *lines: str) -> None:
         (self.procfs / "self/mountinfo").write_text("".join(f"{line}\n" for line in lines))
@@ -47,15 +49,9 @@ class Host:
         return [cgroup.path for cgroup in Cgroups(self.procfs, include, exclude).find()]
 
 
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    host = Host(tmp_path)
-    host.make(*PATHS)
-    return host
+    return Host(tmp_path)
 
 
 def test_a_glob_chooses_by_whole_names(host: Host) -> None:
@@ -65,38 +61,24 @@ def test_a_glob_chooses_by_whole_names(host: Host) -> None:
         ("/*", ["/lxc", "/machine.slice", "/system.slice", "/user.slice"]),
         ("/system.slice/docker-[!0]*", ["/system.slice/docker-4567.scope"]),
         ("/machine.slice/machine-qemu\\x2d?\\x2dweb.scope", ["/machine.slice/machine-qemu\\x2d1\\x2dweb.scope"]),
-        ("/lxc/* *", ["/lxc/größe mit leer"]),
-        ("/**/inner", ["/system.slice/docker-4567.scope/inner"]),
+        ("/lxc/* *", CONTAINER),
         ("/system.slice/**/most", ["/system.slice/docker-4567.scope/inner/most"]),
         ("/system.slice/**/cron.service", ["/system.slice/cron.service"]),  # ** may stand for nothing
         ("/**/**/libvirt/**/vcpu0", ["/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/vcpu0"]),
-        ("/user.slice", ["/user.slice"]),
         ("/slice", []),
         ("/system", []),
     ):
         assert host.found(glob) == chosen, glob
+    for glob in ("", "//"):
+        assert_refused(GlobError, r"/machine\.slice/\*", Cgroups, host.procfs, [glob], [])
+    assert Cgroups(host.procfs / "none", [], ["/x"]).find() == []
 
 
 def test_excluded_are_those_the_glob_names_and_what_is_in_them_only_by_stars(host: Host) -> None:
-    assert host.found("/system.slice/**", exclude=("/system.slice/docker-4567.scope",)) == [
-        "/system.slice",
-        "/system.slice/cron.service",
-        "/system.slice/docker-0123.scope",
-        "/system.slice/docker-4567.scope/inner",
-        "/system.slice/docker-4567.scope/inner/most",
-    ]
-    assert host.found("/system.slice/**", exclude=("/**/docker-*/**", "/system.slice")) == [
-        "/system.slice/cron.service"
-    ]
-
-
-def test_nothing_is_asked_for_where_no_glob_is_given(tmp_path: Path) -> None:
-    assert Cgroups(tmp_path / "no proc", [], ["/x"]).find() == []
-
-
-def test_a_glob_without_a_name_is_refused(tmp_path: Path) -> None:
-    for glob in ("", "/", "//"):
-        assert_refused(GlobError, r"/machine\.slice/\*", Cgroups, tmp_path, [glob], [])
+    docker, cron = [f"/system.slice/docker-4567.scope/{inner}" for inner in ("inner", "inner/most")], PATHS[2]
+    left = ["/system.slice", cron, PATHS[0], *docker]
+    assert host.found("/system.slice/**", exclude=("/system.slice/docker-4567.scope",)) == left
+    assert host.found("/system.slice/**", exclude=("/**/docker-*/**", "/system.slice")) == [cron]
 
 
 def test_symbolic_links_are_not_followed(host: Host) -> None:
@@ -106,9 +88,9 @@ def test_symbolic_links_are_not_followed(host: Host) -> None:
 
 def test_a_name_that_is_not_utf_8_is_escaped(host: Host) -> None:
     (host.root / "lxc" / os.fsdecode(b"\xff")).mkdir()
-    assert host.found("/lxc/*") == ["/lxc/\\xff", "/lxc/größe mit leer"]
+    assert host.found("/lxc/*") == ["/lxc/\\xff", *CONTAINER]
     (host.root / "lxc" / "\\xff").mkdir()  # by its name nothing could tell it from the first
-    assert host.found("/lxc/*") == ["/lxc/\\xff", "/lxc/größe mit leer"]
+    assert host.found("/lxc/*") == ["/lxc/\\xff", *CONTAINER]
 
 
 def test_the_folder_of_one_that_has_gone_is_not_another_one_s(host: Host) -> None:
@@ -119,13 +101,11 @@ def test_the_folder_of_one_that_has_gone_is_not_another_one_s(host: Host) -> Non
     assert os.fstat(folder).st_ino == first.inode
     os.close(folder)
     (host.root / "lxc/b").rename(host.root / "b")
-    with pytest.raises(FileNotFoundError):
-        found.open(first)
     host.make("/lxc/b")
-    before = descriptors()
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with pytest.raises(FileNotFoundError):
         found.open(first)
-    assert descriptors() == before
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
     (second,) = found.find()
     assert second.path == first.path
     assert second != first
@@ -133,8 +113,7 @@ def test_the_folder_of_one_that_has_gone_is_not_another_one_s(host: Host) -> Non
 
 def test_branches_that_no_glob_reaches_are_not_read(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     """So whoever owns a branch can't break what is counted elsewhere: here by a path longer than a path can be."""
-    deep = host.root / "user.slice"
-    here = os.open(deep, os.O_RDONLY)
+    here = os.open(host.root / "user.slice", os.O_RDONLY)
     for _ in range(20):
         os.mkdir("x" * 250, dir_fd=here)
         below = os.open("x" * 250, os.O_RDONLY, dir_fd=here)
@@ -142,7 +121,7 @@ def test_branches_that_no_glob_reaches_are_not_read(host: Host, caplog: pytest.L
         here = below
     os.close(here)
     with caplog.at_level(logging.WARNING):
-        assert host.found("/lxc/*") == ["/lxc/größe mit leer"]
+        assert host.found("/lxc/*") == CONTAINER
         assert caplog.records == []
         assert host.found("/**/vcpu0") == ["/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/vcpu0"]
         assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]
@@ -161,39 +140,29 @@ def test_however_many_there_are_the_walk_ends_and_the_upper_ones_are_found(
     assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]  # said once
 
 
-V1 = "40 31 0:35 {root} {at} rw - cgroup cgroup rw,{controllers}"
-V2 = "41 31 0:38 {root} {at} rw,relatime shared:9 - cgroup2 {source} rw,nsdelegate"
+def test_the_hierarchy_that_perf_event_counts_by(host: Host) -> None:
+    def version_1(at: str, controllers: str) -> str:
+        return f"40 31 0:35 / {at} rw - cgroup cgroup rw,{controllers}"
 
+    def version_2(root: str, at: str, source: str = "cgroup") -> str:
+        return f"41 31 0:38 {root} {at} rw,relatime shared:9 - cgroup2 {source} rw,nsdelegate"
 
-def test_the_hierarchy_that_perf_event_counts_by(tmp_path: Path) -> None:
-    host = Host(tmp_path)
-    v1_cpu = V1.format(root="/", at="/c/cpu", controllers="cpu")
-    v1_perf = V1.format(root="/", at="/c/perf", controllers="net_cls,perf_event")
+    v1_cpu = version_1("/c/cpu", "cpu")
+    # A container's own part of it mounted before the host's whole one, and once more behind that.
+    own = [version_2("/docker/0123", "/part"), version_2("/", "/own"), version_2("/../..", "/host/sys/fs/cgroup")]
     for lines, chosen in (
-        ([V2.format(root="/", at="/sys/fs/cgroup", source="cgroup2")], "/sys/fs/cgroup"),
-        ([v1_cpu, V2.format(root="/", at="/c/unified", source="none"), v1_perf], "/c/perf"),
-        # A container's own part of it mounted before the host's whole one, and once more behind that.
-        (
-            [
-                V2.format(root="/docker/0123", at="/part", source="cgroup"),
-                V2.format(root="/", at="/own", source="cgroup"),
-                V2.format(root="/../..", at="/host/sys/fs/cgroup", source="cgroup"),
-                V2.format(root="/../../docker", at="/other", source="cgroup"),
-            ],
-            "/host/sys/fs/cgroup",
-        ),
-        ([V2.format(root="/", at="/has\\040blank\\134", source="x")], "/has blank\\"),
+        ([version_2("/", "/sys/fs/cgroup")], "/sys/fs/cgroup"),
+        ([v1_cpu, version_2("/", "/c/unified", "none"), version_1("/c/perf", "net_cls,perf_event")], "/c/perf"),
+        ([*own, version_2("/../../docker", "/other")], "/host/sys/fs/cgroup"),
+        ([version_2("/", "/has\\040blank\\134")], "/has blank\\"),
     ):
         host.mounts("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw", *lines)
         assert hierarchy.hierarchy(host.procfs, "perf_event").root == Path(chosen)
-    for lines in ([], [v1_cpu]):
-        host.mounts(*lines)
-        assert_refused(SourceUnavailable, "no cgroup2 is mounted", Cgroups(host.procfs, ["/x"], []).find)
+    host.mounts(v1_cpu)
+    assert_refused(SourceUnavailable, "no cgroup2 is mounted", Cgroups(host.procfs, ["/x"], []).find)
 
 
 def test_what_shows_only_a_part_of_the_host_is_said(host: Host) -> None:
-    (host.procfs / "1").mkdir()
-    escaped = str(host.root).replace(" ", "\\040")
     for mount, process_1, partial in (
         ("/", "0::/init.scope", False),
         ("/", "0::/../../init.scope", True),  # a container's own part
@@ -201,9 +170,8 @@ def test_what_shows_only_a_part_of_the_host_is_said(host: Host) -> None:
         ("/", "4:cpu:/../../init.scope\n0::/", False),  # of another hierarchy
     ):
         (host.procfs / "1/cgroup").write_text(f"{process_1}\n")
-        host.mounts(f"31 23 0:28 {mount} {escaped} rw,nosuid shared:4 - cgroup2 cgroup2 rw")
+        host.shows(mount)
         if partial:
-            words = "cgroup namespace of its own: give it the host's"
-            assert_refused(SourceUnavailable, words, host.found, "/lxc/*")
+            assert_refused(SourceUnavailable, "namespace of its own: give it the host's", host.found, "/lxc/*")
         else:
-            assert host.found("/lxc/*") == ["/lxc/größe mit leer"], (mount, process_1)
+            assert host.found("/lxc/*") == CONTAINER, (mount, process_1)

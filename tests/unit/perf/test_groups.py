@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.refusals import assert_refused
 from virtscope.perf import groups
-from virtscope.perf.groups import Absent, Group, GroupsError
+from virtscope.perf.groups import Group, GroupsError
 
 MACHINES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 INTEL, AMD, HYBRID, NONE = (
@@ -29,12 +29,8 @@ def test_the_groups_that_are_counted_by_default() -> None:
     for sysfs in (INTEL, AMD, NONE):
         plan = groups.load(groups.DEFAULT, sysfs)
         assert [group.name for group in plan.groups] == ["cache", "llc", "tlb", "branches", "software"], sysfs
-        assert [event.name for event in plan.groups[0].events] == [
-            "cycles",
-            "instructions",
-            "cache-references",
-            "cache-misses",
-        ]
+        names = [event.name for event in plan.groups[0].events]
+        assert names == ["cycles", "instructions", "cache-references", "cache-misses"]
         assert not plan.absent, sysfs
 
 
@@ -59,9 +55,8 @@ def test_what_is_outside_of_the_cores_is_counted_apart_and_once_per_socket(tmp_p
 def test_an_event_of_another_machine_costs_no_other(tmp_path: Path) -> None:
     plan = load(tmp_path, "groups: {l3: [amd_l3/l3_misses/, cycles]}")
     assert [event.name for group in plan.groups for event in group.events] == ["cycles"]
-    (absent,) = plan.absent
-    assert absent[:2] == Absent("l3", "amd_l3/l3_misses/", "")[:2]
-    assert "no PMU 'amd_l3'" in absent.problem
+    assert [(each.group, each.event) for each in plan.absent] == [("l3", "amd_l3/l3_misses/")]
+    assert "no PMU 'amd_l3'" in plan.absent[0].problem
 
 
 def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
@@ -73,25 +68,18 @@ def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path) -> None:
     for text, line, problem in (
         ("", 1, "expected one key, groups"),
-        ("- cycles\n", 1, "expected one key, groups"),
         ("groups: {}\n", 1, "expected names of groups"),
-        ("events: {cache: [cycles]}\n", 1, "expected one key, groups"),
         ("groups:\n  cache: [cycles]\n  Cache Misses: [cycles]\n", 3, "'Cache Misses' is no name"),
         ("groups:\n  cache: [cycles]\n  cache: [instructions]\n", 3, "groups.cache: there is such a group already"),
         ("groups:\n  cache: cycles\n", 2, "groups.cache: expected a list of events"),
-        ("groups:\n  cache: []\n", 2, "groups.cache: expected a list of events"),
         ("groups:\n  cache:\n  - cycles\n  - cycles\n", 4, "groups.cache: 'cycles' is in it already"),
         ("groups:\n  cache:\n  - cycles\n  - [cycles]\n", 4, "groups.cache: expected the name of an event"),
-        (
-            "groups:\n  cache:\n  - cycles\n  - cache-mises\n",
-            4,
-            "groups.cache: 'cache-mises' is no event, but cache-misses",
-        ),
+        ("groups:\n  cache:\n  - cache-mises\n", 3, "groups.cache: 'cache-mises' is no event, but cache-misses"),
     ):
         said = assert_refused(GroupsError, "", load, tmp_path, text)
         assert said.startswith(f"{tmp_path}/groups.yml:{line}: "), text
         assert problem in said, text
         assert "\n" not in said, text
-    for text in ("groups: [", "\t", "groups: {cache: [*cycles]}", "[" * 5000):
+    for text in ("groups: [", "groups: {cache: [*cycles]}", "[" * 5000):
         assert "\n" not in assert_refused(GroupsError, "no YAML", load, tmp_path, text)
     assert_refused(GroupsError, "No such file", groups.load, tmp_path / "none.yml", INTEL)

@@ -63,13 +63,7 @@ def test_a_counter_is_opened_with_these(monkeypatch: pytest.MonkeyPatch) -> None
     """A leader waits until its group is whole. Both times and the whole group are read."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     opener = Linux()
-    for leader, exclude_guest, flags in (
-        (-1, False, 1 << 0),
-        (0, False, 0),
-        (7, False, 0),
-        (-1, True, 1 << 0 | 1 << 20),
-        (7, True, 1 << 20),
-    ):
+    for leader, exclude_guest, flags in ((-1, False, 1), (0, False, 0), (-1, True, 1 | 1 << 20), (7, True, 1 << 20)):
         libc = Libc()
         monkeypatch.setattr(opener, "_libc", libc)
         attr = Attr(4, 0xFFFF_FFFF_0000_0001, 2**64 - 1, 5, exclude_guest)

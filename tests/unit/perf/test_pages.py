@@ -40,14 +40,8 @@ def counters_page(folder: Path, machine: str) -> bytes:
     (folder / "groups.yml").write_text(EVENTS[machine])
     plan = groups.load(folder / "groups.yml", TESTS / "fixtures/sysfs" / machine)
     kernel = FakeKernel(cpus=12, counters=3)
-    counters = Counters(
-        kernel,
-        plan.groups,
-        FakeMachine(folder / machine, kernel),
-        open_folder=lambda _: os.open(folder, os.O_RDONLY),
-        most_files=1000,
-        clock=lambda: 1000.0,
-    )
+    fake, opened = FakeMachine(folder / machine, kernel), (lambda _: os.open(folder, os.O_RDONLY))
+    counters = Counters(kernel, plan.groups, fake, open_folder=opened, most_files=1000, clock=lambda: 1000.0)
     web = Cgroup('/machine.slice/"web"', 7)
     counters.read([web])
     kernel.pass_time(10)

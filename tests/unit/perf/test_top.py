@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 from virtscope.perf.profile import OTHER, Hits, Place, Profile, Top
 
 MOST, NEWCOMERS = 5, 2
+SYMBOLS = st.integers(0, 40).map("f{}".format)
+PLACES = st.builds(
+    Place, st.sampled_from(["cycles", "cache-misses"]), st.just("web"), symbol=SYMBOLS, space=st.just("user")
+)
+HITS = st.tuples(st.integers(1, 1000), st.integers(1, 9)).map(lambda pair: Hits(pair[0], float(pair[0] * pair[1])))
 
 
 def profile(**samples: int) -> Profile:
@@ -15,28 +20,13 @@ def profile(**samples: int) -> Profile:
     return {Place("cycles", "web", symbol, "user"): Hits(count, 10.0 * count) for symbol, count in samples.items()}
 
 
-def counted(top: Top) -> dict[str, int]:
+def counted(top: Top, *profiles: Profile) -> dict[str, int]:
+    for found in profiles:
+        top.add(found)
     return {place.symbol: hits.samples for place, hits in top.counts().items()}
 
 
-def places() -> st.SearchStrategy[Place]:
-    return st.builds(
-        Place,
-        event=st.sampled_from(["cycles", "cache-misses"]),
-        image=st.just("web"),
-        symbol=st.integers(0, 40).map("f{}".format),
-        space=st.just("user"),
-    )
-
-
-def rounds() -> st.SearchStrategy[list[Profile]]:
-    hits = st.builds(
-        lambda samples, period: Hits(samples, float(samples * period)), st.integers(1, 1000), st.integers(1, 9)
-    )
-    return st.lists(st.dictionaries(places(), hits, max_size=30), max_size=12)
-
-
-@given(rounds())
+@given(st.lists(st.dictionaries(PLACES, HITS, max_size=30), max_size=12))
 def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profiles: list[Profile]) -> None:
     """A new series begins with 0, but for the first round: Prometheus counts from a series' first value on."""
     top = Top(MOST, NEWCOMERS)
@@ -52,50 +42,33 @@ def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profil
             assert not old or len(set(new) - set(old)) <= NEWCOMERS
             assert not old or all(new[place].samples == 0 for place in set(new) - set(old))
             assert all(new[place].samples >= old[place].samples for place in set(old) & set(new))
-            nothing = Hits(0, 0.0)
-            rises = [(hits, old.get(place, nothing)) for place, hits in new.items()]
+            rises = [(hits, old.get(place, Hits(0, 0.0))) for place, hits in new.items()]
             assert sum(now.samples - was.samples for now, was in rises) == sum(hits.samples for hits in due)
             events = sum((now.events or 0) - (was.events or 0) for now, was in rises)
             assert events == sum(hits.events or 0 for hits in due)
 
 
-def test_the_first_profile_fills_every_place_with_the_heaviest() -> None:
-    top = Top(2, 1)
-    top.add(profile(heavy=50, light=1, middle=9))
-    assert counted(top) == {"heavy": 50, "middle": 9, OTHER: 1}
-
-
-def test_free_places_are_filled_however_light_a_symbol_is() -> None:
-    top = Top(3, 1)
-    top.add(profile(heavy=50_000_000, light=1, lighter=1))
-    assert counted(top) == {"heavy": 50_000_000, "light": 1, "lighter": 1, OTHER: 0}
-    top.add(profile(heavy=50_000_000, light=1, lighter=1))
-    assert counted(top) == {"heavy": 100_000_000, "light": 2, "lighter": 2, OTHER: 0}
+def test_the_heaviest_come_first_and_free_places_are_filled_however_light_a_symbol_is() -> None:
+    assert counted(Top(2, 1), profile(heavy=50, light=1, middle=9)) == {"heavy": 50, "middle": 9, OTHER: 1}
+    light = profile(heavy=50_000_000, light=1, lighter=1)
+    assert counted(Top(3, 1), light, light) == {"heavy": 100_000_000, "light": 2, "lighter": 2, OTHER: 0}
 
 
 def test_what_a_report_itself_puts_together_takes_no_place() -> None:
-    top = Top(1, 1)
-    other = Place("cycles", OTHER, OTHER, "")
-    top.add({other: Hits(900, 9000.0), **profile(web=50, tail=1)})
-    assert counted(top) == {"web": 50, OTHER: 901}
+    other = {Place("cycles", OTHER, OTHER, ""): Hits(900, 9000.0)}
+    assert counted(Top(1, 1), {**other, **profile(web=50, tail=1)}) == {"web": 50, OTHER: 901}
 
 
 def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own() -> None:
-    top = Top(2, 1)
-    top.add(profile(heavy=50, light=2))
-    top.add(profile(heavy=50, light=2, late=30))
-    assert counted(top) == {"heavy": 100, "late": 0, OTHER: 32}
-    top.add(profile(heavy=50, light=2, late=30))
-    assert counted(top) == {"heavy": 150, "late": 30, OTHER: 34}
+    top, later = Top(2, 1), profile(heavy=50, light=2, late=30)
+    assert counted(top, profile(heavy=50, light=2), later) == {"heavy": 100, "late": 0, OTHER: 32}
+    assert counted(top, later) == {"heavy": 150, "late": 30, OTHER: 34}
 
 
 def test_twice_the_weight_takes_a_series_over() -> None:
     """Of the round before, four fifths still weigh: 8."""
     for late, shown in ((15, {"early", OTHER}), (16, {"late", OTHER})):
-        top = Top(1, 1)
-        top.add({Place("cycles", "web", "early", "user"): Hits(10, None)})
-        top.add({Place("cycles", "web", "late", "user"): Hits(late, None)})
-        assert set(counted(top)) == shown
+        assert set(counted(Top(1, 1), profile(early=10), profile(late=late))) == shown
 
 
 def test_chance_moves_no_series() -> None:
@@ -103,30 +76,20 @@ def test_chance_moves_no_series() -> None:
     top = Top(2, 1)
     top.add(profile(heavy=50, some=2))
     for number in range(100):
-        top.add(profile(heavy=50, **({"some": 2, "other": 3} if number % 2 else {"some": 3, "other": 2})))
-        assert set(counted(top)) == {"heavy", "some", OTHER}
+        tail = {"some": 2, "other": 3} if number % 2 else {"some": 3, "other": 2}
+        assert set(counted(top, profile(heavy=50, **tail))) == {"heavy", "some", OTHER}
 
 
 def test_what_has_less_than_a_thousandth_never_gets_a_series() -> None:
-    top = Top(100, 10)
-    top.add(profile(heavy=5000))
-    for number in range(50):
-        top.add(profile(heavy=5000, **{f"tail{number}": 4}))
-    assert set(counted(top)) == {"heavy", OTHER}
+    rounds = [profile(heavy=5000, **{f"tail{number}": 4}) for number in range(50)]
+    assert set(counted(Top(100, 10), profile(heavy=5000), *rounds)) == {"heavy", OTHER}
 
 
 def test_a_symbol_that_is_gone_ends_though_nothing_takes_its_series() -> None:
-    top = Top(5, 1)
-    top.add(profile(gone=10, stays=10))
-    for _ in range(100):
-        top.add(profile(stays=10))
-    assert set(counted(top)) == {"stays", OTHER}
+    assert set(counted(Top(5, 1), profile(gone=10, stays=10), *[profile(stays=10)] * 100)) == {"stays", OTHER}
 
 
 def test_events_weigh_not_samples() -> None:
     """With a frequency, an idle CPU's few misses make as many samples as a busy one's many."""
-    top = Top(1, 1)
-    idle, busy = Place("cache-misses", "a", "idle", "user"), Place("cache-misses", "a", "busy", "user")
-    top.add({idle: Hits(100, 1e3), busy: Hits(90, 1e6)})
-    assert busy in top.counts()
-    assert idle not in top.counts()
+    idle, busy = (Place("cache-misses", "a", symbol, "user") for symbol in ("idle", "busy"))
+    assert "idle" not in counted(Top(1, 1), {idle: Hits(100, 1e3), busy: Hits(90, 1e6)})

@@ -10,8 +10,7 @@ from typing import Any
 MAPS = {b"waits.rodata": 1, b"pairs": 2, b"cpus": 3, b"rests": 4}
 OBJECT, PROGRAM, LINK = 100, 101, 102
 WORDS = 20  # of struct cpu
-
-Pair = tuple[int, int]
+BATCH = 3  # pairs that it gives at once
 
 
 class FakeLibbpf:
@@ -21,12 +20,11 @@ class FakeLibbpf:
         """`refuses` is the errno with which the kernel refuses the program, `without` a function that isn't there."""
         self.version, self.refuses, self.said, self.without = version, refuses, said, without
         self.constants = b""
-        self.pairs: dict[Pair, list[tuple[int, int]]] = {}  # ns and waits on each of two CPUs
-        self.cpus = [[0] * WORDS, [0] * WORDS]
+        self.pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}  # ns and waits on each of two CPUs
         self.rests: dict[int, list[tuple[int, int]]] = {}  # what found no room among the pairs, by who waited
+        self.cpus = [[0] * WORDS, [0] * WORDS]
         self.closed: list[int] = []
         self.unreadable = 0  # the errno with which maps are refused
-        self.batch = 3  # pairs that it gives at once
         self.functions: dict[str, Any] = {}
 
     def open(self, name: str, *, use_errno: bool) -> FakeLibbpf:
@@ -48,17 +46,18 @@ class FakeLibbpf:
             self.functions[name] = function
         return self.functions[name]
 
-    def _failed_pointer(self, number: int) -> int | None:
-        if self.version == 0:
-            return 2**64 - number
+    def _failed(self, number: int) -> int:
         ctypes.set_errno(number)
-        return None
+        return -1
 
     def _libbpf_num_possible_cpus(self) -> int:
         return len(self.cpus)
 
     def _bpf_object_open_file(self, path: bytes, _options: None) -> int | None:
-        return OBJECT if os.path.exists(path) else self._failed_pointer(errno.ENOENT)  # noqa: PTH110
+        if os.path.exists(path):  # noqa: PTH110
+            return OBJECT
+        self._failed(errno.ENOENT)
+        return None if self.version else 2**64 - errno.ENOENT
 
     def _bpf_object_find_map_by_name(self, _object: int, name: bytes) -> int | None:
         return MAPS[name]
@@ -72,7 +71,8 @@ class FakeLibbpf:
         return -self.refuses
 
     def _bpf_object_find_program_by_name(self, _object: int, name: bytes) -> int | None:
-        return PROGRAM if name == b"on_switch" else self._failed_pointer(errno.ENOENT)
+        assert name == b"on_switch"
+        return PROGRAM
 
     def _bpf_program_attach(self, _program: int) -> int:
         return LINK
@@ -90,45 +90,29 @@ class FakeLibbpf:
         return number
 
     def _bpf_map_lookup_elem(self, _fd: int, _key: Any, values: Any) -> int:
-        if self.unreadable:
-            ctypes.set_errno(self.unreadable)
-            return -1
         for index, word in enumerate(word for words in self.cpus for word in words):
             values[index] = word
-        return 0
+        return self._failed(self.unreadable) if self.unreadable else 0
 
     def _bpf_map_lookup_batch(self, fd: int, begin: Any, after: Any, keys: Any, values: Any, *rest: Any) -> int:
-        if self.unreadable:
-            ctypes.set_errno(self.unreadable)
-            return -1
         at = begin._obj.value if begin else 0
-        entries: Any = self._entries(fd)
-        given = list(entries.items())[at : at + self.batch]
+        entries: Any = self.pairs if fd == MAPS[b"pairs"] else self.rests
+        given = list(entries.items())[at : at + BATCH]
         for index, (key, of_cpus) in enumerate(given):
             if fd == MAPS[b"pairs"]:
                 keys[2 * index], keys[2 * index + 1] = key
             else:
                 keys[index] = key
-            for word, value in enumerate(value for both in of_cpus for value in both):
-                values[4 * index + word] = value
+            values[4 * index : 4 * index + 4] = [value for both in of_cpus for value in both]
         rest[0]._obj.value = len(given)  # count
         after._obj.value = at + len(given)
-        if at + len(given) < len(entries):
-            return 0
-        ctypes.set_errno(errno.ENOENT)
-        return -1
+        ended = self.unreadable or (errno.ENOENT if at + len(given) == len(entries) else 0)
+        return self._failed(ended) if ended else 0
 
     def _bpf_map_delete_elem(self, fd: int, key: Any) -> int:
-        if self.unreadable:
-            ctypes.set_errno(self.unreadable)
-            return -1
-        entries = self._entries(fd)
+        entries: Any = self.pairs if fd == MAPS[b"pairs"] else self.rests
         wanted: Any = tuple(key._obj) if fd == MAPS[b"pairs"] else key._obj.value
-        if wanted not in entries:
-            ctypes.set_errno(errno.ENOENT)
-            return -1
+        if self.unreadable or wanted not in entries:
+            return self._failed(self.unreadable or errno.ENOENT)
         del entries[wanted]
         return 0
-
-    def _entries(self, fd: int) -> Any:
-        return self.pairs if fd == MAPS[b"pairs"] else self.rests

@@ -36,27 +36,27 @@ def test_containers_and_guests_are_the_outermost(tmp_path: Path) -> None:
     assert all(name.running == name.waiting for name in found.values())
 
 
-UNITS = (
-    ("/system.slice/backup.service", "/system.slice/backup.service"),
-    ("/system.slice/system-getty.slice/getty@tty1.service", "/system.slice/system-getty.slice/getty@tty1.service"),
-    ("/system.slice/containerd.service/inner", "/system.slice/containerd.service"),
-    ("/user.slice/user-1000.slice/session-4.scope", "/user.slice/user-1000.slice"),
-    ("/init.scope", "/init.scope"),
-    ("/system.slice", HOST),
-    ("/some/folder", HOST),
-    ("/lxc.monitor.web", HOST),
-)
-
-
-@pytest.mark.parametrize(("path", "whose"), UNITS)
-def test_units_are_named_but_their_own_waiting_is_the_hosts(tmp_path: Path, path: str, whose: str) -> None:
-    assert names(tmp_path, path)[path] == Name(HOST, whose)
+def test_units_are_named_but_their_own_waiting_is_the_hosts(tmp_path: Path) -> None:
+    getty = "/system.slice/system-getty.slice/getty@tty1.service"
+    units = {
+        getty: getty,
+        "/system.slice/containerd.service/inner": "/system.slice/containerd.service",
+        "/user.slice/user-1000.slice/session-4.scope": "/user.slice/user-1000.slice",
+        "/init.scope": "/init.scope",
+        **dict.fromkeys(("/system.slice", "/some/folder", "/lxc.monitor.web"), HOST),
+    }
+    assert names(tmp_path, *units) == {path: Name(HOST, whose) for path, whose in units.items()}
 
 
 def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path) -> None:
     shop, inner, cron = "/system.slice/shop.service", "/system.slice/shop.service/worker", "/system.slice/cron.service"
-    found = names(tmp_path, shop, inner, cron, include=("/system.slice/*.service",), exclude=("/**/cron.service",))
-    assert found == {shop: Name(shop, shop), inner: Name(shop, shop), cron: Name(HOST, cron)}
+    chosen = {"include": ("/system.slice/*.service",), "exclude": ("/**/cron.service",)}
+    found = names(tmp_path, "/lxc/web/init", shop, inner, cron, **chosen)
+    web = Name("/lxc/web", "/lxc/web")
+    assert found == {"/lxc/web/init": web, shop: Name(shop, shop), inner: Name(shop, shop), cron: Name(HOST, cron)}
+    shown = there(tmp_path, **chosen).find()
+    assert shown.shown == {HOST, "/lxc/web", shop}
+    assert shown.running == {HOST, "/lxc/web", shop, cron}
 
 
 def test_of_a_libvirt_guest_the_vcpus_wait_and_all_of_it_runs(tmp_path: Path) -> None:
@@ -69,14 +69,6 @@ def test_of_a_libvirt_guest_the_vcpus_wait_and_all_of_it_runs(tmp_path: Path) ->
 def test_a_container_can_t_hide_its_waiting_by_a_cgroup_called_as_a_vcpu_s(tmp_path: Path) -> None:
     web = f"/docker/{ID}"
     assert names(tmp_path, f"{web}/vcpu0", f"{web}/worker")[f"{web}/worker"] == Name(web, web)
-
-
-def test_what_is_shown_and_what_may_run(tmp_path: Path) -> None:
-    for path in ("lxc/web/init", "system.slice/cron.service", "system.slice/ssh.service"):
-        (tmp_path / path).mkdir(parents=True)
-    found = there(tmp_path, include=("/system.slice/ssh.service",)).find()
-    assert found.shown == {HOST, "/lxc/web", "/system.slice/ssh.service"}
-    assert found.running == {HOST, "/lxc/web", "/system.slice/ssh.service", "/system.slice/cron.service"}
 
 
 def test_what_is_not_utf_8_is_escaped(tmp_path: Path) -> None:

@@ -22,9 +22,8 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
     """These containers, the host, whose root is 1, and others by their ids."""
     names = {1: Name(HOST, HOST)} | {number: Name(container(number), container(number)) for number in containers}
     names |= dict(others.values())
-    return Found(
-        names, frozenset(name.waiting for name in names.values()), frozenset(name.running for name in names.values())
-    )
+    shown, running = ({name[part] for name in names.values()} for part in (0, 1))
+    return Found(names, frozenset(shown), frozenset(running))
 
 
 def counted(pairs: Pairs) -> dict[str, dict[str, int]]:
@@ -37,36 +36,33 @@ def named(pairs: Pairs, number: int) -> set[str]:
     return {who for who in pairs.rows[container(number)].ns if who.startswith("/") and who != container(number)}
 
 
+def each(ms: float, *running: int) -> Kernel:
+    """Container 2 waited so long for each of these."""
+    return {(2, number): Waited(int(ms * MS), 1) for number in running}
+
+
 def test_the_cgroups_of_a_container_are_one() -> None:
     pairs = Pairs()
-    there = found(2, 4, inner=(3, Name(container(2), container(2))))
     kernel = {
         (2, 4): Waited(5 * MS, 3),
         (3, 4): Waited(7 * MS, 1),
         (3, 2): Waited(MS, 2),
         (4, THROTTLED): Waited(9 * MS, 1),
     }
-    pairs.add(kernel, there, 0)
+    pairs.add(kernel, found(2, 4, inner=(3, Name(container(2), container(2)))), 0)
     assert counted(pairs) == {container(2): {container(4): 12 * MS, container(2): MS}, container(4): {"(cap)": 9 * MS}}
     assert [pairs.rows[container(number)].waits for number in (2, 4)] == [6, 1]
 
 
-def test_who_is_nobody_has_a_name_too() -> None:
+def test_who_is_nobody_has_a_name_too_and_a_unit_s_waiting_is_the_host_s() -> None:
     pairs = Pairs()
-    ran = (1, 7, IDLE, OTHER, THROTTLED, STOLEN)
-    kernel = {(2, who): Waited(MS * (n + 1), 1) for n, who in enumerate(ran)}
-    unneeded = pairs.add(kernel, found(2, unit=(7, Name(HOST, BACKUP))), 0)
+    kernel = {(2, who): Waited(MS * n, 1) for n, who in enumerate((1, 7, IDLE, OTHER, THROTTLED, STOLEN), 1)}
+    kernel |= {(7, 2): Waited(MS, 1), (1, 2): Waited(2 * MS, 1)}
+    assert pairs.add(kernel, found(2, unit=(7, Name(HOST, BACKUP))), 0) == []
     assert counted(pairs) == {
-        container(2): {HOST: MS, BACKUP: 2 * MS, "(idle)": 3 * MS, REST: 4 * MS, "(cap)": 5 * MS, "(stolen)": 6 * MS}
+        container(2): {HOST: MS, BACKUP: 2 * MS, "(idle)": 3 * MS, REST: 4 * MS, "(cap)": 5 * MS, "(stolen)": 6 * MS},
+        HOST: {container(2): 3 * MS},
     }
-    assert unneeded == []
-
-
-def test_a_units_waiting_is_the_hosts() -> None:
-    pairs = Pairs()
-    there = found(2, unit=(7, Name(HOST, BACKUP)))
-    pairs.add({(7, 2): Waited(MS, 1), (1, 2): Waited(2 * MS, 1)}, there, 0)
-    assert counted(pairs) == {HOST: {container(2): 3 * MS}}
 
 
 def test_all_that_are_there_are_shown_from_the_first_read_with_what_is_no_other_one_s_at_0() -> None:
@@ -80,26 +76,24 @@ def test_all_that_are_there_are_shown_from_the_first_read_with_what_is_no_other_
 def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
     dice, pairs, there = random.Random(1), Pairs(), found(*range(2, 60))
     kernel: Kernel = {}
-    before: dict[str, dict[str, int]] = {}
-    ended = dict.fromkeys((2, 3, 4), 0)  # of counters that ended for another's
+    before: dict[int, dict[str, int]] = {2: {}, 3: {}, 4: {}}
+    ended = dict.fromkeys(before, 0)  # of counters that ended for another's
     for moment in range(300):
         for _ in range(30):
             key = dice.choice((2, 3, 4)), dice.randrange(2, 60)
             ns, waits = kernel.get(key, (0, 0))
             kernel[key] = Waited(ns + int(dice.expovariate(1e-6)), waits + 1)
         pairs.add(dict(kernel), there, 15.0 * moment)
-        for number in ended:
+        for number, kept in before.items():
             row = pairs.rows[container(number)].ns
-            ended[number] += sum(ns for who, ns in before.get(container(number), {}).items() if who not in row)
             assert len(named(pairs, number)) <= MOST
-            kept = before.get(container(number), {}).items()
-            restarted = [who for who, ns in kept if who in row and row[who] < ns]
-            assert not [who for who in restarted if who not in named(pairs, number)]
-            ended[number] += sum(ns for who, ns in kept if who in restarted)
+            fallen = {who for who, ns in kept.items() if who in row and row[who] < ns}
+            assert fallen <= named(pairs, number)
+            ended[number] += sum(ns for who, ns in kept.items() if who not in row or who in fallen)
             true = sum(waited.ns for (waiting, _), waited in kernel.items() if waiting == number)
             assert sum(row.values()) + ended[number] == true
-            before[container(number)] = dict(row)
-    assert all(pairs.rows[container(number)].ns[REST] for number in ended)
+            before[number] = dict(row)
+    assert all(pairs.rows[container(number)].ns[REST] for number in before)
 
 
 def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> None:
@@ -107,44 +101,34 @@ def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> No
     kernel: Kernel = {(2, other): Waited(2 * MS * other, 1) for other in range(10, 10 + MOST + 4)}
     pairs.add(kernel, there, 0)
     assert named(pairs, 2) == {container(other) for other in range(14, 14 + MOST)}  # those that did most
-    pairs.add(kernel | {(2, late): Waited(900 * MS, 9)}, there, 15)
+    pairs.add(kernel | each(900, late), there, 15)
     assert pairs.rows[container(2)].ns[container(late)] == 900 * MS
     assert named(pairs, 2) == {container(other) for other in (*range(15, 14 + MOST), late)}
 
 
-def test_who_does_hardly_more_than_the_least_stays_in_the_rest() -> None:
-    pairs, there = Pairs(), found(*range(2, 60))
-    kernel: Kernel = {(2, other): Waited(20 * MS, 1) for other in range(10, 10 + MOST)}
-    pairs.add(kernel, there, 0)
-    first = named(pairs, 2)
-    pairs.add(kernel | {(2, 50): Waited(30 * MS, 1)}, there, 15)
-    assert named(pairs, 2) == first
-    assert pairs.rows[container(2)].ns[REST] == 30 * MS
-
-
-def test_who_mattered_an_hour_ago_makes_room() -> None:
-    pairs, there = Pairs(), found(*range(2, 60))
-    kernel: Kernel = {(2, other): Waited(20 * MS, 1) for other in range(10, 10 + MOST)}
-    pairs.add(kernel, there, 0)
-    pairs.add(kernel | {(2, 50): Waited(3 * MS, 1)}, there, 3600)
-    assert container(50) in named(pairs, 2)
+def test_who_does_hardly_more_than_the_least_is_named_only_where_that_mattered_an_hour_ago() -> None:
+    for ms, later, takes in ((30, 15, False), (3, 3600, True)):
+        pairs, there = Pairs(), found(*range(2, 60))
+        kernel = each(20, *range(10, 10 + MOST))
+        pairs.add(kernel, there, 0)
+        pairs.add(kernel | each(ms, 50), there, later)
+        assert (container(50) in named(pairs, 2)) is takes, later
+        assert pairs.rows[container(2)].ns[REST] == (0 if takes else ms * MS), later
 
 
 def test_who_hardly_does_anything_is_not_named() -> None:
     pairs = Pairs()
-    pairs.add({(2, 3): Waited(MS // 2, 1)}, found(2, 3), 0)
+    pairs.add(each(0.5, 3), found(2, 3), 0)
     assert counted(pairs) == {container(2): {REST: MS // 2}}
-    assert named(pairs, 2) == set()
 
 
 def test_who_is_gone_ends_and_the_rest_does_not_jump() -> None:
     pairs = Pairs()
-    kernel: Kernel = {(2, 4): Waited(500 * MS, 1), (4, 2): Waited(5 * MS, 1)}
+    kernel = each(500, 4) | {(4, 2): Waited(5 * MS, 1)}
     pairs.add(kernel, found(2, 4, 5), 0)
     unneeded = pairs.add(kernel | {(2, 4): Waited(501 * MS, 2)}, found(2, 5), 15)
-    assert counted(pairs) == {container(2): {REST: MS}}
+    assert (counted(pairs), set(unneeded)) == ({container(2): {REST: MS}}, {(2, 4), (4, 2)})
     assert container(4) not in pairs.rows
-    assert set(unneeded) == {(2, 4), (4, 2)}
     pairs.forget(unneeded)
     assert pairs.add({}, found(2, 5), 30) == []
     assert counted(pairs) == {container(2): {REST: MS}}
@@ -160,16 +144,15 @@ def test_one_that_comes_again_under_its_path_begins_at_0() -> None:
 
 def test_one_made_and_gone_between_two_reads_takes_nobody_else_s_name() -> None:
     pairs = Pairs()
-    unneeded = pairs.add({(2, 77): Waited(4 * MS, 1), (78, 2): Waited(9 * MS, 1)}, found(2), 0)
-    assert counted(pairs) == {container(2): {REST: 4 * MS}}
-    assert set(unneeded) == {(2, 77), (78, 2)}
+    unneeded = pairs.add(each(4, 77) | {(78, 2): Waited(9 * MS, 1)}, found(2), 0)
+    assert (counted(pairs), set(unneeded)) == ({container(2): {REST: 4 * MS}}, {(2, 77), (78, 2)})
 
 
 def test_what_the_kernel_has_forgotten_begins_again() -> None:
     pairs, there = Pairs(), found(2, 4)
     pairs.add({(2, 4): Waited(500 * MS, 10)}, there, 0)
     pairs.forget([(2, 4)])
-    pairs.add({(2, 4): Waited(600 * MS, 1)}, there, 15)
+    pairs.add(each(600, 4), there, 15)
     assert counted(pairs) == {container(2): {container(4): 1100 * MS}}
     assert pairs.rows[container(2)].waits == 11
 
@@ -181,5 +164,4 @@ def test_where_room_is_scarce_idle_pairs_make_some() -> None:
         kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))
         assert pairs.add(kernel, there, 0) == [], pairs_there
         kernel[keys[0]] = Waited(2 * MS, 2)
-        unneeded = pairs.add(kernel, there, 15)
-        assert unneeded == (keys[1:] if makes_room else []), pairs_there
+        assert pairs.add(kernel, there, 15) == (keys[1:] if makes_room else []), pairs_there

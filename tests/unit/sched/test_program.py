@@ -33,17 +33,14 @@ def test_it_knows_which_version_s_cgroups_to_tell_apart(version: int) -> None:
     assert lib.constants == bytes([1, 0, 0, 0])
 
 
-def test_pairs_are_those_of_all_cpus_and_of_all_batches() -> None:
+def test_pairs_and_totals_are_those_of_all_cpus_and_of_all_batches() -> None:
     lib = FakeLibbpf()
     lib.pairs = {(number, 2**64 - 1): [(number, 1), (2**40, 2)] for number in range(2, 12)}
-    assert loaded(lib).pairs() == {(number, 2**64 - 1): Waited(number + 2**40, 3) for number in range(2, 12)}
-
-
-def test_totals_are_those_of_all_cpus() -> None:
-    lib = FakeLibbpf()
     for words in lib.cpus:
         words[: len(Totals._fields) + 1] = [1, 2**40, 30, 4, 99]
-    assert loaded(lib).totals() == Totals(switches=2, waited=2**41, run_delay=60, lost=8)
+    running = loaded(lib)
+    assert running.pairs() == {(number, 2**64 - 1): Waited(number + 2**40, 3) for number in range(2, 12)}
+    assert running.totals() == Totals(switches=2, waited=2**41, run_delay=60, lost=8)
 
 
 def test_what_found_no_room_among_the_pairs_is_in_the_rest_of_who_waited() -> None:
@@ -53,14 +50,17 @@ def test_what_found_no_room_among_the_pairs_is_in_the_rest_of_who_waited() -> No
     assert loaded(lib).pairs() == {(2, 3): Waited(5, 1), (2, OTHER): Waited(40, 7), (9, OTHER): Waited(6, 2)}
 
 
-def test_it_forgets_what_it_has_to_and_what_is_not_there() -> None:
+def test_it_forgets_what_it_has_to_and_what_is_not_there_and_is_detached_once() -> None:
     lib = FakeLibbpf()
     nothing = [(1, 1), (1, 1)]
     lib.pairs = {(2, 3): nothing, (3, 2): nothing, (2, OTHER): nothing}
     lib.rests = {2: nothing, 3: nothing}
-    loaded(lib).forget([(2, 3), (9, 9), (2, OTHER), (9, OTHER)])
-    assert list(lib.pairs) == [(3, 2)]
-    assert list(lib.rests) == [3]
+    running = loaded(lib)
+    running.forget([(2, 3), (9, 9), (2, OTHER), (9, OTHER)])
+    assert (list(lib.pairs), list(lib.rests)) == ([(3, 2)], [3])
+    for _ in range(2):
+        running.close()
+    assert lib.closed == [LINK, OBJECT]
 
 
 def test_what_can_no_longer_be_read_is_an_error() -> None:
@@ -72,14 +72,6 @@ def test_what_can_no_longer_be_read_is_an_error() -> None:
             with pytest.raises(SourceError, match=words) as raised:
                 read()
             assert not isinstance(raised.value, SourceUnavailable), number
-
-
-def test_closed_it_is_detached_once() -> None:
-    lib = FakeLibbpf()
-    running = loaded(lib)
-    running.close()
-    running.close()
-    assert lib.closed == [LINK, OBJECT]
 
 
 @either_libbpf
@@ -106,14 +98,8 @@ def test_an_object_that_can_t_be_opened_is_an_error(
 def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None:
     with pytest.raises(SourceUnavailable, match=r"^libbpf\.so\.1: .*; libbpf\.so\.0: .*: install libbpf \(Debian: lib"):
         loaded(FakeLibbpf(version=7))
-
-
-def test_a_library_that_lacks_a_function_is_too_old() -> None:
     with pytest.raises(SourceUnavailable, match=r"libbpf\.so\.0 is too old \(undefined symbol: bpf_map_lookup_batch\)"):
         loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
-
-
-# --- Its object -------------------------------------------------------------------------------------------------------
 
 
 def test_the_object_is_what_clang_makes_of_its_source(tmp_path: Path) -> None:

@@ -23,13 +23,13 @@ def talking(script: str, room: Room | None = None) -> Iterator[Child]:
     """A child that greets as host.sh does, reads a request and runs the rest."""
     started = Child(["sh", "-c", f"echo virtscope 1; read request; {script}"], room or Room())
     try:
-        started.greet(in_seconds(20))
+        started.greet(in_seconds())
         yield started
     finally:
         started.end()
 
 
-def in_seconds(seconds: float) -> float:
+def in_seconds(seconds: float = 20) -> float:
     return time.monotonic() + seconds
 
 
@@ -43,21 +43,15 @@ def test_an_answer_is_taken_by_its_length() -> None:
     assert asked(script) == Finished(2, b"vz/version:1\nopenvz 0\n\n0\n0\nend", b"a complaint:\n\n")
 
 
-def test_what_a_shell_prints_before_is_passed_over() -> None:
-    greeted = Child(["sh", "-c", "echo Welcome; echo; echo virtscope 2; echo virtscope 1; read request"], Room())
-    greeted.greet(in_seconds(20))
-    assert greeted.greeted
-    greeted.end()
-
-
 def test_64_kib_may_come_before_the_greeting_and_no_more() -> None:
     line = "x" * 63
-    for prints, enough in ((f"yes {line} | head -n 1024", True), (f"yes {line} | head -n 1025", False), ("yes", False)):
+    most, more = (f"yes {line} | head -n {lines}" for lines in (1024, 1025))
+    for prints, enough in (("echo; echo virtscope 2", True), (most, True), (more, False), ("yes", False)):
         started = Child(["sh", "-c", f"{prints}; echo virtscope 1; read request"], Room())
         if enough:
-            started.greet(in_seconds(20))
+            started.greet(in_seconds())
         else:
-            assert "does not run host.sh" in str(refusal(SourceMalformed, started.greet, in_seconds(20))), prints
+            assert "does not run host.sh" in str(refusal(SourceMalformed, started.greet, in_seconds())), prints
         started.end()
 
 
@@ -65,7 +59,7 @@ def test_what_was_received_is_counted_and_all_of_its_room_given_back() -> None:
     greeting, answer = "virtscope 1\n", "openvz 5\n12345\n2\nno\n0\n"
     room = Room(MIB)
     with talking("printf 'openvz 5\\n12345\\n2\\nno\\n0\\n'", room) as started:
-        started.answer("openvz", in_seconds(20))
+        started.answer("openvz", in_seconds())
         assert started.received_bytes == len(greeting) + len(answer)
         room.take(MIB)
         with pytest.raises(SourceError, match="all hosts together"):
@@ -80,16 +74,16 @@ def test_its_end_leaves_nothing_open() -> None:
 
 
 def test_anything_else_is_malformed() -> None:
-    answers = [
+    whole = "12345; echo 0; echo; echo 0"
+    for script in (
         "yes",
         "cat /dev/zero",  # no line break
-        "echo xentop 5; echo 12345; echo 0; echo; echo 0",  # not what was asked for
-        "echo openvz -5",
-        "echo openvz 5 5",
-        "echo openvz 0x5",
-        "echo openvz 99999999999",
+        f"echo xentop 5; echo {whole}",  # not what was asked for
+        f"echo openvz -5; echo {whole}",
+        f"echo openvz 5 5; echo {whole}",
+        f"echo openvz 0x5; echo {whole}",
         "echo openvz 10737418240; cat /dev/zero",
-        "echo openvz 9000000; cat /dev/zero",  # more than is taken
+        "echo openvz 9000000; head -c 9000000 /dev/zero; echo; echo 0; echo; echo 0",  # more than is taken
         "echo openvz 5; echo 123456; echo 0; echo; echo 0",  # longer than announced
         "echo openvz 5; echo 1234; echo 0; echo; echo 0; cat",  # shorter
         "echo openvz 5; echo 12345; echo many; echo; echo 0",
@@ -98,32 +92,27 @@ def test_anything_else_is_malformed() -> None:
         r"printf 'openvz\0 5\n12345\n0\n\n0\n'",
         r"printf '\033]0;title\007openvz 5\n12345\n0\n\n0\n'",
         "cat /dev/zero >&2",
-    ]
-    for script in answers:
+    ):
         refusal(SourceMalformed, asked, script)
 
 
 def test_what_was_not_asked_for_is_malformed() -> None:
     answer = r"openvz 5\n12345\n0\n\n0\n"
     with talking(f"printf '{answer}{answer}'; read request; printf '{answer}'") as started:
-        assert started.answer("openvz", in_seconds(20)).output == b"12345"
+        assert started.answer("openvz", in_seconds()).output == b"12345"
         with pytest.raises(SourceMalformed, match="not asked for"):
-            started.answer("openvz", in_seconds(20))
+            started.answer("openvz", in_seconds())
 
 
-def test_a_host_that_hangs_times_out() -> None:
-    with pytest.raises(SourceTimeout, match="openvz"):
-        asked("echo openvz 5; echo 123; sleep 600", 0.3)
-
-
-def test_the_last_words_of_ssh_are_the_reason() -> None:
-    with pytest.raises(Ended, match="Connection to vz1 closed by remote host"):
-        asked("echo first >&2; echo Connection to vz1 closed by remote host. >&2; exit 255")
-
-
-def test_an_older_script_is_to_be_replaced() -> None:
-    with pytest.raises(SourceError, match="authorized-key"):
-        asked("echo unknown 0; echo; echo 0; echo; echo 1")
+def test_why_there_is_no_answer() -> None:
+    for script, kind, words in (
+        ("echo openvz 5; echo 123; sleep 600", SourceTimeout, "openvz"),
+        # The last words of ssh are the reason.
+        ("echo first >&2; echo Connection to vz1 closed by remote host. >&2; exit 255", Ended, "closed by remote host"),
+        ("echo unknown 0; echo; echo 0; echo; echo 1", SourceError, "authorized-key"),  # an older script
+    ):
+        with pytest.raises(kind, match=words):
+            asked(script, 0.3 if kind is SourceTimeout else 20)
 
 
 def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,5 +120,5 @@ def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.Monk
     much = f"echo openvz {4 * MIB}; head -c {3 * MIB} /dev/zero; sleep 600"
     small = Room(MIB)
     with talking(much, small) as one, pytest.raises(SourceError, match="all hosts together"):
-        one.answer("openvz", in_seconds(20))
+        one.answer("openvz", in_seconds())
     small.take(MIB)  # all was given back
