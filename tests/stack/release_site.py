@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import re
 import tarfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias
 
+from tests.support.endpoints import QuietHandler, http_server
 from tools.programs.catalogue import Release
-
-Handler: TypeAlias = http.server.BaseHTTPRequestHandler
 
 SCRIPT = b"#!/bin/sh\necho hello, version 9.9\n"
 PADDING = bytes(range(256)) * 4096  # so that there is something to be cut
@@ -38,15 +34,15 @@ def archive(program: bytes = SCRIPT) -> bytes:
 class Site:
     """Answers requests for anything with `content`, from where the request's Range begins.
 
-    `behave`, if it is set, is asked first: it gets the handler and the number of the request, from 0, and says whether
-    it has answered.
+    `behave` is asked first: it gets the handler and the number of the request, from 0, and says whether it has
+    answered. `requests` are paths, and Ranges.
     """
 
-    def __init__(self, content: bytes, url: str) -> None:
+    def __init__(self, content: bytes) -> None:
         self.content = content
-        self.url = url
-        self.requests: list[str] = []  # path, and Range
-        self.behave: Callable[[Handler, int], bool] | None = None
+        self.url = ""
+        self.requests: list[str] = []
+        self.behave: Callable[[QuietHandler, int], bool] = lambda _handler, _number: False
 
     def release(self, path: str = "/v{version}/hello-{version}.linux-{architecture}.tar.gz") -> Release:
         """What a catalogue says of it."""
@@ -56,7 +52,7 @@ class Site:
     def refuse(self, status: int) -> None:
         """Answer with nothing but this status, from now on."""
 
-        def refuse(handler: Handler, _number: int) -> bool:
+        def refuse(handler: QuietHandler, _number: int) -> bool:
             handler.send_error(status)
             return True
 
@@ -65,44 +61,44 @@ class Site:
     def cut(self, *parts: tuple[int, int]) -> None:
         """Let the first requests get only these parts, promised everything from where they begin; later ones, all."""
 
-        def cut(handler: Handler, number: int) -> bool:
+        def cut(handler: QuietHandler, number: int) -> bool:
             if number < len(parts):
                 begin, end = parts[number]
-                handler.send_response(206 if begin else 200)
-                handler.send_header("Content-Length", str(len(self.content) - begin))
-                handler.end_headers()
-                handler.wfile.write(self.content[begin:end])
+                self.send(handler, begin, self.content[begin:end])
             return number < len(parts)
 
         self.behave = cut
+
+    def send(self, handler: QuietHandler, begin: int, part: bytes) -> None:
+        handler.send_response(206 if begin else 200)
+        handler.send_header("Content-Length", str(len(self.content) - begin))
+        handler.end_headers()
+        handler.wfile.write(part)
 
 
 @contextmanager
 def site(content: bytes) -> Iterator[Site]:
     """Such a server on loopback, for as long as the block lasts."""
+    played = Site(content)
 
-    class Played(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = len(played.requests)
-            asked = self.headers["Range"] or ""
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            number, asked = len(played.requests), self.headers["Range"] or ""
             played.requests.append(f"{self.path} {asked}".strip())
-            if played.behave is not None and played.behave(self, number):
+            begin = int(asked.removeprefix("bytes=").removesuffix("-") or 0)
+            if played.behave(self, number):
                 return
-            begin = re.fullmatch(r"bytes=(\d+)-", asked)
-            part = played.content[int(begin[1]) :] if begin else played.content
-            if begin and not part:
+            if begin and begin == len(played.content):
                 self.send_error(416)
-                return
-            self.send_response(206 if begin else 200)
-            self.send_header("Content-Length", str(len(part)))
-            self.end_headers()
-            self.wfile.write(part)
+            else:
+                played.send(self, begin, played.content[begin:])
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
+        def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played) as server:
-        played = Site(content, f"http://127.0.0.1:{server.server_port}")
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server = http_server(Handler)
+    played.url = f"http://{server.address}"
+    try:
         yield played
-        server.shutdown()
+    finally:
+        server.close()
