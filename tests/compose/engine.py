@@ -122,28 +122,16 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
     if "--oom-score-adjust" in subprocess.run(["dockerd", "--help"], capture_output=True, text=True, check=True).stdout:
         flags.append("--oom-score-adjust=0")
     # Each ends with the one before it, and that with the tests, even if these are killed.
-    command = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ]
+    command = ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "sh", "-ec", BEGIN, "sh", folder, *flags], stdout=log, stderr=log)
     try:
         asked = ["docker", "--host", f"unix://{folder}/docker.sock", "version"]
-        wait_for(
-            lambda: (
-                process.poll() is not None or subprocess.run(asked, capture_output=True, check=False).returncode == 0
-            ),
-            START_SECONDS,
-            explain=(folder / "log").read_text,
-        )
+
+        def answers() -> bool:
+            return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+        wait_for(lambda: process.poll() is not None or answers(), START_SECONDS, explain=(folder / "log").read_text)
         assert process.poll() is None, (folder / "log").read_text()
         yield
     finally:

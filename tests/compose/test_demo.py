@@ -20,10 +20,10 @@ HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(scope="module")
-def demo(building_engine: Engine, override: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
+@pytest.fixture
+def demo(building_engine: Engine, override: Path, tmp_path: Path) -> Iterator[DockerCheckout]:
     """The demo, all of it healthy; nothing of it is left behind."""
-    checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", building_engine, override)
+    checkout = DockerCheckout(tmp_path / "checkout", building_engine, override)
     try:
         said = checkout.compose("demo")
         assert "all data is simulated" in said
@@ -36,15 +36,13 @@ def demo(building_engine: Engine, override: Path, tmp_path_factory: pytest.TempP
         building_engine.clear()
 
 
-def hosts(demo: DockerCheckout, expr: str) -> set[str]:
-    """The hosts of the series that `expr` gives now."""
-    return {series["metric"]["host"] for series in demo.query(expr)}
-
-
 def test_it_has_a_day_of_history_and_goes_on(demo: DockerCheckout) -> None:
-    assert hosts(demo, "app:response_seconds:mean offset 24h") == HOSTS
+    def hosts(expr: str) -> set[str]:
+        return {series["metric"]["host"] for series in demo.query(expr)}
+
+    assert hosts("app:response_seconds:mean offset 24h") == HOSTS
     later = f"timestamp(vserver:cpu_usage:rate) > {time.time():.0f}"
-    wait_for(lambda: hosts(demo, later), until=HOSTS.__eq__)
+    wait_for(lambda: hosts(later), until=HOSTS.__eq__)
     assert demo.query("up == 0") == []
     overview = demo.get(PROMETHEUS.port_variable, OVERVIEW).text
     assert [host for host in HOSTS if host not in overview] == []

@@ -121,10 +121,3 @@ def test_up_again_reads_edited_rules_and_keeps_the_containers(stack: DockerCheck
     stack.compose("up")
     assert stack.engine.docker("container", "ls", "--quiet", "--no-trunc") == before
     wait_for(lambda: stack.query("edited:one"))
-
-
-def test_down_leaves_the_data_alone(stack: DockerCheckout) -> None:
-    stack.compose("down")
-    assert stack.engine.docker("container", "ls", "--all", "--quiet") == ""
-    volumes = stack.engine.docker("volume", "ls", "--format={{.Name}}").split()
-    assert {f"virtscope_{name}-data" for name in ("prometheus", "alertmanager", "grafana")} <= set(volumes)
