@@ -35,3 +35,9 @@ def test_a_running_stack_keeps_what_it_was_given_and_no_defaults() -> None:
     given = {"ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org"}
     running = {**PORT, **options({**given, **PORT}, ports(PORT))}
     assert options_given(running, ports(running)) == given
+
+
+def test_what_is_no_port_or_two_parts_port_is_refused() -> None:
+    for text in ("http", "0", "65536", "-1", "٣"):
+        assert_refused(StackError, f"PROMETHEUS_PORT={text} is not a port", ports, {"PROMETHEUS_PORT": text})
+    assert_refused(StackError, "prometheus and alertmanager both use port 9093", ports, {"PROMETHEUS_PORT": "9093"})
