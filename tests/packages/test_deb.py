@@ -15,7 +15,6 @@ from tools import deb
 from tools.exporters import PROGRAMS
 
 EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
-START_SECONDS = 60
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first time a release is downloaded and installed
 
