@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
@@ -22,41 +22,35 @@ from tests.support.waiting import wait_for
 SHIPPED = settings.read()
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them
 
-# The first run builds the programs of the images.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-
-@pytest.fixture(scope="module")
-def fleet(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
-    """The fleet by the commands in the file's first lines, all of it healthy. It watches HOSTS."""
+@pytest.mark.long
+@pytest.mark.timeout(1800)  # the first run builds the programs of the images
+def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other(engine: Engine, tmp_path: Path) -> None:
+    """By the commands in the file's first lines. Each part is a target of one shard."""
     services = compose_file.services({}, compose.FILE)
     thanos = [service for service in services.values() if service["image"] == compose.THANOS_IMAGE]
-    images.make_stand_ins(engine, thanos, tmp_path_factory.mktemp("images"))
-    override = tmp_path_factory.mktemp("compose") / "override.yaml"
+    images.make_stand_ins(engine, thanos, tmp_path / "images")
+    override = tmp_path / "override.yaml"
     override.write_text(images.override(services))
-    checkout = DockerCheckout(
-        tmp_path_factory.mktemp("f") / "checkout",
-        engine,
-        override,
-        COMPOSE_FILE=f"{compose.FILE.name}:{override}",
-        COMPOSE_PROJECT_NAME="virtscope-fleet",
-    )
+    files = {"COMPOSE_FILE": f"{compose.FILE.name}:{override}", "COMPOSE_PROJECT_NAME": "virtscope-fleet"}
+    checkout = DockerCheckout(tmp_path / "checkout", engine, override, **files)
     with Exposition("process_start_time_seconds 1\n") as exporter:
         targets = [exporter.group(host, "cgroup") for host in HOSTS]
         (checkout.folder / "prometheus/targets/perf.yml").write_text(yaml.safe_dump(targets))
-        engine.run([sys.executable, "-m", "fleet", "compose"], checkout.environment, checkout.folder)
         try:
-            up = [*compose_file.command(), "up", "--detach"]
-            engine.run(up, checkout.environment, checkout.folder, seconds=600)
+            for command in ([sys.executable, "-m", "fleet", "compose"], [*compose_file.command(), "up", "--detach"]):
+                engine.run(command, checkout.environment, checkout.folder, seconds=600)
             checkout.wait_until_healthy(dict.fromkeys(services, "healthy"), seconds=300)
-            yield checkout
+            assert_answers_as_one()
+            assert not (checkout.folder / ".stack/fleet/data").exists()  # what containers write is in volumes
+            volumes = engine.docker("volume", "ls", "--format={{.Name}}").split()
+            written = {f"virtscope-fleet_{part.name}-data" for part in parts(SHIPPED) if part.kind != "query"}
+            assert written <= set(volumes)
         finally:
             engine.clear()
 
 
-@pytest.mark.usefixtures("fleet")
-def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other() -> None:
-    """Each part is a target of one shard."""
+def assert_answers_as_one() -> None:
     for part in queries(SHIPPED):
         client = PrometheusClient(part.url)
         wait_for(
@@ -79,11 +73,3 @@ def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other() 
     for part in alertmanagers(SHIPPED):
         cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", len(alertmanagers(SHIPPED)))
-
-
-def test_what_containers_write_is_in_their_volumes_alone(fleet: DockerCheckout) -> None:
-    generated = fleet.folder / ".stack/fleet"
-    assert (generated.is_dir(), (generated / "data").exists()) == (True, False)
-    volumes = fleet.engine.docker("volume", "ls", "--format={{.Name}}").split()
-    written = {f"virtscope-fleet_{part.name}-data" for part in parts(SHIPPED) if part.kind != "query"}
-    assert written <= set(volumes)

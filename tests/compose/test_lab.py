@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,27 +58,23 @@ def test_images_are_of_one_exact_release_and_run_the_servers_as_they_run_without
         assert [word for word in (Path(program).name, *flags) if word not in DOCKERFILE] == []
 
 
-@pytest.fixture
-def pages(building_engine: Engine, tmp_path: Path) -> Iterator[list[str]]:
-    """The address of a page of each instance, while the lab's containers run."""
+@pytest.mark.long
+@pytest.mark.timeout(BUILD_SECONDS + 600)
+def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, tmp_path: Path) -> None:
     ports = [free_port() for _ in INSTANCES]
     variables = {f"AUCTION_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
     override = tmp_path / "override.yaml"
     override.write_text(images.override(compose_file.services(variables, compose_file.LAB)))
     compose = [*compose_file.command(), "--project-name=lab", f"--file={compose_file.LAB}", f"--file={override}"]
-    try:
-        building_engine.run([*compose, "up", "--build", "--detach"], variables, seconds=BUILD_SECONDS)
-        yield [f"http://127.0.0.1:{port}/item?id=5" for port in ports]
-    finally:
-        building_engine.clear()
 
-
-@pytest.mark.long
-@pytest.mark.timeout(BUILD_SECONDS + 600)
-def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, pages: list[str]) -> None:
     def statuses() -> list[int]:
+        pages = [f"http://127.0.0.1:{port}/item?id=5" for port in ports]
         return [requests.get(page, timeout=NO_DNS_SECONDS).status_code for page in pages]
 
-    wait_for(statuses, 60, every=0.5, until=[200, 200].__eq__)
-    building_engine.docker("kill", "auction-1-db")
-    assert statuses() == [503, 200]
+    try:
+        building_engine.run([*compose, "up", "--build", "--detach"], variables, seconds=BUILD_SECONDS)
+        wait_for(statuses, 60, every=0.5, until=[200, 200].__eq__)
+        building_engine.docker("kill", "auction-1-db")
+        assert statuses() == [503, 200]
+    finally:
+        building_engine.clear()

@@ -102,18 +102,6 @@ def test_another_pin_or_another_plugin_is_another_build(tmp_path: Path) -> None:
     assert same.content != telegraf.content
 
 
-def test_the_version_is_the_release_s(tmp_path: Path) -> None:
-    for path, pin, version in (
-        ("example.org/program", "v0.165.0", "0.165.0"),
-        ("github.com/prometheus/prometheus", "v0.313.4", "3.13.4"),
-    ):
-        (tmp_path / "go.mod").write_text(f"module tools\n\nrequire (\n\t{path} {pin}\n)\n")
-        module = replace(PROGRAMS["sloth"].module, folder=tmp_path, released_in=path)
-        assert module.version == version
-        with pytest.raises(GoProgramsError, match=r"go\.mod does not pin example\.org/another"):
-            _ = replace(module, released_in="example.org/another").version
-
-
 def test_each_program_is_in_its_module() -> None:
     for name, program in PROGRAMS.items():
         pins = {line.strip() for line in (program.module.folder / "go.mod").read_text().splitlines()}
