@@ -46,23 +46,15 @@ class Engine:
         return self.run(["docker", *arguments], seconds=seconds)
 
     def run(
-        self,
-        command: list[str],
-        variables: Mapping[str, str] | None = None,
-        folder: Path | None = None,
+        self, command: list[str], variables: Mapping[str, str] | None = None, folder: Path | None = None,
         seconds: float = 60,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """What a command that speaks to this engine prints; AssertionError with both outputs if it fails."""
+        environment = {**os.environ, **self.variables, **(variables or {})}
         done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **self.variables, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=seconds, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 

@@ -118,16 +118,20 @@ def test_an_archive_for_arm64_runs(host: CleanHost, tmp_path: Path) -> None:
     host.apt("update")
     host.must("cd /srv && apt-get download --quiet=2 libc6:arm64 && dpkg-deb --extract libc6_*.deb arm64")
     host.must(f"cd /opt && tar -xf /srv/{archive.name} && mv virtscope-* virtscope")
-    shutil.copytree(FIXTURE, host.root / "srv/proc")
     emulated = "qemu-aarch64-static -L /srv/arm64 /opt/virtscope/python/bin/python3 -I /opt/virtscope/bin"
-    for exporter in FOLDERS:
-        said = host.must(f"{emulated}/{exporter}-exporter --version")
-        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
+    assert_versions(host, f"{emulated}/")
 
+    shutil.copytree(FIXTURE, host.root / "srv/proc")
     port = free_port()
     flags = f"--web.listen-address=127.0.0.1:{port} --path.procfs=/srv/proc"
     host.must(f"setsid {emulated}/vestat-exporter {flags} >/srv/log 2>&1 &")
     assert UP in page(port), host.must("cat /srv/log")
+
+
+def assert_versions(host: CleanHost, prefix: str) -> None:
+    for exporter in FOLDERS:
+        said = host.must(f"{prefix}{exporter}-exporter --version")
+        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
 
 
 def files(host: CleanHost) -> set[str]:
@@ -152,9 +156,7 @@ def test_refused_installed_used_upgraded_and_removed(host: CleanHost, archive: P
     shutil.copytree(FIXTURE, host.root / "srv/proc")
 
     assert "/etc/init.d/vestat-exporter" in install_archive(host, archive, "vestat-exporter")
-    for exporter in FOLDERS:
-        said = host.must(f"/opt/virtscope/bin/{exporter}-exporter --version")
-        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
+    assert_versions(host, "/opt/virtscope/bin/")
     host.must(f"for i in $(seq {START_SECONDS}); do /etc/init.d/vestat-exporter status && exit; sleep 1; done; exit 1")
     assert not [file for file in files(host) if file.startswith("/etc/init.d/xentop")]
 
