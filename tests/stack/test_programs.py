@@ -190,7 +190,7 @@ def test_mirrors_that_are_no_use(mirror: Mirror, tmp_path: Path) -> None:
     assert_now_refused("cannot read the package lists")
     mirror.trust("[trusted=yes] ")
     mirror.vanish()
-    assert_now_refused("cannot read the package lists", "/etc/apt")
+    assert_now_refused("cannot read the package lists", "/etc/apt", "check the network")
 
 
 def test_a_system_without_apt_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
