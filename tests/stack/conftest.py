@@ -123,18 +123,17 @@ class Checkout:
                     os.kill(pid, signal.SIGKILL)
 
 
-def error_of(made: subprocess.CompletedProcess[str], *words: str) -> str:
-    """The one line with which a command has failed; it holds these words."""
+def assert_failed(made: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Assert that a command has failed with one line of error, which holds these words."""
     assert made.returncode != 0, made.stdout
     assert "Traceback" not in made.stdout
     [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
     assert [word for word in words if word not in error] == [], error
-    return error
 
 
 def assert_refused(made: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
-    """It has failed with one line of error that holds these words, and nothing runs."""
-    error_of(made, *words)
+    """So, and nothing runs."""
+    assert_failed(made, *words)
     assert checkout.processes() == {}
 
 
@@ -178,8 +177,7 @@ def ordinary() -> Iterator[Checkout]:
             for kind in ("packages", "wheels"):
                 if (CACHE / kind).exists():
                     shutil.copytree(CACHE / kind, Path(folder, "cache", kind), symlinks=True)
-            for path in (Path(folder), *Path(folder).rglob("*")):
-                os.chown(path, nobody, nobody, follow_symlinks=False)
+            subprocess.run(["chown", "-hR", "nobody:nogroup", folder], check=True)
             usable = python_of_everybody(nobody, "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))")
             checkout.environment |= {"PYTHON": usable, "VIRTSCOPE_CACHE": f"{folder}/cache", "HOME": "/nonexistent"}
         yield checkout

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.stack.conftest import ROOT, Checkout, edited, error_of, stopped_by
+from tests.stack.conftest import ROOT, Checkout, assert_failed, edited, stopped_by
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 from tools import health, python_packages
@@ -52,7 +52,7 @@ def test_a_part_or_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
     with without_liveness(running), stopped_by(signal.SIGSTOP, pid):
         made = [running.make(command) for command in ("status", "up", "down")]
     for each in made:
-        error_of(each, f"supervisord (pid {pid}) does not answer", f"kill -CONT {pid}")
+        assert_failed(each, f"supervisord (pid {pid}) does not answer", f"kill -CONT {pid}")
 
 
 def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
@@ -169,7 +169,7 @@ def test_one_up_at_a_time(stopped: Checkout) -> None:
             second = stopped.make("up")
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output
-    error_of(second, "another `make up` or `make down` is running")
+    assert_failed(second, "another `make up` or `make down` is running")
 
 
 def test_interrupted_up_takes_back_what_it_started(stopped: Checkout) -> None:

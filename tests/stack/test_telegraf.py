@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.stack.conftest import CACHE, Checkout, error_of
+from tests.stack.conftest import CACHE, Checkout, assert_failed
 from tests.stack.go import Go
 from tests.support.needs import need_root
 from tests.support.program import program_path
@@ -139,7 +139,7 @@ def test_a_broken_sensor_is_named_and_the_stack_goes_on(running: Checkout, senso
         "[[inputs.cpu]]\n": "only the plugins that telegraf/sensors use",
     }.items():
         sensor.with_name("broken.conf").write_text(text)
-        error_of(running.make("up"), "telegraf/local/broken.conf", said)
+        assert_failed(running.make("up"), "telegraf/local/broken.conf", said)
         assert running.pid("bin/prometheus ") == before
 
 
