@@ -6,13 +6,11 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.stack.go import Go
-from tests.support.waiting import wait_for
 from tools import go_programs
 from tools.go_programs import PROGRAMS, GoProgramsError
 
@@ -22,22 +20,6 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
     go = Go(tmp_path, {})
     monkeypatch.setenv("VIRTSCOPE_CACHE", str(go.cache))
     return go
-
-
-def test_a_build_is_seen_while_it_lasts(go: Go) -> None:
-    assert go_programs.state("telegraf").name == "missing"
-    before = datetime.now(UTC) - timedelta(seconds=1)
-    with ThreadPoolExecutor() as builder:
-        telegraf = builder.submit(go_programs.path, "telegraf")
-        wait_for(go.builds)
-        state = go_programs.state("telegraf")
-        assert state.name == "building"
-        assert state.since is not None
-        assert before < state.since <= datetime.now(UTC)
-        assert go_programs.state("sloth").name == "missing"
-        go.go_on()
-        assert telegraf.result().read_text() == "github.com/influxdata/telegraf/cmd/telegraf\n"
-    assert go_programs.state("telegraf") == go_programs.State("built")
 
 
 def test_the_programs_of_a_module_are_built_together_and_once_and_nothing_else_is_left(go: Go) -> None:
@@ -106,13 +88,3 @@ def test_another_pin_or_another_plugin_is_another_build(tmp_path: Path) -> None:
     assert replace(same, tags=(*telegraf.tags, "inputs.cpu")).content != telegraf.content
     (tmp_path / "go.sum").write_text("other\n")
     assert same.content != telegraf.content
-
-
-def test_each_program_is_in_its_module() -> None:
-    for name, program in PROGRAMS.items():
-        pins = {line.strip() for line in (program.module.folder / "go.mod").read_text().splitlines()}
-        for package in program.module.packages:
-            assert pins & {f"module {package}", f"tool {package}", package}, name  # the last in a block of tools
-        # Go names a program after its package's folder, without the part that is the module's major version.
-        files = {re.sub(r"/v\d+$", "", package).rpartition("/")[2] for package in program.module.packages}
-        assert program.file in files, name
