@@ -6,7 +6,7 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tests.support.endpoints import QuietHandler, http_server
@@ -34,46 +34,44 @@ def archive(program: bytes = SCRIPT) -> bytes:
 class Site:
     """Answers requests for anything with `content`, from where the request's Range begins.
 
-    `behave` is asked first: it gets the handler and the number of the request, from 0, and says whether it has
-    answered. `requests` are paths, and Ranges.
+    `refuses` is a status to answer with instead; `parts` are what the first requests get of the content, promised
+    everything from where they begin; `moved_to` is where the next request is sent. A silent one says nothing.
+    `requests` are paths, and Ranges.
     """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.url = ""
         self.requests: list[str] = []
-        self.behave: Callable[[QuietHandler, int], bool] = lambda _handler, _number: False
+        self.refuses = 0
+        self.parts: list[tuple[int, int]] = []
+        self.moved_to = ""
+        self.is_silent = False
 
     def release(self, path: str = "/v{version}/hello-{version}.linux-{architecture}.tar.gz") -> Release:
         """What a catalogue says of it."""
         digest = hashlib.sha256(self.content).hexdigest()
         return Release("9.9", self.url + path, {"amd64": digest, "arm64": digest}, {"hello": "hello"})
 
-    def refuse(self, status: int) -> None:
-        """Answer with nothing but this status, from now on."""
-
-        def refuse(handler: QuietHandler, _number: int) -> bool:
-            handler.send_error(status)
-            return True
-
-        self.behave = refuse
-
-    def cut(self, *parts: tuple[int, int]) -> None:
-        """Let the first requests get only these parts, promised everything from where they begin; later ones, all."""
-
-        def cut(handler: QuietHandler, number: int) -> bool:
-            if number < len(parts):
-                begin, end = parts[number]
-                self.send(handler, begin, self.content[begin:end])
-            return number < len(parts)
-
-        self.behave = cut
-
-    def send(self, handler: QuietHandler, begin: int, part: bytes) -> None:
-        handler.send_response(206 if begin else 200)
-        handler.send_header("Content-Length", str(len(self.content) - begin))
-        handler.end_headers()
-        handler.wfile.write(part)
+    def answer(self, handler: QuietHandler) -> None:
+        asked = handler.headers["Range"] or ""
+        self.requests.append(f"{handler.path} {asked}".strip())
+        begin, end = int(asked.removeprefix("bytes=").removesuffix("-") or 0), len(self.content)
+        if self.is_silent:
+            handler.rfile.read()  # until the client goes
+        elif self.refuses or begin == end:
+            handler.send_error(self.refuses or 416)
+        elif self.moved_to:
+            handler.send_response(302)
+            handler.send_header("Location", self.moved_to)
+            handler.end_headers()
+            self.moved_to = ""
+        else:
+            begin, end = self.parts.pop(0) if self.parts else (begin, end)
+            handler.send_response(206 if begin else 200)
+            handler.send_header("Content-Length", str(len(self.content) - begin))
+            handler.end_headers()
+            handler.wfile.write(self.content[begin:end])
 
 
 @contextmanager
@@ -83,15 +81,7 @@ def site(content: bytes) -> Iterator[Site]:
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802
-            number, asked = len(played.requests), self.headers["Range"] or ""
-            played.requests.append(f"{self.path} {asked}".strip())
-            begin = int(asked.removeprefix("bytes=").removesuffix("-") or 0)
-            if played.behave(self, number):
-                return
-            if begin and begin == len(played.content):
-                self.send_error(416)
-            else:
-                played.send(self, begin, played.content[begin:])
+            played.answer(self)
 
         def log_message(self, *_: object) -> None:
             pass

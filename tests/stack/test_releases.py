@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.stack.release_site import SCRIPT, Site, archive, site
-from tests.support.endpoints import QuietHandler
 from tests.support.mounts import tmpfs
 from tests.support.ports import free_port
 from tests.support.refusals import refusal
@@ -77,11 +76,9 @@ def test_a_release_is_unpacked_without_its_top_folder_and_kept(hello: Site, targ
     releases.unpack(hello.release(), target.with_name("third"))
     assert said(target.with_name("third") / "hello") == SAYS
 
-
-def test_a_bare_program_is_made_executable(target: Path) -> None:
-    with site(SCRIPT) as played:
-        releases.unpack(played.release("/hello-{architecture}"), target)
-    assert said(target / "hello") == SAYS
+    hello.content = SCRIPT  # a bare program is made executable
+    releases.unpack(hello.release("/hello-{architecture}"), target.with_name("bare"))
+    assert said(target.with_name("bare") / "hello") == SAYS
 
 
 def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path: Path) -> None:
@@ -93,17 +90,17 @@ def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path:
 
 def test_a_download_that_breaks_off_goes_on_where_it_was(hello: Site, target: Path, tmp_path: Path) -> None:
     half = len(hello.content) // 2
-    hello.cut((0, half))
+    hello.parts = [(0, half)]
     releases.unpack(hello.release(), target)
     continued = f"/v9.9/{FILE} bytes={half}-"
     assert hello.requests == [f"/v9.9/{FILE}", continued]
 
     (tmp_path / "cache" / "releases" / FILE).unlink()
     hello.requests.clear()
-    hello.cut((0, half), *[(half, half)] * 99)  # for good: the next time, then
+    hello.parts = [(0, half), *[(half, half)] * 99]  # for good: the next time, then
     assert_refused(hello.release(), tmp_path / "second" / "hello", "broke off", FILE, "goes on from there")
     assert cached(tmp_path) == [f"{FILE}.part"]
-    hello.cut()
+    hello.parts = []
     releases.unpack(hello.release(), target.with_name("third"))
     assert hello.requests[-1] == continued
     assert cached(tmp_path) == [FILE]
@@ -116,21 +113,15 @@ def test_what_can_t_be_continued_is_read_from_the_beginning(hello: Site, target:
     releases.unpack(hello.release(), target)
 
     (part.parent / FILE).unlink()
-    hello.requests.clear()
-    hello.cut((0, 1000), (0, len(hello.content)))  # a server that knows no ranges
+    hello.parts = [(0, 1000), (0, len(hello.content))]  # a server that knows no ranges
     releases.unpack(hello.release(), target.with_name("again"))
 
 
 def test_sites_that_refuse_or_are_silent_are_quoted(hello: Site, target: Path) -> None:
     for status in (403, 503):
-        hello.refuse(status)
+        hello.refuses = status
         assert_refused(hello.release(), target, "127.0.0.1", f"answers {status} ", FILE)
-
-    def say_nothing(handler: QuietHandler, _number: int) -> bool:
-        handler.rfile.read()  # until the client goes
-        return True
-
-    hello.behave = say_nothing
+    hello.is_silent = True
     assert_refused(hello.release(), target, "127.0.0.1", "cannot be reached", "no answer for 1 s")
 
 
@@ -147,14 +138,7 @@ def test_no_network_is_found_out_once(hello: Site, target: Path) -> None:
 def test_a_proxy_redirects_and_a_mirror_are_followed(
     hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def move(handler: QuietHandler, number: int) -> bool:
-        if number == 0:
-            handler.send_response(302)
-            handler.send_header("Location", f"/assets/{FILE}?token=1")
-            handler.end_headers()
-        return number == 0
-
-    hello.behave = move
+    hello.moved_to = f"/assets/{FILE}?token=1"
     official = Release("9.9", f"http://releases.invalid/9.9/{FILE}", hello.release().sha256, {"hello": "hello"})
     with monkeypatch.context() as patch:
         patch.setenv("http_proxy", hello.url)
@@ -267,7 +251,7 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
     hello: Site, packages: Fallback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = suite(hello.release())
-    hello.refuse(404)
+    hello.refuses = 404
     got = get(wanted)
     assert (got.version, got.source) == ("1.0-1", "package hello of Debian 99")
     assert "answers 404" in got.because
@@ -278,14 +262,14 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
     monkeypatch.setattr(programs, "SUITES", (wanted,))
     programs.update()
     assert packages.asked == [False, True]  # and for newer packages
-    hello.cut()
+    hello.refuses = 0
     programs.update()
     assert said(programs.BIN / "hello") == SAYS
     assert [entry.name for entry in (programs.PROGRAMS / "hello").iterdir() if entry.is_dir()] == ["release-9.9"]
 
 
 def test_packages_that_are_wanted_together_are_asked_for_together(hello: Site, packages: Fallback) -> None:
-    hello.refuse(404)
+    hello.refuses = 404
     programs.get(suite(hello.release()), suite(hello.release(), "second"))
     assert (packages.together, packages.asked) == (["hello", "second"], [False, False])
 
@@ -298,7 +282,7 @@ def test_a_release_that_does_not_run_here_gives_way(packages: Fallback) -> None:
 
 
 def test_if_nothing_works_each_way_is_named(hello: Site, packages: Fallback) -> None:
-    hello.refuse(403)
+    hello.refuses = 403
     packages.why_not = "Fedora Linux 42 has no apt-get"
     message = str(refusal(ProgramsError, programs.get, suite(hello.release())))
     assert "\n" not in message
