@@ -35,7 +35,7 @@ def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
     for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter "):
         facts = running.facts(name)
         assert "0" not in facts["Uid"].split()
-        assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
+        assert {int(facts[kind], 16) for kind in ("CapPrm", "CapAmb")} == {0}
 
 
 def test_a_part_or_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
