@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,13 +88,9 @@ def test_a_folder_on_another_disk_is_handed_over(place: Path) -> None:
 
 
 def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: Path) -> None:
-    with subprocess.Popen(
-        [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent],
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        stdout=subprocess.PIPE,
-    ) as swapping:
+    command = [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent]
+    as_nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **as_nobody) as swapping:
         try:
             assert swapping.stdout is not None
             assert swapping.stdout.readline()
