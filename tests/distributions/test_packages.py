@@ -74,7 +74,7 @@ def test_the_demo_plays(checkout: Checkout) -> None:
         assert len(page.sections["Applications"].rows) >= 9, "three objectives on each host"
         assert page.sections["Virtual servers"].rows
     finally:
-        checkout.make("down")
+        checkout.run("make", "down")
 
 
 def test_where_users_may_make_no_namespaces_it_says_what_to_do(checkout: Checkout) -> None:

@@ -88,7 +88,7 @@ def test_a_folder_on_another_disk_is_handed_over(place: Path) -> None:
 
 
 def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: Path) -> None:
-    command = [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent]
+    command: list[str | Path] = [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent]
     as_nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     with subprocess.Popen(command, stdout=subprocess.PIPE, **as_nobody) as swapping:
         try:

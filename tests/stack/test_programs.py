@@ -224,22 +224,8 @@ def test_two_at_once_unpack_once(fresh: Checkout) -> None:
 
 
 @pytest.mark.system
-def test_debians_alertmanager_runs_in_any_folder_and_gets_no_rights_by_its_view_of_usr_share(tmp_path: Path) -> None:
-    """Its default templates are found, although Debian's looks for them where it isn't installed."""
+def test_debians_alertmanager_gets_no_rights_by_its_view_of_usr_share() -> None:
     launcher = programs.path("alertmanager")
-    configuration = "route: {receiver: x}\nreceivers: [{name: x}]\ntemplates: [none/*.tmpl]\n"
-    (tmp_path / "alertmanager.yml").write_text(configuration)
-    nowhere = ("--config.file=alertmanager.yml", "--cluster.listen-address=", "--web.listen-address=127.0.0.1:0")
-    with subprocess.Popen([launcher, *nowhere], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as alertmanager:
-        assert alertmanager.stderr is not None
-        log = []
-        for line in alertmanager.stderr:  # ends by itself if it fails
-            log.append(line)
-            if "Listening on" in line:
-                break
-        alertmanager.terminate()
-    assert "Completed loading of configuration file" in "".join(log)
-
     if launcher.is_symlink():
         pytest.skip("Alertmanager's official release is here, which needs no view of its own")
     script = launcher.read_text().replace('"$program" "$@"\'', "grep CapEff /proc/self/status'")
