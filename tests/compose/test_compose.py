@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import grp
-import json
 import re
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -134,19 +133,6 @@ def test_all_read_the_configuration_of_the_native_stack(services: Services) -> N
                 target = setting[setting.index(INSIDE) :]
                 assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted in {name}"
                 assert (CHECKOUT / target.removeprefix(INSIDE)).exists(), setting
-
-
-def test_the_demo_plays_what_its_history_ends_with(services: Services) -> None:
-    history = services[ENDS]
-    assert history["restart"] == "no"
-    (ports,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
-    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
-        **{name: PORTS[name] for name in ("PROMETHEUS_PORT", "XENTOP_PORT", "KVM_PORT", "VESTAT_PORT")},
-        "SENSORS_PORT": PORTS["DEMO_PORT"],
-    }
-    for name, service in services.items():
-        if name.startswith("demo-") and name != ENDS:
-            assert service["depends_on"][ENDS]["condition"] == "service_completed_successfully"
 
 
 def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_password_in_a_file(services: Services) -> None:

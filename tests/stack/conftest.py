@@ -188,7 +188,7 @@ def ordinary() -> Iterator[Checkout]:
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
-    fresh = Checkout(tmp_path_factory.mktemp("s") / "checkout")  # a path short enough for supervisord's socket
+    fresh = Checkout(tmp_path_factory.mktemp("s") / "a clone")  # a path short enough for supervisord's socket
     yield fresh
     fresh.kill_all()
 

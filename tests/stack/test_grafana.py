@@ -7,18 +7,32 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from pathlib import Path
 
 import pytest
 
 from tests.stack.conftest import Checkout, assert_refused
 from tests.stack.release_site import pack, site
-from tests.stack.test_machines import GRAFANA
 from tools.programs import catalogue, releases
 
 pytestmark = pytest.mark.system
 
 RELEASE = catalogue.GRAFANA.release
+# Answers every request with the settings it was started with.
+GRAFANA = """#!/usr/bin/env python3
+import http.server, json, os, sys
+if "--version" in sys.argv: sys.exit()
+assert sys.argv[1] == "server", sys.argv
+settings = {name: value for name, value in os.environ.items() if name.startswith("GF_")}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(settings).encode())
+address = settings["GF_SERVER_HTTP_ADDR"], int(settings["GF_SERVER_HTTP_PORT"])
+http.server.HTTPServer(address, Handler).serve_forever()
+"""
 
 
 def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, tmp_path: Path) -> None:
@@ -34,7 +48,13 @@ def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, t
         grafana = RELEASE.url.format(version=RELEASE.version, architecture=releases.architecture()).rpartition("/")[2]
         assert f"/{grafana}" in played.requests
         assert fresh.url("GRAFANA_PORT") in up
-        assert fresh.get("GRAFANA_PORT").json()["GF_PATHS_PROVISIONING"].startswith(str(fresh.folder))
+        settings = fresh.get("GRAFANA_PORT").json()
+        for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
+            assert Path(settings[name]).is_relative_to(fresh.folder)
+            assert Path(settings[name]).exists()
+        # Without it Grafana would take admin's password to be "admin".
+        password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
+        assert (len(password.read_text()) > 20, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
         row = rf"^grafana +running .* {re.escape(RELEASE.version)}, official release$"
         assert re.search(row, fresh.make("status").stdout, re.MULTILINE)
 

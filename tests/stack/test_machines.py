@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,13 @@ from tools.exporters import PLATFORM_OF
 from tools.parts import DOCKER_PARTS, EXPORTERS, PARTS, ports
 from tools.targets import Machine
 
-# `make up` on a machine that says to be of a platform and has Grafana installed, given by a user.
+# `make up` on a machine that says to be of a platform, given by a user.
 UP_ON = """
 import os
-from pathlib import Path
-from tools import grafana, stack, targets
+from tools import stack, targets
 targets.this_machine = lambda: targets.Machine({host!r}, {platform!r}, "a test says so")
-grafana.home = lambda: Path({grafana!r}) if {grafana!r} else None
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())
-"""
-# Answers every request with the settings it was started with.
-GRAFANA = """#!/usr/bin/env python3
-import http.server, json, os, sys
-if "--version" in sys.argv: sys.exit()
-assert sys.argv[1] == "server", sys.argv
-settings = {name: value for name, value in os.environ.items() if name.startswith("GF_")}
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(settings).encode())
-address = settings["GF_SERVER_HTTP_ADDR"], int(settings["GF_SERVER_HTTP_PORT"])
-http.server.HTTPServer(address, Handler).serve_forever()
 """
 KVM = {"sys/module/kvm/refcnt": "0\n"}  # the module alone is loaded on most machines
 MACHINES: dict[str, tuple[dict[str, str], str]] = {
@@ -132,16 +115,9 @@ def test_an_exporter_has_the_capabilities_of_its_unit() -> None:
 
 
 @pytest.mark.system
-def test_a_hypervisor_s_host_is_watched_by_its_own_exporter_and_grafana_is_used(
-    stopped: Checkout, tmp_path: Path
-) -> None:
-    program = tmp_path / "gra fana" / "bin" / "grafana"
-    program.parent.mkdir(parents=True)
-    program.write_text(GRAFANA)
-    program.chmod(0o755)
+def test_a_hypervisor_s_host_is_watched_by_its_own_exporter(stopped: Checkout) -> None:
     for host, platform, exporter in (("vz1", "openvz", "vestat"), ("dom0", "xen", "xentop")):
-        on = UP_ON.format(host=host, platform=platform, user=0, grafana=str(program.parents[1]))
-        up = stopped.python("-c", on, "up")
+        up = stopped.python("-c", UP_ON.format(host=host, platform=platform, user=0), "up")
         assert up.returncode == 0, up.stdout
         assert f"Watching this machine, {host}, as platform {platform}" in up.stdout
         assert stopped.url(f"{exporter.upper()}_PORT") in up.stdout
@@ -150,19 +126,11 @@ def test_a_hypervisor_s_host_is_watched_by_its_own_exporter_and_grafana_is_used(
         assert f"{exporter}-exporter doesn't get data from all its sources" in up.stdout
     assert stopped.pids("virtscope.openvz") == []  # the machine is of another platform by now
 
-    assert stopped.url("GRAFANA_PORT") in up.stdout
-    settings = stopped.get("GRAFANA_PORT").json()
-    for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
-        assert Path(settings[name]).exists()
-    # Without it Grafana would take admin's password to be "admin".
-    password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
-    assert (len(password.read_text()) > 20, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
-
 
 @pytest.mark.system
 def test_a_hypervisor_s_host_needs_root(stopped: Checkout) -> None:
     for part in EXPORTERS:
         if part.platform and part.capabilities:
-            up = stopped.python("-c", UP_ON.format(host="h", platform=part.platform, user=1000, grafana=""), "up")
+            up = stopped.python("-c", UP_ON.format(host="h", platform=part.platform, user=1000), "up")
             assert (up.returncode, f"only root may start {part.name}" in up.stdout) == (1, True), up.stdout
             assert stopped.processes() == {}
