@@ -22,14 +22,9 @@ def services(variables: Mapping[str, str], *paths: Path) -> dict[str, dict[str, 
     """All services of compose.yaml, or of these files together, those of every profile too, with variables, anchors and
     relative paths filled in."""
     files = [f"--file={path}" for path in paths or [PATH]]
-    result = subprocess.run(
-        [*command(), *files, "config"],
-        env={**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    environment = {**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES}
+    asked = [*command(), *files, "config"]
+    result = subprocess.run(asked, env=environment, check=False, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     found: dict[str, dict[str, Any]] = yaml.safe_load(result.stdout)["services"]
     return found

@@ -46,23 +46,15 @@ class Engine:
         return self.run(["docker", *arguments], seconds=seconds)
 
     def run(
-        self,
-        command: list[str],
-        variables: Mapping[str, str] | None = None,
-        folder: Path | None = None,
+        self, command: list[str], variables: Mapping[str, str] | None = None, folder: Path | None = None,
         seconds: float = 60,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """What a command that speaks to this engine prints; AssertionError with both outputs if it fails."""
+        environment = {**os.environ, **self.variables, **(variables or {})}
         done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **self.variables, **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=seconds, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
@@ -122,28 +114,16 @@ def _process(data: Path, folder: Path) -> Iterator[None]:
     if "--oom-score-adjust" in subprocess.run(["dockerd", "--help"], capture_output=True, text=True, check=True).stdout:
         flags.append("--oom-score-adjust=0")
     # Each ends with the one before it, and that with the tests, even if these are killed.
-    command = [
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-    ]
+    command = ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, "sh", "-ec", BEGIN, "sh", folder, *flags], stdout=log, stderr=log)
     try:
         asked = ["docker", "--host", f"unix://{folder}/docker.sock", "version"]
-        wait_for(
-            lambda: (
-                process.poll() is not None or subprocess.run(asked, capture_output=True, check=False).returncode == 0
-            ),
-            START_SECONDS,
-            explain=(folder / "log").read_text,
-        )
+
+        def answers() -> bool:
+            return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+        wait_for(lambda: process.poll() is not None or answers(), START_SECONDS, explain=(folder / "log").read_text)
         assert process.poll() is None, (folder / "log").read_text()
         yield
     finally:

@@ -1,7 +1,7 @@
 """Images under the names that compose.yaml pins, made of the programs that the other tests run.
 
 No image can be made under a given digest, and no registry may be in reach. So `override` has compose take the tag
-without it. What stands in for a release differs from it as `differs` says.
+without it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ wait
 class StandIn:
     """What an image is made of: its user, entrypoint and the folder for its volume are those of the real one."""
 
-    differs: str
     changes: tuple[str, ...]
     programs: Mapping[str, str] = field(default_factory=dict)  # path in the image: name, as for program_path
     scripts: Mapping[str, str] = field(default_factory=dict)
@@ -53,41 +52,33 @@ class StandIn:
 
 
 STAND_INS = {
+    # Without service discovery in clouds, and web pages.
     "prom/prometheus": StandIn(
-        "no service discovery in clouds, no web pages",
         ("USER nobody", 'ENTRYPOINT ["/bin/prometheus"]', "VOLUME /prometheus"),
         {"bin/prometheus": "prometheus3", "bin/promtool": "promtool3"},
         volume=("prometheus", NOBODY),
     ),
     "prom/alertmanager": StandIn(
-        "no web pages",
         ("USER nobody", 'ENTRYPOINT ["/bin/alertmanager"]', "VOLUME /alertmanager"),
         {"bin/alertmanager": "alertmanager034", "bin/amtool": "amtool034"},
         volume=("alertmanager", NOBODY),
     ),
-    "quay.io/thanos/thanos": StandIn(
-        "our own build of the release",
-        ("USER 1001", 'ENTRYPOINT ["/bin/thanos"]'),
-        {"bin/thanos": "thanos"},
-    ),
+    # Our own build of the release.
+    "quay.io/thanos/thanos": StandIn(("USER 1001", 'ENTRYPOINT ["/bin/thanos"]'), {"bin/thanos": "thanos"}),
+    # The release that the native stack has on this machine.
     "prom/node-exporter": StandIn(
-        "the release that the native stack has on this machine",
-        ("USER nobody", 'ENTRYPOINT ["/bin/node_exporter"]'),
-        {"bin/node_exporter": "node_exporter"},
+        ("USER nobody", 'ENTRYPOINT ["/bin/node_exporter"]'), {"bin/node_exporter": "node_exporter"}
     ),
-    "ghcr.io/google/cadvisor": StandIn(
-        "our own main around the release's library",
-        ('ENTRYPOINT ["/usr/bin/cadvisor"]',),
-        {"usr/bin/cadvisor": "cadvisor"},
-    ),
+    # Our own main around the release's library.
+    "ghcr.io/google/cadvisor": StandIn(('ENTRYPOINT ["/usr/bin/cadvisor"]',), {"usr/bin/cadvisor": "cadvisor"}),
+    # The plugins of telegraf/sensors alone, and no Perl.
     "telegraf": StandIn(
-        "the plugins of telegraf/sensors alone, and no Perl",
         ('ENTRYPOINT ["/entrypoint.sh"]', 'CMD ["telegraf"]'),
         {"usr/bin/telegraf": "telegraf"},
         {"entrypoint.sh": '#!/bin/sh\nexec "$@"\n'},
     ),
+    # No Grafana at all.
     "grafana/grafana": StandIn(
-        "no Grafana at all",
         (f"USER {GRAFANA_USER}", 'ENTRYPOINT ["/run.sh"]'),
         scripts={"run.sh": GRAFANA},
         volume=("var/lib/grafana", GRAFANA_USER),

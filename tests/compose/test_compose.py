@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import grp
-import json
 import re
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,19 +22,17 @@ from tools.programs import catalogue
 Services: TypeAlias = dict[str, dict[str, Any]]
 
 INSIDE = "/etc/virtscope/"
+ADDRESS = "--web.listen-address=127.0.0.1:{{{}}}"
 # How each program is given its address to listen on; a service that is missing here fails the tests.
 LISTENS = {
-    "prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
-    "alertmanager": "--web.listen-address=127.0.0.1:{ALERTMANAGER_PORT}",
-    "node-exporter": "--web.listen-address=127.0.0.1:{NODE_EXPORTER_PORT}",
-    **{part.name: f"--web.listen-address=127.0.0.1:{{{part.port_variable}}}" for part in parts.EXPORTERS},
+    **{name: ADDRESS.format(f"{name.upper()}_PORT") for name in ("prometheus", "alertmanager")},
+    "node-exporter": ADDRESS.format("NODE_EXPORTER_PORT"),
+    **{part.name: ADDRESS.format(part.port_variable) for part in parts.EXPORTERS},
     "cadvisor": "--port={CADVISOR_PORT}",
     "grafana": "{GRAFANA_PORT}",
     "telegraf": "{TELEGRAF_PORT}",
-    "demo-prometheus": "--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
-    "demo-xentop-exporter": "--web.listen-address=127.0.0.1:{XENTOP_PORT}",
-    "demo-kvm-exporter": "--web.listen-address=127.0.0.1:{KVM_PORT}",
-    "demo-vestat-exporter": "--web.listen-address=127.0.0.1:{VESTAT_PORT}",
+    "demo-prometheus": ADDRESS.format("PROMETHEUS_PORT"),
+    **{f"demo-{name}-exporter": ADDRESS.format(f"{name.upper()}_PORT") for name in ("xentop", "kvm", "vestat")},
     "demo-sensors": "--port={DEMO_PORT}",
 }
 ENDS = "demo-history"  # the one that serves nothing
@@ -101,6 +98,12 @@ def test_all_listen_on_loopback_at_the_port_asked_for_and_are_checked_there(serv
 def test_all_are_pinned_and_confined(services: Services) -> None:
     # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
     as_unit = {part.name for part in parts.EXPORTERS} - {"xentop-exporter"}
+    confined = {
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "restart": "unless-stopped",
+        "read_only": True,
+    }
     for name in LISTENS:
         service = services[name]
         if "build" not in service:
@@ -109,9 +112,7 @@ def test_all_are_pinned_and_confined(services: Services) -> None:
         added = {"CAP_" + capability for capability in service.get("cap_add", ())}
         # CAP_SYSLOG is for profiles, and the image has no perf.
         assert added == (capabilities(name) - {"CAP_SYSLOG"} if name in as_unit else set()), name
-        assert service["cap_drop"] == ["ALL"], name
-        assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert (service["restart"], service["read_only"]) == ("unless-stopped", True), name
+        assert {key: service[key] for key in confined} == confined, name
         assert not service.get("privileged"), name
         assert service["logging"]["options"]["max-size"], name
     bases = re.findall(r"^FROM (\S+)", (CHECKOUT / "exporters/Dockerfile").read_text(), re.MULTILINE)
@@ -136,34 +137,23 @@ def test_all_read_the_configuration_of_the_native_stack(services: Services) -> N
                 assert (CHECKOUT / target.removeprefix(INSIDE)).exists(), setting
 
 
-def test_the_demo_plays_what_its_history_ends_with(services: Services) -> None:
-    history = services[ENDS]
-    assert history["restart"] == "no"
-    (ports,) = [word.removeprefix("--ports=") for word in history["command"] if word.startswith("--ports=")]
-    assert {f"{name}_PORT".upper(): str(port) for name, port in json.loads(ports).items()} == {
-        **{name: PORTS[name] for name in ("PROMETHEUS_PORT", "XENTOP_PORT", "KVM_PORT", "VESTAT_PORT")},
-        "SENSORS_PORT": PORTS["DEMO_PORT"],
-    }
-    for name, service in services.items():
-        if name.startswith("demo-") and name != ENDS:
-            assert service["depends_on"][ENDS]["condition"] == "service_completed_successfully"
-
-
-def test_grafana_is_set_up_as_the_native_one_and_fetches_nothing(services: Services) -> None:
+def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_password_in_a_file(services: Services) -> None:
     as_native = {**grafana.environment(parts.ports(PORTS)), "GF_SERVER_ROOT_URL": OPTIONS["GF_SERVER_ROOT_URL"]}
-    native = {
-        name: value.replace(f"{CHECKOUT}/", INSIDE)
-        for name, value in as_native.items()
-        # Where it keeps its own files, and where the password is, the image and Docker say.
-        if name not in {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE"} and "PASSWORD" not in name
-    }
+    # Where it keeps its own files, and where the password is, the image and Docker say.
+    own = {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE", "GF_SECURITY_ADMIN_PASSWORD"}
+    native = {name: value.replace(f"{CHECKOUT}/", INSIDE) for name, value in as_native.items() if name not in own}
+    password = {"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana-admin-password"}
     in_docker = services["grafana"]["environment"]
-    assert {name: value for name, value in in_docker.items() if "PASSWORD" not in name} == native
-    for name in ("REPORTING_ENABLED", "CHECK_FOR_UPDATES", "CHECK_FOR_PLUGIN_UPDATES"):
-        assert in_docker[f"GF_ANALYTICS_{name}"] == "false"
-    assert in_docker["GF_NEWS_NEWS_FEED_ENABLED"] == "false"
-    for name in ("SECURITY_DISABLE_GRAVATAR", "PLUGINS_PREINSTALL_DISABLED", "PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED"):
-        assert in_docker[f"GF_{name}"] == "true"
+    assert in_docker == native | password
+    given = {name for service in services.values() for name in service.get("environment", {}) if "PASSWORD" in name}
+    assert given == set(password)
+    fetches_nothing = {
+        **{f"GF_ANALYTICS_{what}": "false" for what in ("REPORTING_ENABLED", "CHECK_FOR_UPDATES")},
+        **{f"GF_{what}": "false" for what in ("ANALYTICS_CHECK_FOR_PLUGIN_UPDATES", "NEWS_NEWS_FEED_ENABLED")},
+        **{f"GF_PLUGINS_{what}_DISABLED": "true" for what in ("PREINSTALL", "PUBLIC_KEY_RETRIEVAL")},
+        "GF_SECURITY_DISABLE_GRAVATAR": "true",
+    }
+    assert fetches_nothing.items() <= in_docker.items()
 
 
 def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) -> None:
@@ -183,36 +173,22 @@ def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) ->
 
     # Compose can't compute a default from another variable, so the addresses stand there twice.
     written = compose_file.PATH.read_text()
-    defaults = parts.options({}, parts.ports({}))
-    assert len(defaults) == 4
-    for variable, default in defaults.items():
+    for variable, default in parts.options({}, parts.ports({})).items():
         assert set(re.findall(rf"\${{{variable}:-([^}}]*)}}", written)) == {default}
 
 
 def test_data_outlives_the_containers(services: Services) -> None:
-    volumes = {
-        name: [source for source, _, _ in mounts(service) if "/" not in source] for name, service in services.items()
-    }
+    volumes = {name: [source for source, _, _ in mounts(each) if "/" not in source] for name, each in services.items()}
     assert {name: found for name, found in volumes.items() if found} == {
         **{name: [f"{name}-data"] for name in ("prometheus", "alertmanager", "grafana")},
         **{name: ["demo-data"] for name in services if name.startswith("demo-")},
     }
 
 
-def test_no_password_in_clear(services: Services) -> None:
-    given = {
-        variable: value
-        for service in services.values()
-        for variable, value in service.get("environment", {}).items()
-        if "PASSWORD" in variable
-    }
-    assert given == {"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana-admin-password"}
-
-
 def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: Services) -> None:
     telegraf = services["telegraf"]
-    configuration = (f"--config={INSIDE}telegraf/telegraf.conf", f"--config-directory={INSIDE}telegraf/local")
-    assert telegraf["command"][-2:] == [*configuration]
+    configuration = [f"--config={INSIDE}telegraf/telegraf.conf", f"--config-directory={INSIDE}telegraf/local"]
+    assert telegraf["command"][-2:] == configuration
     assert (CHECKOUT / telegraf["environment"]["TELEGRAF_FOLDER"].removeprefix(INSIDE) / "access_log.pl").is_file()
     assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # all else is read-only
     assert ("/var/log", "/var/log", True) in mounts(telegraf)
@@ -228,10 +204,11 @@ def test_images_and_what_stands_in_for_them_in_the_tests_are_of_the_native_stack
     pulled = [service["image"] for service in (*services.values(), *fleet.values()) if "build" not in service]
     releases = dict(images.without_digest(image).rsplit(":", 1) for image in pulled)
     assert releases.keys() == images.STAND_INS.keys()
-    of_another = set()
-    for name, release in releases.items():
-        programs = images.STAND_INS[name].programs.values()
-        built = {go_programs.PROGRAMS[program].version for program in programs if program in go_programs.PROGRAMS}
-        if built != {release.removeprefix("v")}:
-            of_another.add(name)
+    built = {
+        name: {
+            go_programs.PROGRAMS[each].version for each in stand_in.programs.values() if each in go_programs.PROGRAMS
+        }
+        for name, stand_in in images.STAND_INS.items()
+    }
+    of_another = {name for name, release in releases.items() if built[name] != {release.removeprefix("v")}}
     assert of_another == {"prom/node-exporter", "grafana/grafana"}

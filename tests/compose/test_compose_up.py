@@ -7,7 +7,6 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,6 @@ from tests.support.ports import free_port
 from tools import StackError, compose, grafana, parts, targets
 from tools.targets import Machine
 
-DOM0 = Machine("xen1", "xen", "for the test")
-OPENVZ = Machine("vz1", "openvz", "for the test")
-BASE = Machine("server1", "base", "for the test")
-
 
 def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     trixie, suse = {"ID": "debian", "VERSION_CODENAME": "trixie"}, {"ID": "opensuse-leap"}
@@ -28,18 +23,16 @@ def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypa
     port = {"PROMETHEUS_PORT": "19090"}
     given = {"COMPOSE_PROFILES": "", "DEBIAN_RELEASE": "bookworm"}
     for machine, system, environment, docker, passed in (
-        (DOM0, trixie, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}),
-        (DOM0, suse, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
-        (DOM0, noble, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
-        (OPENVZ, trixie, {}, 23, {"COMPOSE_PROFILES": "openvz,perf,sched"}),
-        (BASE, trixie, port, 23, {**port, "COMPOSE_PROFILES": "perf,sched"}),
-        # A Docker that doesn't know CAP_PERFMON is given no container with it.
-        (OPENVZ, trixie, {}, 22, {"COMPOSE_PROFILES": "openvz"}),
-        (BASE, trixie, {}, 20, {"COMPOSE_PROFILES": ""}),
-        (DOM0, trixie, given, 20, given),  # what the user says counts
+        ("xen", trixie, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched", "DEBIAN_RELEASE": "trixie"}),
+        ("xen", suse, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
+        ("xen", noble, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
+        ("openvz", trixie, {}, 23, {"COMPOSE_PROFILES": "openvz,perf,sched"}),
+        ("base", trixie, port, 23, {**port, "COMPOSE_PROFILES": "perf,sched"}),
+        ("openvz", trixie, {}, 22, {"COMPOSE_PROFILES": "openvz"}),  # a Docker that doesn't know CAP_PERFMON
+        ("xen", trixie, given, 20, given),  # what the user says counts
     ):
         monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)  # noqa: B023
-        assert compose.environment(machine, environment, docker) == passed
+        assert compose.environment(Machine("host1", machine, "for the test"), environment, docker) == passed
 
 
 def test_without_docker_or_its_answer_that_is_said_in_one_line(tmp_path: Path) -> None:
@@ -61,52 +54,54 @@ def test_without_docker_or_its_answer_that_is_said_in_one_line(tmp_path: Path) -
     assert error() == "error: Docker does not answer; is it running, and may you use it? (no engine)\n"
 
 
-class Docker:
-    """A Docker that starts nothing, logs its commands, and says that these services are running.
-
-    The one that the variable RECREATES names is another container after `up`.
-    """
-
-    def __init__(self, folder: Path, *running: str) -> None:
-        services = folder / "running"
-        services.write_text("".join(f"{name}\n" for name in running))
-        self._log = folder / "log"
-        self._log.touch()
-        program = folder / "docker"
-        program.write_text(
-            f"""#!/bin/bash
+# Starts nothing, logs its commands, and says that what the file `running` lists is running. The service that RECREATES
+# names is another container after `up`.
+DOCKER = """#!/bin/bash
+cd "$(dirname "$0")"
 case "$*" in
-  version*) echo ${{ENGINE:-28.1.0}} ;;
+  version*) echo ${ENGINE:-28.1.0} ;;
   "compose version") ;;
-  "compose ps --quiet") cat {services} ;;
-  "compose ps --quiet $RECREATES") [[ -e {self._log}.up ]] && echo "another $RECREATES" || echo "$RECREATES" ;;
-  "compose ps --quiet "*) shift 3; grep --fixed-strings --line-regexp "${{@/#/-e}}" {services} || true ;;
+  "compose ps --quiet") cat running ;;
+  "compose ps --quiet $RECREATES") [[ -e up ]] && echo "another $RECREATES" || echo "$RECREATES" ;;
+  "compose ps --quiet "*) shift 3; grep --fixed-strings --line-regexp "${@/#/-e}" running || true ;;
   *)
-    echo "$COMPOSE_PROFILES: $*" >>{self._log}
-    [[ "$*" != *" down "* ]] || : >{services}
-    [[ "$*" != *" up "* ]] || : >{self._log}.up
+    echo "$COMPOSE_PROFILES: $*" >>log
+    [[ "$*" != *" down "* ]] || : >running
+    [[ "$*" != *" up "* ]] || : >up
     [[ -z "$FAILS" || "$*" != *" up "* ]] ;;
 esac
 """
-        )
-        program.chmod(0o755)
+
+
+class Docker:
+    """That Docker, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "log").touch()
+        self.run()
+        (folder / "docker").write_text(DOCKER)
+        (folder / "docker").chmod(0o755)
+
+    def run(self, *services: str) -> None:
+        (self._folder / "running").write_text("".join(f"{name}\n" for name in services))
 
     @property
     def commands(self) -> list[str]:
         """The commands it was given: the profiles, and the words after `docker`."""
-        return self._log.read_text().splitlines()
+        return (self._folder / "log").read_text().splitlines()
 
 
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Docker]:
-    """Makes one, with these services running, on ports that are free; nothing is written into the checkout."""
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
+    """One on which nothing runs, and ports that are free; nothing is written into the checkout."""
     monkeypatch.setattr(targets, "write", lambda *_: None)
     monkeypatch.setattr(grafana, "make_password", lambda: None)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("COMPOSE_PROFILES", "")
     for part in {*parts.DOCKER_PARTS, *parts.DEMO_PARTS}:
         monkeypatch.setenv(part.port_variable, str(free_port()))
-    return lambda *running: Docker(tmp_path, *running)
+    return Docker(tmp_path)
 
 
 DOWN = f"{compose.PROFILES}: compose down --remove-orphans"
@@ -129,18 +124,18 @@ CASES = {  # a command, what runs, what `up` restarts; what Docker is asked to d
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_docker_is_asked_to_do(docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+def test_what_docker_is_asked_to_do(docker: Docker, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     command, running, recreates, commands = CASES[case]
     monkeypatch.setenv("RECREATES", recreates)
-    engine = docker(*running.split())
+    docker.run(*running.split())
     {"up": compose.up, "demo": compose.demo}[command]()
-    assert engine.commands == commands
+    assert docker.commands == commands
 
 
+@pytest.mark.usefixtures("docker")
 def test_an_old_docker_is_named_beside_what_it_can_t_run(
-    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    docker()
     monkeypatch.setenv("ENGINE", "20.10.24")
     monkeypatch.delenv("COMPOSE_PROFILES")
     compose.up()
@@ -149,25 +144,21 @@ def test_an_old_docker_is_named_beside_what_it_can_t_run(
 
 
 def test_the_demo_does_not_take_the_stack_s_place_nor_its_ports(
-    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
+    docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = docker("prometheus", "grafana")
+    docker.run("prometheus", "grafana")
     with pytest.raises(StackError, match="the stack is running on the demo's ports: make compose-down first"):
         compose.demo()
-    docker()
+    docker.run()
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        monkeypatch.setenv("DEMO_PORT", str(port))
+        monkeypatch.setenv("DEMO_PORT", str(port := taken.getsockname()[1]))
         with pytest.raises(StackError, match=f"demo-sensors needs port {port}, .* e.g. make compose-demo DEMO_PORT="):
             compose.demo()
-    assert engine.commands == []
+    assert docker.commands == []
 
 
-def test_a_demo_that_fails_says_why_and_leaves_nothing(
-    docker: Callable[..., Docker], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_demo_that_fails_says_why_and_leaves_nothing(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", "1")
-    engine = docker()
     with pytest.raises(StackError, match="failed with status 1"):
         compose.demo()
-    assert engine.commands == [DEMO, "demo: compose logs --no-color demo-history", DOWN]
+    assert docker.commands == [DEMO, "demo: compose logs --no-color demo-history", DOWN]

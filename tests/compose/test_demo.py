@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,35 +15,29 @@ from tools.parts import GRAFANA, OVERVIEW, PROMETHEUS
 
 HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 
-# The first run builds two images.
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
+@pytest.mark.system
+@pytest.mark.timeout(1800)  # the first run builds two images
+def test_it_has_a_day_of_history_goes_on_and_leaves_nothing(
+    building_engine: Engine, override: Path, tmp_path: Path
+) -> None:
+    demo = DockerCheckout(tmp_path / "checkout", building_engine, override)
 
-@pytest.fixture(scope="module")
-def demo(building_engine: Engine, override: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
-    """The demo, all of it healthy; nothing of it is left behind."""
-    checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", building_engine, override)
+    def hosts(expr: str) -> set[str]:
+        return {series["metric"]["host"] for series in demo.query(expr)}
+
     try:
-        said = checkout.compose("demo")
+        said = demo.compose("demo")
         assert "all data is simulated" in said
-        assert checkout.url(PROMETHEUS.port_variable) in said
-        checkout.wait_until_healthy({**dict.fromkeys([*DEMO_SERVICES, GRAFANA.name], "healthy"), DEMO_HISTORY: ""})
-        yield checkout
-        checkout.compose("down")
-        assert checkout.health() == {}
+        assert demo.url(PROMETHEUS.port_variable) in said
+        demo.wait_until_healthy({**dict.fromkeys([*DEMO_SERVICES, GRAFANA.name], "healthy"), DEMO_HISTORY: ""})
+        assert hosts("app:response_seconds:mean offset 24h") == HOSTS
+        later = f"timestamp(vserver:cpu_usage:rate) > {time.time():.0f}"
+        wait_for(lambda: hosts(later), until=HOSTS.__eq__)
+        assert demo.query("up == 0") == []
+        overview = demo.get(PROMETHEUS.port_variable, OVERVIEW).text
+        assert [host for host in HOSTS if host not in overview] == []
+        demo.compose("down")
+        assert demo.health() == {}
     finally:
         building_engine.clear()
-
-
-def hosts(demo: DockerCheckout, expr: str) -> set[str]:
-    """The hosts of the series that `expr` gives now."""
-    return {series["metric"]["host"] for series in demo.query(expr)}
-
-
-def test_it_has_a_day_of_history_and_goes_on(demo: DockerCheckout) -> None:
-    assert hosts(demo, "app:response_seconds:mean offset 24h") == HOSTS
-    later = f"timestamp(vserver:cpu_usage:rate) > {time.time():.0f}"
-    wait_for(lambda: hosts(demo, later), until=HOSTS.__eq__)
-    assert demo.query("up == 0") == []
-    overview = demo.get(PROMETHEUS.port_variable, OVERVIEW).text
-    assert [host for host in HOSTS if host not in overview] == []

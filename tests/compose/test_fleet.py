@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
 import yaml
 
 from fleet import compose, settings
-from fleet.parts import alertmanagers, parts, prometheus, queries
+from fleet.parts import alertmanagers, parts, queries
 from fleet.settings import REPLICAS
 from tests.compose import compose_file, images
 from tests.compose.docker_checkout import DockerCheckout
@@ -22,78 +22,56 @@ from tests.support.waiting import wait_for
 SHIPPED = settings.read()
 HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them
 
-# The first run builds the programs of the images.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
-
-@pytest.fixture(scope="module")
-def fleet(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerCheckout]:
-    """The fleet by the commands in the file's first lines, all of it healthy. It watches HOSTS."""
-    services = compose_file.services({}, compose.FILE)
+@pytest.mark.long
+@pytest.mark.timeout(1800)  # the first run builds the programs of the images
+def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other(engine: Engine, tmp_path: Path) -> None:
+    """By the commands in the file's first lines. Each part is a target of one shard."""
+    written = tmp_path / compose.FILE.name
+    written.write_text(compose.text(SHIPPED))
+    services = compose_file.services({}, written)
     thanos = [service for service in services.values() if service["image"] == compose.THANOS_IMAGE]
-    images.make_stand_ins(engine, thanos, tmp_path_factory.mktemp("images"))
-    override = tmp_path_factory.mktemp("compose") / "override.yaml"
+    images.make_stand_ins(engine, thanos, tmp_path / "images")
+    override = tmp_path / "override.yaml"
     override.write_text(images.override(services))
-    checkout = DockerCheckout(
-        tmp_path_factory.mktemp("f") / "checkout",
-        engine,
-        override,
-        COMPOSE_FILE=f"{compose.FILE.name}:{override}",
-        COMPOSE_PROJECT_NAME="virtscope-fleet",
-    )
+    files = {"COMPOSE_FILE": f"{compose.FILE.name}:{override}", "COMPOSE_PROJECT_NAME": "virtscope-fleet"}
+    checkout = DockerCheckout(tmp_path / "checkout", engine, override, **files)
     with Exposition("process_start_time_seconds 1\n") as exporter:
         targets = [exporter.group(host, "cgroup") for host in HOSTS]
         (checkout.folder / "prometheus/targets/perf.yml").write_text(yaml.safe_dump(targets))
-        engine.run([sys.executable, "-m", "fleet", "compose"], checkout.environment, checkout.folder)
         try:
-            up = [*compose_file.command(), "up", "--detach"]
-            engine.run(up, checkout.environment, checkout.folder, seconds=600)
+            for command in ([sys.executable, "-m", "fleet", "compose"], [*compose_file.command(), "up", "--detach"]):
+                engine.run(command, checkout.environment, checkout.folder, seconds=600)
             checkout.wait_until_healthy(dict.fromkeys(services, "healthy"), seconds=300)
-            yield checkout
+            assert_answers_as_one()
+            assert not (checkout.folder / ".stack/fleet/data").exists()  # what containers write is in volumes
+            volumes = engine.docker("volume", "ls", "--format={{.Name}}").split()
+            of_parts = {f"virtscope-fleet_{part.name}-data" for part in parts(SHIPPED) if part.kind != "query"}
+            assert of_parts <= set(volumes)
         finally:
             engine.clear()
 
 
-@pytest.mark.usefixtures("fleet")
-def test_each_query_answers_for_the_hosts_of_all_shards() -> None:
+def assert_answers_as_one() -> None:
     for part in queries(SHIPPED):
         client = PrometheusClient(part.url)
         wait_for(
             lambda: sorted(series["metric"]["host"] for series in client.query('up{job="perf"} == 1')),  # noqa: B023
             until=HOSTS.__eq__,
         )
+    shards = [PrometheusClient(part.url) for part in parts(SHIPPED) if part.kind == "prometheus"]
 
+    def up() -> tuple[set[str], set[int]]:
+        """The parts that any shard scrapes, and how many of other shards' Prometheus each reads."""
+        found = [[series["metric"] for series in shard.query("up == 1")] for shard in shards]
+        scraped = {metric["part"] for metrics in found for metric in metrics if "part" in metric}
+        return scraped, {[metric["job"] for metric in metrics].count("virtscope_shards") for metrics in found}
 
-@pytest.mark.usefixtures("fleet")
-def test_shards_scrape_all_parts_and_each_other_without_an_error_and_alertmanagers_are_a_cluster() -> None:
-    """Each part is a target of one shard; with two shards, each pair reads the other."""
-    shards = [
-        PrometheusClient(prometheus(SHIPPED, number, replica).url)
-        for number in range(SHIPPED.shards)
-        for replica in REPLICAS
-    ]
-
-    def missing() -> set[str]:
-        up = [[series["metric"] for series in shard.query("up == 1")] for shard in shards]
-        scraped = {metric.get("part", "") for found in up for metric in found}
-        others = [[metric["job"] for metric in found].count("virtscope_shards") for found in up]
-        alone = {shard.url for shard, number in zip(shards, others, strict=True) if number != len(REPLICAS)}
-        return {part.name for part in parts(SHIPPED)} - scraped | alone
-
-    wait_for(missing, until=lambda missing: not missing)
+    wait_for(up, until=({part.name for part in parts(SHIPPED)}, {len(REPLICAS)}).__eq__)
     for shard in shards:
-        groups = shard.get("rules", {})["groups"]
-        assert [rule["lastError"] for group in groups for rule in group["rules"] if rule.get("lastError")] == []
-        assert groups
+        rules = [rule for group in shard.get("rules", {})["groups"] for rule in group["rules"]]
+        assert rules
+        assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
     for part in alertmanagers(SHIPPED):
         cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", len(alertmanagers(SHIPPED)))
-
-
-def test_what_containers_write_is_in_their_volumes_alone(fleet: DockerCheckout) -> None:
-    generated = fleet.folder / ".stack/fleet"
-    assert generated.is_dir()
-    assert not (generated / "data").exists()
-    volumes = fleet.engine.docker("volume", "ls", "--format={{.Name}}").split()
-    written = [part for part in parts(SHIPPED) if part.kind != "query"]
-    assert {f"virtscope-fleet_{part.name}-data" for part in written} <= set(volumes)

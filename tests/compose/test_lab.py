@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
@@ -27,51 +25,31 @@ BUILD_SECONDS = 1200  # the first time installs Apache, PHP and MariaDB
 NO_DNS_SECONDS = 60  # for a name that is no longer in the network: the tests' engine reaches nobody who knows others
 
 
-@pytest.fixture(scope="module")
-def services() -> dict[str, dict[str, Any]]:
-    return compose_file.services(PORTS, compose_file.LAB)
-
-
-@pytest.fixture(scope="module")
-def written() -> dict[str, Any]:
-    """The file itself: of limits and ports docker-compose 1.29 and v2 don't say the same."""
-    found: dict[str, Any] = yaml.safe_load(compose_file.LAB.read_text())
-    return found
-
-
-def test_each_tier_of_each_instance_is_a_container_of_its_name_limited_and_confined(
-    services: dict[str, dict[str, Any]], written: dict[str, Any]
-) -> None:
+def test_tiers_are_containers_of_their_names_limited_confined_and_reached_by_their_own_instance_alone() -> None:
+    services = compose_file.services(PORTS, compose_file.LAB)
+    written = yaml.safe_load(compose_file.LAB.read_text())  # of limits and ports 1.29 and v2 don't say the same
     assert set(services) == {f"{instance}-{tier}" for instance in INSTANCES for tier in TIERS}
     for name, service in services.items():
+        instance, _, tier = name.rpartition("-")
         assert service["container_name"] == name  # what cAdvisor's label `name` says, and so what `vserver` is
-        assert service["build"]["target"] == name.rpartition("-")[2]
+        assert service["build"]["target"] == tier
         assert {"cpus", "cpu_shares", "mem_limit"} <= written["services"][name].keys(), name
         assert (service["cpuset"], service["cap_drop"], service["read_only"]) == ("1", ["ALL"], True), name
-        assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert not service.get("privileged"), name
-
-
-def test_pages_alone_are_published_on_loopback_and_a_database_is_reached_by_its_own_web_tier_alone(
-    services: dict[str, dict[str, Any]], written: dict[str, Any]
-) -> None:
-    for name in services:
-        ports = written["services"][name].get("ports", [])
-        assert all(port.startswith("127.0.0.1:") for port in ports), name
-        assert bool(ports) == name.endswith("-web"), name
+        assert (service["security_opt"], service.get("privileged")) == (["no-new-privileges:true"], None), name
+        ports = written["services"][name].get("ports", [])  # of pages alone
+        assert [port.startswith("127.0.0.1:") for port in ports] == ([True] if tier == "web" else []), name
+        assert instance in service["networks"]
+        assert not set(INSTANCES) & set(service["networks"]) - {instance}
     for instance in INSTANCES:
         assert set(services[f"{instance}-db"]["networks"]) == {instance}
         assert written["networks"][instance] == {"internal": True}
-        inside = {name for name, service in services.items() if instance in service["networks"]}
-        assert inside == {f"{instance}-{tier}" for tier in TIERS}
         assert services[f"{instance}-web"]["environment"]["DB_HOST"] == f"{instance}-db"
 
 
 def test_images_are_of_one_exact_release_and_run_the_servers_as_they_run_without_docker() -> None:
     bases = re.findall(r"^FROM (\S+) AS (\S+)", DOCKERFILE, re.MULTILINE)
-    stages = {stage for _, stage in bases}
     exporters = re.findall(r"^FROM \S+-(\d{8}-slim)", (CHECKOUT / "exporters" / "Dockerfile").read_text(), re.MULTILINE)
-    assert {base for base, _ in bases} - stages == {f"debian:bookworm-{exporters[0]}"}
+    assert {base for base, _ in bases} - {stage for _, stage in bases} == {f"debian:bookworm-{exporters[0]}"}
     sent = [line[1:] for line in (CHECKOUT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for copied in re.findall(r"^COPY (lab/\S+)", DOCKERFILE, re.MULTILINE):
         assert (CHECKOUT / copied).exists()
@@ -80,27 +58,23 @@ def test_images_are_of_one_exact_release_and_run_the_servers_as_they_run_without
         assert [word for word in (Path(program).name, *flags) if word not in DOCKERFILE] == []
 
 
-@pytest.fixture
-def pages(building_engine: Engine, tmp_path: Path) -> Iterator[list[str]]:
-    """The address of a page of each instance, while the lab's containers run."""
+@pytest.mark.long
+@pytest.mark.timeout(BUILD_SECONDS + 600)
+def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, tmp_path: Path) -> None:
     ports = [free_port() for _ in INSTANCES]
     variables = {f"AUCTION_{number}_PORT": str(port) for number, port in enumerate(ports, 1)}
     override = tmp_path / "override.yaml"
     override.write_text(images.override(compose_file.services(variables, compose_file.LAB)))
     compose = [*compose_file.command(), "--project-name=lab", f"--file={compose_file.LAB}", f"--file={override}"]
-    try:
-        building_engine.run([*compose, "up", "--build", "--detach"], variables, seconds=BUILD_SECONDS)
-        yield [f"http://127.0.0.1:{port}/item?id=5" for port in ports]
-    finally:
-        building_engine.clear()
 
-
-@pytest.mark.long
-@pytest.mark.timeout(BUILD_SECONDS + 600)
-def test_pages_come_and_a_dead_database_is_an_error(building_engine: Engine, pages: list[str]) -> None:
     def statuses() -> list[int]:
+        pages = [f"http://127.0.0.1:{port}/item?id=5" for port in ports]
         return [requests.get(page, timeout=NO_DNS_SECONDS).status_code for page in pages]
 
-    wait_for(statuses, 60, every=0.5, until=[200, 200].__eq__)
-    building_engine.docker("kill", "auction-1-db")
-    assert statuses() == [503, 200]
+    try:
+        building_engine.run([*compose, "up", "--build", "--detach"], variables, seconds=BUILD_SECONDS)
+        wait_for(statuses, 60, every=0.5, until=[200, 200].__eq__)
+        building_engine.docker("kill", "auction-1-db")
+        assert statuses() == [503, 200]
+    finally:
+        building_engine.clear()

@@ -11,12 +11,8 @@ import pytest
 from tests.compose.compose_file import CHECKOUT
 
 SECRETS = [
-    "prometheus/secrets/xentop-password",
-    "prometheus/secrets/any.yml",
-    "prometheus/xentop-password",
-    "prometheus/ca.crt",
-    "prometheus/client.key",
-    ".stack/secrets/grafana-admin-password",
+    *(f"prometheus/{name}" for name in ("secrets/xentop-password", "secrets/any.yml", "xentop-password")),
+    *("prometheus/ca.crt", "prometheus/client.key", ".stack/secrets/grafana-admin-password"),
 ]
 
 

@@ -39,12 +39,9 @@ class Checkout:
         """A command in the checkout; both outputs in `stdout`."""
         return self.machine.run(command, CHECKOUT, {"VIRTSCOPE_MIRROR": NO_RELEASES, **self.ports, **variables})
 
-    def make(self, target: str) -> subprocess.CompletedProcess[str]:
-        return self.run("make", "--silent", target)
-
     def must(self, target: str) -> str:
         """What `make TARGET`, which has to succeed, says."""
-        made = self.make(target)
+        made = self.run("make", "--silent", target)
         assert made.returncode == 0, made.stdout
         return made.stdout
 

@@ -6,6 +6,7 @@ Whatever it runs and mounts is in these namespaces, and so is gone with their fi
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,35 +74,17 @@ class Enclosed:
         return ["nsenter", f"--target={self._first}", *self.namespaces, "--root"]
 
     def run(
-        self,
-        command: Sequence[str],
-        folder: Path = HOME,
-        variables: Mapping[str, str] | None = None,
-        user: int = USER,
+        self, command: Sequence[str], folder: Path = HOME, variables: Mapping[str, str] | None = None, user: int = USER
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on this machine, in an environment of its own; both outputs in `stdout`."""
-        environment = {
-            "HOME": str(HOME),
-            "LANG": "C.UTF-8",
-            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-            "VIRTSCOPE_CACHE": CACHE,
-            **{
-                name: value for name, value in os.environ.items() if name.startswith("PIP_") or "_proxy" in name.lower()
-            },
-            **(variables or {}),
-        }
-        enter = [*self.entering, f"--wdns={folder}"]
-        enter += [f"--setuid={user}", f"--setgid={user}"]
+        environment = {name: value for name, value in os.environ.items() if re.match(r"PIP_|(?i:\w+_proxy)", name)}
+        environment |= {"HOME": str(HOME), "LANG": "C.UTF-8", "VIRTSCOPE_CACHE": CACHE}
+        environment |= {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(variables or {})}
+        enter = [*self.entering, f"--wdns={folder}", f"--setuid={user}", f"--setgid={user}"]
         return subprocess.run(
-            [*enter, *command],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+            [*enter, *command], env=environment, text=True, check=False, timeout=600,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
     def processes(self) -> Sequence[str]:
         """The command lines of all that runs on this machine, except for what keeps it alive."""

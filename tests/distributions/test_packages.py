@@ -10,16 +10,11 @@ from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_24_04, UBUN
 from tests.distributions.conftest import CHECKOUT, Checkout
 from tests.distributions.machine import HOME
 
+RELEASES = [DEBIAN_12, DEBIAN_13, UBUNTU_24_04, UBUNTU_26_04]
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(1800),  # the first time a release is downloaded and installed
-    pytest.mark.parametrize(
-        "checkout",
-        [DEBIAN_12, DEBIAN_13, UBUNTU_24_04, UBUNTU_26_04],
-        indirect=True,
-        ids=lambda release: release.suite,
-        scope="module",
-    ),
+    pytest.mark.parametrize("checkout", RELEASES, indirect=True, ids=lambda release: release.suite, scope="module"),
 ]
 
 # Each of them with the packages' own libraries, in the folder where the packages lie as if it were /.
@@ -79,7 +74,7 @@ def test_the_demo_plays(checkout: Checkout) -> None:
         assert len(page.sections["Applications"].rows) >= 9, "three objectives on each host"
         assert page.sections["Virtual servers"].rows
     finally:
-        checkout.make("down")
+        checkout.run("make", "down")
 
 
 def test_where_users_may_make_no_namespaces_it_says_what_to_do(checkout: Checkout) -> None:

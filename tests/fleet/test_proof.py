@@ -1,4 +1,4 @@
-"""A fleet answers as one large Prometheus, while parts of it die: fleet/proof, its short form."""
+"""A fleet answers as one large Prometheus, while parts of it die: tests/proofs/fleet, its short form."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_when_one_of_each_kind_dies_or_a_shard_is_cut_off_or_added() -> None:
-    proof = subprocess.run(
-        [sys.executable, "-m", "tests.proofs.fleet", "--short"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "tests.proofs.fleet", "--short"]
+    root = Path(__file__).resolve().parents[2]
+    proof = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert proof.returncode == 0, proof.stdout + proof.stderr
     assert proof.stdout.splitlines()[-1] == "PASSED"

@@ -24,7 +24,7 @@ from tools.programs import ProgramsError
 OLDER = "0.0.9"
 FIXTURE = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 NOT_INSTALLED = ["/dev", "/home", "/proc", "/run", "/srv", "/sys", "/tmp"]
-NOT_INSTALLED += ["/var/cache", "/var/lib/apt", "/var/lib/dpkg", "/var/log"]
+NOT_INSTALLED += [f"/var/{name}" for name in ("cache", "lib/apt", "lib/dpkg", "log")]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +46,8 @@ def ansible() -> Path:
 
 def ansible_environment(ansible: Path, folder: Path) -> dict[str, str]:
     """Nothing of this machine's own settings, and nothing left on it."""
-    return {
-        "PATH": f"{ansible}:{os.environ['PATH']}",
-        "HOME": str(folder),
-        "ANSIBLE_HOME": str(folder / "ansible"),
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
-        "LC_ALL": "C.UTF-8",
-    }
+    own = {"PATH": f"{ansible}:{os.environ['PATH']}", "HOME": str(folder), "ANSIBLE_HOME": str(folder / "ansible")}
+    return {**own, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default", "LC_ALL": "C.UTF-8"}
 
 
 @pytest.fixture
@@ -71,31 +64,18 @@ def address(host: CleanHost, tmp_path: Path) -> dict[str, Any]:
     known = tmp_path / "known_hosts"
     public = (host.root / "etc/ssh/ssh_host_ed25519_key.pub").read_text()
     known.write_text(f"[127.0.0.1]:{port} {public}")
-    return {
-        "ansible_host": "127.0.0.1",
-        "ansible_port": port,
-        "ansible_user": "root",
-        "ansible_ssh_private_key_file": str(key),
-        "ansible_ssh_common_args": f"-F none -o UserKnownHostsFile={known}",
-    }
+    reached = {"host": "127.0.0.1", "port": port, "user": "root", "ssh_private_key_file": str(key)}
+    reached["ssh_common_args"] = f"-F none -o UserKnownHostsFile={known}"
+    return {f"ansible_{name}": value for name, value in reached.items()}
 
 
-@dataclass
 class Run:
-    """A run of the playbook."""
+    """A run of the playbook: its status, what it printed, and the tasks that changed something."""
 
-    status: int
-    printed: str
-
-    def changed(self) -> list[str]:
-        """The tasks that changed something."""
-        task, found = "", []
-        for line in self.printed.splitlines():
-            if name := re.match(r"(?:TASK|RUNNING HANDLER) \[(.*?)\]", line):
-                task = name[1]
-            elif line.startswith("changed:"):
-                found.append(task)
-        return found
+    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.status, self.printed = done.returncode, done.stdout
+        task = re.compile(r"(?:TASK|RUNNING HANDLER) \[(.*?)\]((?:(?!\n(?:TASK|RUNNING|PLAY)).)*)", re.DOTALL)
+        self.changed = [name for name, said in task.findall(self.printed) if "\nchanged:" in said]
 
 
 Play = Callable[..., Run]
@@ -147,15 +127,8 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
             "virtscope_packages": str(folder),
             **variables,
         }
-        inventory = {
-            "all": {
-                "vars": everywhere,
-                "children": {
-                    "watched": {"hosts": {"ct1.example.org": watched}},
-                    "prometheus": {"hosts": {"monitor": monitor}},
-                },
-            }
-        }
+        hosts = {"watched": {"hosts": {"ct1.example.org": watched}}, "prometheus": {"hosts": {"monitor": monitor}}}
+        inventory = {"all": {"vars": everywhere, "children": hosts}}
         file = tmp_path / "inventory.json"
         file.write_text(json.dumps(inventory))
         done = subprocess.run(
@@ -163,7 +136,7 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
             env=ansible_environment(ansible, tmp_path),
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900,
         )  # fmt: skip
-        return Run(done.returncode, done.stdout)
+        return Run(done)
 
     return run
 
@@ -180,15 +153,24 @@ def start(host: CleanHost) -> None:
 def test_run_twice_it_changes_nothing_prometheus_scrapes_it_and_a_new_password_replaces_the_old_one(
     host: CleanHost, play: Play, prometheus: Prometheus
 ) -> None:
+    before = host.files()
+    for variables, said in (  # what is missing is said before anything changes
+        ({"virtscope_password": ""}, "virtscope_password must be set"),
+        ({"virtscope_packages": "/nowhere"}, "from make deb"),
+        ({"virtscope_certificate": "some.crt"}, "virtscope_certificate needs virtscope_key"),
+    ):
+        run = play(**variables)
+        assert (run.status != 0, said in run.printed, run.changed) == (True, True, []), run.printed
+    assert {file for file in host.files() - before if not file.startswith("/root/")} == set()
+
     first = play()
     assert first.status == 0, first.printed
     assert PASSWORD not in first.printed
     again = play()
-    assert (again.status, again.changed()) == (0, []), again.printed
+    assert (again.status, again.changed) == (0, []), again.printed
 
-    assert (
-        host.must("stat -c '%U %G %a' /etc/virtscope/exporter.key /etc/virtscope/web.yml") == "root virtscope 640\n" * 2
-    )
+    modes = host.must("stat -c '%U %G %a' /etc/virtscope/exporter.key /etc/virtscope/web.yml")
+    assert modes == "root virtscope 640\n" * 2
     password = prometheus.folder / "prometheus/secrets/virtscope-password"
     assert (password.read_text(), password.stat().st_mode & 0o777) == (PASSWORD, 0o640)
     start(host)
@@ -197,29 +179,12 @@ def test_run_twice_it_changes_nothing_prometheus_scrapes_it_and_a_new_password_r
         prometheus.wait_for("vestat_up == 1", START_SECONDS)
     assert (up[0]["metric"]["host"], up[0]["metric"]["platform"]) == ("ct1", "openvz")
 
-    before = host.must("cat /etc/virtscope/web.yml")
+    web = host.must("cat /etc/virtscope/web.yml")
     changed = play(virtscope_password="another")
-    assert changed.status == 0, changed.printed
-    assert set(changed.changed()) == {
-        f"virtscope : {task}" for task in ("Store the password", "Write the web configuration")
-    }
-    assert host.must("cat /etc/virtscope/web.yml") != before
+    tasks = {"virtscope : Store the password", "virtscope : Write the web configuration"}
+    assert (changed.status, set(changed.changed)) == (0, tasks), changed.printed
+    assert host.must("cat /etc/virtscope/web.yml") != web
     assert password.read_text() == "another"
-
-
-@on_bookworm
-def test_what_is_missing_is_said_before_anything_changes(host: CleanHost, play: Play) -> None:
-    before = host.files()
-    for variables, said in [
-        ({"virtscope_password": ""}, "virtscope_password must be set"),
-        ({"virtscope_packages": "/nowhere"}, "from make deb"),
-        ({"virtscope_certificate": "some.crt"}, "virtscope_certificate needs virtscope_key"),
-    ]:
-        run = play(**variables)
-        assert run.status != 0
-        assert said in run.printed, run.printed
-        assert run.changed() == []
-    assert {file for file in host.files() - before if not file.startswith("/root/")} == set()
 
 
 @on_bookworm
@@ -246,26 +211,24 @@ def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
     assert f"version={OLDER}" in log(live, EXPORTER)
     ran = processes(live, [EXPORTER])
     again = play(virtscope_packages=str(older))
-    assert (again.status, again.changed()) == (0, []), again.printed
+    assert (again.status, again.changed) == (0, []), again.printed
     assert processes(live, [EXPORTER]) == ran
 
     flags = {EXPORTER: "--path.procfs=/srv/proc --vzlist.interval=0 --log.level=debug"}
     changed = play("--extra-vars", json.dumps({"virtscope_flags": flags}), virtscope_packages=str(older))
-    assert changed.changed() == [
-        "virtscope : Give the exporters their flags",
-        "virtscope : Restart exporters",
-    ], changed.printed
+    restarted = ["virtscope : Give the exporters their flags", "virtscope : Restart exporters"]
+    assert changed.changed == restarted, changed.printed
     assert "--log.level=debug" in live.must(f"cat /proc/{processes(live, [EXPORTER])[EXPORTER]}/cmdline")
 
     live.must(f"systemctl disable --now {EXPORTER}")
     repaired = play(virtscope_packages=str(older))
-    assert "virtscope : Start the exporters, and at each boot" in repaired.changed()
+    assert "virtscope : Start the exporters, and at each boot" in repaired.changed
     assert states(live, [EXPORTER]) == {EXPORTER: RUNS}
 
     ran = processes(live, [EXPORTER])
     upgraded = play()
     copied_and_installed = {"virtscope : Copy the packages", "virtscope : Install the packages"}
-    assert set(upgraded.changed()) == copied_and_installed, upgraded.printed
+    assert set(upgraded.changed) == copied_and_installed, upgraded.printed
     assert processes(live, [EXPORTER]) != ran
     said = log(live, EXPORTER)
     assert said.rpartition("version=")[2].startswith(deb.version())
@@ -273,7 +236,7 @@ def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
 
     removed = play(playbook="remove.yml")
     assert removed.status == 0, removed.printed
-    assert play(playbook="remove.yml").changed() == []
+    assert play(playbook="remove.yml").changed == []
     assert left(live) == []
     assert live.must("cat /etc/passwd /etc/group") == accounts
     assert not {file for file in live.files() - before if re.search("virtscope|exporter", file)}

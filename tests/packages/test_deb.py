@@ -15,7 +15,6 @@ from tools import deb
 from tools.exporters import PROGRAMS
 
 EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
-START_SECONDS = 60
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first time a release is downloaded and installed
 
@@ -26,27 +25,25 @@ def content(package: Path, target: Path) -> Path:
     return target
 
 
-def test_there_is_one_for_each_exporter_and_lintian_is_content(packages: Packages) -> None:
+def test_there_is_one_for_each_exporter_built_alike_each_time_and_lintian_is_content(
+    packages: Packages, tmp_path: Path
+) -> None:
     assert set(packages.now) == {"virtscope-common", *EXPORTERS}
     assert {package.name.split("_")[1] for package in packages.now.values()} == {deb.version()}
+    for file in deb.build(tmp_path):
+        assert file.read_bytes() == packages.now[file.name.split("_")[0]].read_bytes(), file.name
     need(lintian="lintian")
     command = ["lintian", "--allow-root", "--fail-on=error,warning", *map(str, packages.now.values())]
     said = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (said.returncode, said.stdout) == (0, "")
 
 
-def test_two_builds_are_the_same_bytes(packages: Packages, tmp_path: Path) -> None:
-    for file in deb.build(tmp_path):
-        assert file.read_bytes() == packages.now[file.name.split("_")[0]].read_bytes(), file.name
-
-
 def test_the_shared_one_has_the_program_that_sched_exporter_loads(packages: Packages, tmp_path: Path) -> None:
     root = content(packages.now["virtscope-common"], tmp_path) / "usr/share/virtscope"
-    found = {file.relative_to(root).as_posix(): file.read_bytes() for file in root.glob("**/*.o")}
-    of_checkout = {
-        file.relative_to(deb.EXPORTERS).as_posix(): file.read_bytes()
-        for file in deb.EXPORTERS.glob("virtscope/**/*.bpf.o")
-    }
+    found, of_checkout = (
+        {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.glob("virtscope/**/*.bpf.o")}
+        for folder in (root, deb.EXPORTERS)
+    )
     assert found == of_checkout != {}
 
 

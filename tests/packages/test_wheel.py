@@ -30,14 +30,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("wheel"))
 
 
-def test_pypi_would_take_it(wheel: Path) -> None:
+def test_pypi_would_take_it_and_its_page_has_no_link_that_leads_nowhere(wheel: Path, tmp_path: Path) -> None:
+    """PyPI shows the README alone."""
     command = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
     checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-def test_its_page_has_no_link_that_leads_nowhere(wheel: Path) -> None:
-    """PyPI shows the README alone."""
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
         page = email.message_from_bytes(archive.read(metadata))
@@ -46,9 +43,6 @@ def test_its_page_has_no_link_that_leads_nowhere(wheel: Path) -> None:
     links = re.findall(r"\]\((.+?)\)", str(page.get_payload()))
     assert links
     assert [link for link in links if not link.startswith("https://")] == []
-
-
-def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     assert build(tmp_path, TZ="Pacific/Kiritimati", LC_ALL="C").read_bytes() == wheel.read_bytes()
 
 

@@ -48,18 +48,10 @@ class Checkout:
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command in the checkout, both outputs in `stdout`; it leads a process group, as in a terminal."""
         return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            user=self.user,
-            group=self.user,
-            extra_groups=None if self.user is None else [],
-            process_group=0,
-        )
+            command, cwd=self.folder, env={**self.environment, **environment}, text=True, process_group=0,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            user=self.user, group=self.user, extra_groups=None if self.user is None else [],
+        )  # fmt: skip
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         with self.start(*command, **environment) as process:
@@ -70,11 +62,9 @@ class Checkout:
         return self.run("python3", *arguments, **environment)
 
     def making(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """`make ARGUMENTS`, started."""
         return self.start("make", "--silent", *arguments, **environment)
 
     def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """`make ARGUMENTS`, as a person sees it."""
         return self.run("make", "--silent", *arguments, **environment)
 
     def must(self, *arguments: str, **environment: str) -> str:
@@ -85,12 +75,11 @@ class Checkout:
 
     def status(self, **environment: str) -> str:
         """What `make status` says once nothing is wrong."""
-        made = wait_for(
+        return wait_for(
             lambda: self.make("status", **environment),
             until=lambda made: made.returncode == 0,
             explain=lambda: self.make("status", **environment).stdout,
-        )
-        return made.stdout
+        ).stdout
 
     def url(self, variable: str, path: str = "") -> str:
         return f"http://127.0.0.1:{self.ports[variable]}{path}"
@@ -99,7 +88,6 @@ class Checkout:
         return requests.get(self.url(variable, path), timeout=10)
 
     def query(self, expression: str, at: float | None = None) -> list[dict[str, Any]]:
-        """What Prometheus answers to an instant query."""
         return PrometheusClient(self.url("PROMETHEUS_PORT")).query(expression, at)
 
     def processes(self) -> dict[int, str]:
@@ -122,6 +110,11 @@ class Checkout:
         [pid] = self.pids(text)
         return pid
 
+    def facts(self, text: str) -> dict[str, str]:
+        """/proc/PID/status of that process, such as its user and capabilities."""
+        status = Path("/proc", str(self.pid(text)), "status").read_text()
+        return dict(line.split(":", 1) for line in status.splitlines())
+
     def kill_all(self) -> None:
         """Again, as supervisord and liveness start each other."""
         while pids := self.processes():
@@ -130,24 +123,23 @@ class Checkout:
                     os.kill(pid, signal.SIGKILL)
 
 
-def error_of(made: subprocess.CompletedProcess[str], *words: str) -> str:
-    """The one line with which a command has failed; it holds these words."""
+def assert_failed(made: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Assert that a command has failed with one line of error, which holds these words."""
     assert made.returncode != 0, made.stdout
     assert "Traceback" not in made.stdout
     [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
     assert [word for word in words if word not in error] == [], error
-    return error
 
 
 def assert_refused(made: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
-    """It has failed with one line of error that holds these words, and nothing runs."""
-    error_of(made, *words)
+    """So, and nothing runs."""
+    assert_failed(made, *words)
     assert checkout.processes() == {}
 
 
 @contextlib.contextmanager
 def stopped_by(number: signal.Signals, pid: int) -> Iterator[None]:
-    """The process is stopped as long as the block lasts."""
+    """The process, or the group of minus this number, is stopped as long as the block lasts."""
     os.kill(pid, number)
     try:
         yield
@@ -185,8 +177,7 @@ def ordinary() -> Iterator[Checkout]:
             for kind in ("packages", "wheels"):
                 if (CACHE / kind).exists():
                     shutil.copytree(CACHE / kind, Path(folder, "cache", kind), symlinks=True)
-            for path in (Path(folder), *Path(folder).rglob("*")):
-                os.chown(path, nobody, nobody, follow_symlinks=False)
+            subprocess.run(["chown", "-hR", "nobody:nogroup", folder], check=True)
             usable = python_of_everybody(nobody, "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))")
             checkout.environment |= {"PYTHON": usable, "VIRTSCOPE_CACHE": f"{folder}/cache", "HOME": "/nonexistent"}
         yield checkout
@@ -197,21 +188,21 @@ def ordinary() -> Iterator[Checkout]:
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
-    fresh = Checkout(tmp_path_factory.mktemp("s") / "checkout")  # a path short enough for supervisord's socket
+    fresh = Checkout(tmp_path_factory.mktemp("s") / "a clone")  # a path short enough for supervisord's socket
     yield fresh
     fresh.kill_all()
 
 
 @pytest.fixture
 def running(checkout: Checkout) -> Checkout:
-    """The checkout with the stack running in it."""
+    """That checkout with the stack running in it."""
     checkout.must("up")
     return checkout
 
 
 @pytest.fixture
 def stopped(checkout: Checkout) -> Checkout:
-    """The checkout with nothing running in it."""
+    """That checkout with nothing running in it."""
     checkout.make("down")
     assert checkout.processes() == {}
     return checkout

@@ -14,17 +14,12 @@ GO = """\
 echo "$GOCACHE" >> "{folder}/started"
 while [ "$1" != -o ]; do shift; done
 built=$2; shift 2
-for tenth in $(seq 3000); do
-  [ -s "{folder}/go-on" ] && cat "{folder}/go-on" >&2 && exit 1
-  if [ -e "{folder}/go-on" ]; then
-    mkdir -p "$built" "$GOCACHE"
-    for package in "$@"; do
-      name=${{package%/v[0-9]*}}; name=${{name##*/}}
-      cp "{folder}/programs/$name" "$built/$name" || echo "$package" > "$built/$name"
-    done
-    exit 0
-  fi
-  sleep 0.1
+until [ -e "{folder}/go-on" ]; do sleep 0.1; [ -d "{folder}" ] || exit 1; done
+[ -s "{folder}/go-on" ] && cat "{folder}/go-on" >&2 && exit 1
+mkdir -p "$built" "$GOCACHE"
+for package in "$@"; do
+  name=${{package%/v[0-9]*}}; name=${{name##*/}}
+  cp "{folder}/programs/$name" "$built/$name" || echo "$package" > "$built/$name"
 done
 """
 
@@ -32,7 +27,7 @@ done
 class Go:
     """The stand-in. `programs` are what it gives as built, by name; for others, a file with the package's name."""
 
-    def __init__(self, folder: Path, programs: Mapping[str, Path] | None = None) -> None:
+    def __init__(self, folder: Path, programs: Mapping[str, Path]) -> None:
         self.folder = folder
         self.cache = folder / "cache"
         pin = hashlib.sha256(go_programs.TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]
@@ -41,7 +36,7 @@ class Go:
         go.write_text(GO.format(folder=folder))
         go.chmod(0o755)
         (folder / "programs").mkdir()
-        for name, program in (programs or {}).items():
+        for name, program in programs.items():
             (folder / "programs" / name).symlink_to(program)
 
     def go_on(self, complaint: str = "") -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import re
 import tarfile
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeAlias
 
+from tests.support.endpoints import QuietHandler, http_server
 from tools.programs.catalogue import Release
-
-Handler: TypeAlias = http.server.BaseHTTPRequestHandler
 
 SCRIPT = b"#!/bin/sh\necho hello, version 9.9\n"
 PADDING = bytes(range(256)) * 4096  # so that there is something to be cut
@@ -38,71 +34,61 @@ def archive(program: bytes = SCRIPT) -> bytes:
 class Site:
     """Answers requests for anything with `content`, from where the request's Range begins.
 
-    `behave`, if it is set, is asked first: it gets the handler and the number of the request, from 0, and says whether
-    it has answered.
+    `refuses` is a status to answer with instead; `parts` are what the first requests get of the content, promised
+    everything from where they begin; `moved_to` is where the next request is sent. A silent one says nothing.
+    `requests` are paths, and Ranges.
     """
 
-    def __init__(self, content: bytes, url: str) -> None:
+    def __init__(self, content: bytes) -> None:
         self.content = content
-        self.url = url
-        self.requests: list[str] = []  # path, and Range
-        self.behave: Callable[[Handler, int], bool] | None = None
+        self.url = ""
+        self.requests: list[str] = []
+        self.refuses = 0
+        self.parts: list[tuple[int, int]] = []
+        self.moved_to = ""
+        self.is_silent = False
 
     def release(self, path: str = "/v{version}/hello-{version}.linux-{architecture}.tar.gz") -> Release:
         """What a catalogue says of it."""
         digest = hashlib.sha256(self.content).hexdigest()
         return Release("9.9", self.url + path, {"amd64": digest, "arm64": digest}, {"hello": "hello"})
 
-    def refuse(self, status: int) -> None:
-        """Answer with nothing but this status, from now on."""
-
-        def refuse(handler: Handler, _number: int) -> bool:
-            handler.send_error(status)
-            return True
-
-        self.behave = refuse
-
-    def cut(self, *parts: tuple[int, int]) -> None:
-        """Let the first requests get only these parts, promised everything from where they begin; later ones, all."""
-
-        def cut(handler: Handler, number: int) -> bool:
-            if number < len(parts):
-                begin, end = parts[number]
-                handler.send_response(206 if begin else 200)
-                handler.send_header("Content-Length", str(len(self.content) - begin))
-                handler.end_headers()
-                handler.wfile.write(self.content[begin:end])
-            return number < len(parts)
-
-        self.behave = cut
+    def answer(self, handler: QuietHandler) -> None:
+        asked = handler.headers["Range"] or ""
+        self.requests.append(f"{handler.path} {asked}".strip())
+        begin, end = int(asked.removeprefix("bytes=").removesuffix("-") or 0), len(self.content)
+        if self.is_silent:
+            handler.rfile.read()  # until the client goes
+        elif self.refuses or begin == end:
+            handler.send_error(self.refuses or 416)
+        elif self.moved_to:
+            handler.send_response(302)
+            handler.send_header("Location", self.moved_to)
+            handler.end_headers()
+            self.moved_to = ""
+        else:
+            begin, end = self.parts.pop(0) if self.parts else (begin, end)
+            handler.send_response(206 if begin else 200)
+            handler.send_header("Content-Length", str(len(self.content) - begin))
+            handler.end_headers()
+            handler.wfile.write(self.content[begin:end])
 
 
 @contextmanager
 def site(content: bytes) -> Iterator[Site]:
     """Such a server on loopback, for as long as the block lasts."""
+    played = Site(content)
 
-    class Played(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = len(played.requests)
-            asked = self.headers["Range"] or ""
-            played.requests.append(f"{self.path} {asked}".strip())
-            if played.behave is not None and played.behave(self, number):
-                return
-            begin = re.fullmatch(r"bytes=(\d+)-", asked)
-            part = played.content[int(begin[1]) :] if begin else played.content
-            if begin and not part:
-                self.send_error(416)
-                return
-            self.send_response(206 if begin else 200)
-            self.send_header("Content-Length", str(len(part)))
-            self.end_headers()
-            self.wfile.write(part)
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802
+            played.answer(self)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class calls it so
+        def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played) as server:
-        played = Site(content, f"http://127.0.0.1:{server.server_port}")
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server = http_server(Handler)
+    played.url = f"http://{server.address}"
+    try:
         yield played
-        server.shutdown()
+    finally:
+        server.close()

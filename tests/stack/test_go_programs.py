@@ -6,38 +6,20 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.stack.go import Go
-from tests.support.waiting import wait_for
 from tools import go_programs
 from tools.go_programs import PROGRAMS, GoProgramsError
 
 
 @pytest.fixture
 def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Go:
-    go = Go(tmp_path)
+    go = Go(tmp_path, {})
     monkeypatch.setenv("VIRTSCOPE_CACHE", str(go.cache))
     return go
-
-
-def test_a_build_is_seen_while_it_lasts(go: Go) -> None:
-    assert go_programs.state("telegraf").name == "missing"
-    before = datetime.now(UTC) - timedelta(seconds=1)
-    with ThreadPoolExecutor() as builder:
-        telegraf = builder.submit(go_programs.path, "telegraf")
-        wait_for(go.builds)
-        state = go_programs.state("telegraf")
-        assert state.name == "building"
-        assert state.since is not None
-        assert before < state.since <= datetime.now(UTC)
-        assert go_programs.state("sloth").name == "missing"
-        go.go_on()
-        assert telegraf.result().read_text() == "github.com/influxdata/telegraf/cmd/telegraf\n"
-    assert go_programs.state("telegraf") == go_programs.State("built")
 
 
 def test_the_programs_of_a_module_are_built_together_and_once_and_nothing_else_is_left(go: Go) -> None:
@@ -74,9 +56,15 @@ def test_all_that_is_missing_is_built_whatever_fails(go: Go, capsys: pytest.Capt
     go.go_on()
     go_programs.path("vegeta")
     go.go_on("main.go:7:2: no such package\n")
-    go_programs.main()
+    tried = {}
+    for layer in ("quick", "system", "all"):
+        go_programs.main(layer)
+        tried[layer] = set(re.findall(r"^Building (\S+)", said := capsys.readouterr().out, re.MULTILINE))
     modules = {program.module.folder.name for program in PROGRAMS.values()} - {"vegeta"}
-    assert capsys.readouterr().out.count("cannot build") == len(modules)
+    assert said.count("cannot build") == len(modules)
+    assert tried["quick"] == {"sloth", "mixin"}
+    assert tried["system"] > tried["quick"] | {"prometheus", "alertmanager", "telegraf"}
+    assert tried["all"] - tried["system"] == {"licences", "python"}
     go.go_on()
     go_programs.main()
     # The stand-in has no files of a release to embed.
@@ -100,26 +88,3 @@ def test_another_pin_or_another_plugin_is_another_build(tmp_path: Path) -> None:
     assert replace(same, tags=(*telegraf.tags, "inputs.cpu")).content != telegraf.content
     (tmp_path / "go.sum").write_text("other\n")
     assert same.content != telegraf.content
-
-
-def test_the_version_is_the_release_s(tmp_path: Path) -> None:
-    for path, pin, version in (
-        ("example.org/program", "v1.39.2", "1.39.2"),
-        ("example.org/program", "v0.165.0", "0.165.0"),
-        ("github.com/prometheus/prometheus", "v0.313.4", "3.13.4"),
-    ):
-        (tmp_path / "go.mod").write_text(f"module tools\n\nrequire (\n\t{path} {pin}\n)\n")
-        module = replace(PROGRAMS["sloth"].module, folder=tmp_path, released_in=path)
-        assert module.version == version, pin
-        with pytest.raises(GoProgramsError, match=r"go\.mod does not pin example\.org/another"):
-            _ = replace(module, released_in="example.org/another").version
-
-
-def test_each_program_is_in_its_module() -> None:
-    for name, program in PROGRAMS.items():
-        pins = {line.strip() for line in (program.module.folder / "go.mod").read_text().splitlines()}
-        for package in program.module.packages:
-            assert pins & {f"module {package}", f"tool {package}", package}, name  # the last in a block of tools
-        # Go names a program after its package's folder, without the part that is the module's major version.
-        files = {re.sub(r"/v\d+$", "", package).rpartition("/")[2] for package in program.module.packages}
-        assert program.file in files, name

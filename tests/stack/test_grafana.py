@@ -7,28 +7,40 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from pathlib import Path
 
 import pytest
 
 from tests.stack.conftest import Checkout, assert_refused
 from tests.stack.release_site import pack, site
-from tests.stack.test_machines import GRAFANA
 from tools.programs import catalogue, releases
 
 pytestmark = pytest.mark.system
 
 RELEASE = catalogue.GRAFANA.release
+# Answers every request with the settings it was started with.
+GRAFANA = """#!/usr/bin/env python3
+import http.server, json, os, sys
+if "--version" in sys.argv: sys.exit()
+assert sys.argv[1] == "server", sys.argv
+settings = {name: value for name, value in os.environ.items() if name.startswith("GF_")}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(settings).encode())
+address = settings["GF_SERVER_HTTP_ADDR"], int(settings["GF_SERVER_HTTP_PORT"])
+http.server.HTTPServer(address, Handler).serve_forever()
+"""
 
 
 def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, tmp_path: Path) -> None:
     content = {"bin/grafana": GRAFANA.encode(), "conf/defaults.ini": b""}
     with site(pack(f"grafana-{RELEASE.version}", content, "bin/.*")) as played:
         file = fresh.folder / "tools" / "programs" / "catalogue.py"
-        pins = file.read_text()
-        for pin in RELEASE.sha256.values():
-            pins = pins.replace(pin, hashlib.sha256(played.content).hexdigest())
-        file.write_text(pins)
+        pinned = "|".join(RELEASE.sha256.values())
+        file.write_text(re.sub(pinned, hashlib.sha256(played.content).hexdigest(), file.read_text()))
         for name in ("packages", "wheels", "go"):  # a cache of its own: this is no release to be kept
             (tmp_path / name).symlink_to(f"{fresh.environment['VIRTSCOPE_CACHE']}/{name}")
         fresh.environment |= {"VIRTSCOPE_MIRROR": played.url, "VIRTSCOPE_CACHE": str(tmp_path)}
@@ -36,13 +48,19 @@ def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, t
         grafana = RELEASE.url.format(version=RELEASE.version, architecture=releases.architecture()).rpartition("/")[2]
         assert f"/{grafana}" in played.requests
         assert fresh.url("GRAFANA_PORT") in up
-        assert fresh.get("GRAFANA_PORT").json()["GF_PATHS_PROVISIONING"].startswith(str(fresh.folder))
+        settings = fresh.get("GRAFANA_PORT").json()
+        for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
+            assert Path(settings[name]).is_relative_to(fresh.folder)
+            assert Path(settings[name]).exists()
+        # Without it Grafana would take admin's password to be "admin".
+        password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
+        assert (len(password.read_text()) > 20, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
         row = rf"^grafana +running .* {re.escape(RELEASE.version)}, official release$"
         assert re.search(row, fresh.make("status").stdout, re.MULTILINE)
 
-        asked = len(played.requests)
+        played.requests.clear()
         assert "its configuration was reloaded" in fresh.make("up").stdout
-        assert len(played.requests) == asked
+        assert played.requests == []
     fresh.must("down")
 
 
@@ -59,8 +77,8 @@ def test_data_of_prometheus_3_is_not_given_to_an_older_one(stopped: Checkout) ->
     ours = writer.read_text()
     assert not ours.startswith("3."), "where tests may download nothing, Prometheus is Debian's 2.42 or 2.53"
     before = sorted((writer.parent / "prometheus").rglob("*"))
+    writer.write_text("3.13.4\n")
     try:
-        writer.write_text("3.13.4\n")
         assert_refused(stopped.make("up"), stopped, "was written by Prometheus 3.13.4", "make tools-update")
         assert sorted((writer.parent / "prometheus").rglob("*")) == before
     finally:

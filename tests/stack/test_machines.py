@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,13 @@ from tools.exporters import PLATFORM_OF
 from tools.parts import DOCKER_PARTS, EXPORTERS, PARTS, ports
 from tools.targets import Machine
 
-# `make up` on a machine that says to be of a platform and has Grafana installed, given by a user.
+# `make up` on a machine that says to be of a platform, given by a user.
 UP_ON = """
 import os
-from pathlib import Path
-from tools import grafana, stack, targets
+from tools import stack, targets
 targets.this_machine = lambda: targets.Machine({host!r}, {platform!r}, "a test says so")
-grafana.home = lambda: Path({grafana!r}) if {grafana!r} else None
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())
-"""
-# Answers every request with the settings it was started with.
-GRAFANA = """#!/usr/bin/env python3
-import http.server, json, os, sys
-if "--version" in sys.argv: sys.exit()
-assert sys.argv[1] == "server", sys.argv
-settings = {name: value for name, value in os.environ.items() if name.startswith("GF_")}
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(settings).encode())
-address = settings["GF_SERVER_HTTP_ADDR"], int(settings["GF_SERVER_HTTP_PORT"])
-http.server.HTTPServer(address, Handler).serve_forever()
 """
 KVM = {"sys/module/kvm/refcnt": "0\n"}  # the module alone is loaded on most machines
 MACHINES: dict[str, tuple[dict[str, str], str]] = {
@@ -107,25 +90,22 @@ def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path) -> N
 def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path) -> None:
     for job, platform in [*PLATFORM_OF.items(), (None, "base")]:
         targets.write(Machine("vm", platform, ""), ports({}), tmp_path)
-        written = {name: groups(tmp_path, name) for name in (*PLATFORM_OF, "node")}
         # What the host uses beside its guests is computed from both: so they must agree on its name.
         labels = {"host": "vm", "platform": platform}
-        of_host = {name for name, found in written.items() if [group["labels"] for group in found] == [labels]}
-        assert of_host == ({"node", job} if job else {"node"})
-        assert all(found == [] for name, found in written.items() if name not in of_host)
+        of_host = {name: [group["labels"] for group in groups(tmp_path, name)] for name in (*PLATFORM_OF, "node")}
+        assert of_host == {name: [labels] if name in {"node", job} else [] for name in of_host}
         for name, port in (("perf", 10292), ("sched", 10298)):  # whatever runs on it has a processor, and waits for it
             assert groups(tmp_path, name) == [{"targets": [f"127.0.0.1:{port}"], "labels": labels}]
 
 
 def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
-    machine = Machine("vm", "base", "")
     # Containers are virtual servers, and what isn't virtualised else runs its applications in them.
     labels = {"host": "vm", "platform": "cgroup"}
-    targets.write(machine, ports({}, DOCKER_PARTS), tmp_path)
-    assert groups(tmp_path, "cadvisor") == [{"targets": ["127.0.0.1:10293"], "labels": labels}]
-    assert groups(tmp_path, "telegraf") == [{"targets": ["127.0.0.1:9273"], "labels": labels}]
-    targets.write(machine, {}, tmp_path)  # `make up` after `make compose-down`
-    assert groups(tmp_path, "cadvisor") == groups(tmp_path, "telegraf") == []
+    for chosen in (ports({}, DOCKER_PARTS), {}):  # `make up` after `make compose-down`
+        targets.write(Machine("vm", "base", ""), chosen, tmp_path)
+        for job, port in (("cadvisor", 10293), ("telegraf", 9273)):
+            in_docker = [{"targets": [f"127.0.0.1:{port}"], "labels": labels}]
+            assert groups(tmp_path, job) == (in_docker if chosen else [])
 
 
 def test_an_exporter_has_the_capabilities_of_its_unit() -> None:
@@ -135,47 +115,22 @@ def test_an_exporter_has_the_capabilities_of_its_unit() -> None:
 
 
 @pytest.mark.system
-def test_dom0_is_watched_by_xentop_exporter_and_grafana_is_used(stopped: Checkout, tmp_path: Path) -> None:
-    program = tmp_path / "gra fana" / "bin" / "grafana"
-    program.parent.mkdir(parents=True)
-    program.write_text(GRAFANA)
-    program.chmod(0o755)
-    up = stopped.python("-c", UP_ON.format(host="dom0", platform="xen", user=0, grafana=str(program.parents[1])), "up")
-    assert up.returncode == 0, up.stdout
-
-    assert "Watching this machine, dom0, as platform xen" in up.stdout
-    assert stopped.url("XENTOP_PORT") in up.stdout
-    wait_for(lambda: stopped.query('up{job="xentop", host="dom0", platform="xen"} == 1'))
-    # There is no Xen here, and that is what the exporter found.
-    assert "xentop-exporter doesn't get data from all its sources" in up.stdout
-
-    assert stopped.url("GRAFANA_PORT") in up.stdout
-    settings = stopped.get("GRAFANA_PORT").json()
-    for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
-        assert Path(settings[name]).exists()
-    # Without it Grafana would take admin's password to be "admin".
-    password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
-    assert len(password.read_text()) > 20
-    assert stat.S_IMODE(password.parent.stat().st_mode) == 0o700
-
-
-@pytest.mark.system
-def test_an_openvz_host_is_watched_by_vestat_exporter(stopped: Checkout) -> None:
-    up = stopped.python("-c", UP_ON.format(host="vz1", platform="openvz", user=0, grafana=""), "up")
-    assert up.returncode == 0, up.stdout
-    assert stopped.url("VESTAT_PORT") in up.stdout
-    answering = 'up{host="vz1", platform="openvz"} == 1'
-    wait_for(lambda: {"vestat", "node"} <= {series["metric"]["job"] for series in stopped.query(answering)})
-    # There is no OpenVZ here, and that is what the exporter found.
-    assert "vestat-exporter doesn't get data from all its sources" in up.stdout
-    stopped.must("up")  # back to the machine as it is
-    assert stopped.pids("virtscope.openvz") == []
+def test_a_hypervisor_s_host_is_watched_by_its_own_exporter(stopped: Checkout) -> None:
+    for host, platform, exporter in (("vz1", "openvz", "vestat"), ("dom0", "xen", "xentop")):
+        up = stopped.python("-c", UP_ON.format(host=host, platform=platform, user=0), "up")
+        assert up.returncode == 0, up.stdout
+        assert f"Watching this machine, {host}, as platform {platform}" in up.stdout
+        assert stopped.url(f"{exporter.upper()}_PORT") in up.stdout
+        wait_for(lambda: stopped.query(f'up{{job="{exporter}", host="{host}", platform="{platform}"}} == 1'))  # noqa: B023
+        # There is no such hypervisor here, and that is what the exporter found.
+        assert f"{exporter}-exporter doesn't get data from all its sources" in up.stdout
+    assert stopped.pids("virtscope.openvz") == []  # the machine is of another platform by now
 
 
 @pytest.mark.system
 def test_a_hypervisor_s_host_needs_root(stopped: Checkout) -> None:
     for part in EXPORTERS:
         if part.platform and part.capabilities:
-            up = stopped.python("-c", UP_ON.format(host="h", platform=part.platform, user=1000, grafana=""), "up")
+            up = stopped.python("-c", UP_ON.format(host="h", platform=part.platform, user=1000), "up")
             assert (up.returncode, f"only root may start {part.name}" in up.stdout) == (1, True), up.stdout
             assert stopped.processes() == {}

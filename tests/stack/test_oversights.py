@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,22 +12,10 @@ from tests.stack.conftest import Checkout, edited
 pytestmark = pytest.mark.system
 
 
-@contextlib.contextmanager
-def targets(checkout: Checkout, job: str, text: str) -> Iterator[None]:
-    with edited(checkout.folder / "prometheus" / "targets" / f"{job}.yml", f"- {text}\n"):
-        yield
-
-
 def said(checkout: Checkout, words: str) -> list[list[str]]:
     """The lines of `make up`, and of `make status`, that have these words."""
     both = (checkout.make(command).stdout.splitlines() for command in ("up", "status"))
     return [[line.removeprefix("But ") for line in lines if words in line] for lines in both]
-
-
-def test_a_target_is_listed_by_the_up_right_after_it_was_added(running: Checkout) -> None:
-    address = f"localhost:{running.ports['NODE_EXPORTER_PORT']}"
-    with targets(running, "node", f'{{targets: ["{address}"], labels: {{host: added, platform: base}}}}'):
-        assert f"Watching added, node at {address}: up." in running.must("up").splitlines()
 
 
 def test_targets_that_no_rule_or_job_takes(running: Checkout) -> None:
@@ -38,15 +24,16 @@ def test_targets_that_no_rule_or_job_takes(running: Checkout) -> None:
         ("node", f'{{targets: ["{address}"], labels: {{host: typo, platform: zen}}}}', f"{address} (job node)",
          "has platform zen, which no rule knows: did you mean xen?"),
         ("node", '{targets: ["localhost:1"], labels: {host: h, platform: xen, vserver: web01}}',
-         "localhost:1 is not scraped", "prometheus/targets/node.yml is for hosts"),
+         "localhost:1 is not scraped", "local/targets/node.yml is for hosts"),
         ("ssh", "{targets: [localhost1], labels: {platform: zen}}",
          "localhost1 is not scraped", "for platforms xen and openvz, and its entry has zen"),
     ):  # fmt: skip
-        with targets(running, job, entry):
+        with edited(running.folder / "prometheus" / "targets" / f"{job}.yml", f"- {entry}\n"):
             for lines in said(running, words):
                 [line] = lines
                 assert complaint in line
             assert running.make("status").returncode != 0, complaint
+    assert said(running, "is not scraped") == [[], []]
 
 
 def test_a_password_that_isn_t_there_or_can_t_be_read(running: Checkout) -> None:
@@ -80,8 +67,3 @@ def test_a_log_that_isn_t_there(running: Checkout) -> None:
         sensor.unlink()
     missing = "telegraf/local/shop.conf is to read /var/log/nowhere/access.log, which isn't there"
     assert [line for line in status if "is to read" in line] == [missing]
-
-
-def test_without_any_there_is_no_such_line(running: Checkout) -> None:
-    for lines in (running.must("up"), running.status()):
-        assert [word for word in ("which", "is not scraped", "stored") if word in lines] == []

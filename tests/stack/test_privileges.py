@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,8 +71,13 @@ def owners(folder: Path) -> set[int]:
 def test_a_part_owns_all_of_its_folder_which_is_made_if_missing(place: Path, data: Path) -> None:
     assert owners(data) == {NOBODY}
     privileges.hand_over(place / "new" / "folder")
-    assert (place / "new" / "folder").stat().st_uid == NOBODY
-    assert (place / "new").stat().st_uid == 0
+    assert [(place / name).stat().st_uid for name in ("new", "new/folder")] == [0, NOBODY]
+    # Interrupted, it is completed.
+    os.chown(data, 0, 0)
+    (data / "later").mkdir()
+    (data / "later" / "file").touch()
+    privileges.hand_over(data)
+    assert owners(data) == {NOBODY}
 
 
 def test_a_folder_on_another_disk_is_handed_over(place: Path) -> None:
@@ -82,13 +88,9 @@ def test_a_folder_on_another_disk_is_handed_over(place: Path) -> None:
 
 
 def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: Path) -> None:
-    with subprocess.Popen(
-        [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent],
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        stdout=subprocess.PIPE,
-    ) as swapping:
+    command: list[str | Path] = [python_of_everybody(NOBODY, "pass"), "-c", SWAP, data, secret.parent]
+    as_nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **as_nobody) as swapping:
         try:
             assert swapping.stdout is not None
             assert swapping.stdout.readline()
@@ -101,30 +103,17 @@ def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: P
 
 
 def test_links_give_nothing_away(data: Path, secret: Path) -> None:
-    """Whether the folder is nobody's already, or root's."""
+    """Whether the folder is nobody's already, or root's; nor a file of root's that nobody has moved into it."""
     (data / "file").symlink_to(secret)
     (data / "folder").symlink_to(secret.parent)
     os.link(secret, data / "hard")
+    moved = secret.with_name("another")
+    moved.touch()
+    moved = moved.rename(data / "block" / "moved")
     for owner in (NOBODY, 0):
         os.chown(data, owner, owner)
         privileges.hand_over(data)
-        assert secret.stat().st_uid == secret.parent.stat().st_uid == 0
-        assert data.stat().st_uid == NOBODY
-
-
-def test_what_nobody_has_moved_into_its_folder_stays_whose_it_is(data: Path, secret: Path) -> None:
-    """A file of root's in any other folder that nobody may write to."""
-    moved = secret.rename(data / "block" / "moved")
-    privileges.hand_over(data)
-    assert moved.stat().st_uid == 0
-
-
-def test_a_hand_over_that_was_interrupted_is_completed(data: Path) -> None:
-    os.chown(data, 0, 0)
-    (data / "later").mkdir()
-    (data / "later" / "file").touch()
-    privileges.hand_over(data)
-    assert owners(data) == {NOBODY}
+        assert [path.stat().st_uid for path in (secret, secret.parent, moved, data)] == [0, 0, 0, NOBODY]
 
 
 def test_a_log_of_nobody_s_is_made_and_continued(data: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack.release_site import SCRIPT, Handler, Site, archive, site
+from tests.stack.release_site import SCRIPT, Site, archive, site
 from tests.support.mounts import tmpfs
 from tests.support.ports import free_port
+from tests.support.refusals import refusal
 from tools import programs
 from tools.programs import Got, catalogue, debian, releases
 from tools.programs.catalogue import Packages, Release, Suite
@@ -57,10 +58,9 @@ def said(program: Path) -> str:
 
 def assert_refused(release: Release, target: Path, *words: str) -> None:
     """It is refused in one line with these words, and nothing half-done stays where programs are."""
-    with pytest.raises(UnavailableError) as refused:
-        releases.unpack(release, target)
-    assert "\n" not in str(refused.value)
-    assert [word for word in words if word not in str(refused.value)] == [], refused.value
+    message = str(refusal(UnavailableError, releases.unpack, release, target))
+    assert "\n" not in message
+    assert [word for word in words if word not in message] == [], message
     assert not target.parent.exists() or list(target.parent.iterdir()) == []
 
 
@@ -68,7 +68,6 @@ def test_a_release_is_unpacked_without_its_top_folder_and_kept(hello: Site, targ
     releases.unpack(hello.release(), target)
     assert said(target / "hello") == SAYS
     assert (target / "web" / "padding").is_file()
-    assert cached(tmp_path) == [FILE]
     releases.unpack(hello.release(), target.with_name("again"))
     assert hello.requests == [f"/v9.9/{FILE}"]  # the second time from the cache
 
@@ -77,11 +76,9 @@ def test_a_release_is_unpacked_without_its_top_folder_and_kept(hello: Site, targ
     releases.unpack(hello.release(), target.with_name("third"))
     assert said(target.with_name("third") / "hello") == SAYS
 
-
-def test_a_bare_program_is_made_executable(target: Path) -> None:
-    with site(SCRIPT) as played:
-        releases.unpack(played.release("/hello-{architecture}"), target)
-    assert said(target / "hello") == SAYS
+    hello.content = SCRIPT  # a bare program is made executable
+    releases.unpack(hello.release("/hello-{architecture}"), target.with_name("bare"))
+    assert said(target.with_name("bare") / "hello") == SAYS
 
 
 def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path: Path) -> None:
@@ -91,23 +88,21 @@ def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path:
     assert cached(tmp_path) == []
 
 
-def test_a_broken_connection_is_continued_where_it_was(hello: Site, target: Path) -> None:
+def test_a_download_that_breaks_off_goes_on_where_it_was(hello: Site, target: Path, tmp_path: Path) -> None:
     half = len(hello.content) // 2
-    hello.cut((0, half))
+    hello.parts = [(0, half)]
     releases.unpack(hello.release(), target)
-    assert hello.requests == [f"/v9.9/{FILE}", f"/v9.9/{FILE} bytes={half}-"]
-    assert said(target / "hello") == SAYS
+    continued = f"/v9.9/{FILE} bytes={half}-"
+    assert hello.requests == [f"/v9.9/{FILE}", continued]
 
-
-def test_a_download_that_breaks_off_for_good_continues_next_time(hello: Site, target: Path, tmp_path: Path) -> None:
-    half = len(hello.content) // 2
-    hello.cut((0, half), *[(half, half)] * 99)
-    assert_refused(hello.release(), target, "broke off", FILE, "goes on from there")
+    (tmp_path / "cache" / "releases" / FILE).unlink()
+    hello.requests.clear()
+    hello.parts = [(0, half), *[(half, half)] * 99]  # for good: the next time, then
+    assert_refused(hello.release(), tmp_path / "second" / "hello", "broke off", FILE, "goes on from there")
     assert cached(tmp_path) == [f"{FILE}.part"]
-
-    hello.behave = None
-    releases.unpack(hello.release(), target)
-    assert hello.requests[-1] == f"/v9.9/{FILE} bytes={half}-"
+    hello.parts = []
+    releases.unpack(hello.release(), target.with_name("third"))
+    assert hello.requests[-1] == continued
     assert cached(tmp_path) == [FILE]
 
 
@@ -116,54 +111,34 @@ def test_what_can_t_be_continued_is_read_from_the_beginning(hello: Site, target:
     part.parent.mkdir(parents=True)
     part.write_bytes(b"of another mirror")
     releases.unpack(hello.release(), target)
-    assert said(target / "hello") == SAYS
 
     (part.parent / FILE).unlink()
-    hello.requests.clear()
-    hello.cut((0, 1000), (0, len(hello.content)))  # a server that knows no ranges
+    hello.parts = [(0, 1000), (0, len(hello.content))]  # a server that knows no ranges
     releases.unpack(hello.release(), target.with_name("again"))
-    assert said(target.with_name("again") / "hello") == SAYS
 
 
-def test_a_silent_server_is_given_up(hello: Site, target: Path) -> None:
-    def say_nothing(handler: Handler, _number: int) -> bool:
-        handler.rfile.read()  # until the client goes
-        return True
-
-    hello.behave = say_nothing
+def test_sites_that_refuse_or_are_silent_are_quoted(hello: Site, target: Path) -> None:
+    for status in (403, 503):
+        hello.refuses = status
+        assert_refused(hello.release(), target, "127.0.0.1", f"answers {status} ", FILE)
+    hello.is_silent = True
     assert_refused(hello.release(), target, "127.0.0.1", "cannot be reached", "no answer for 1 s")
 
 
-def test_redirects_are_followed(hello: Site, target: Path) -> None:
-    def move(handler: Handler, number: int) -> bool:
-        if number == 0:
-            handler.send_response(302)
-            handler.send_header("Location", f"/assets/{FILE}?token=1")
-            handler.end_headers()
-        return number == 0
-
-    hello.behave = move
-    releases.unpack(hello.release(), target)
-    assert hello.requests == [f"/v9.9/{FILE}", f"/assets/{FILE}?token=1"]
-
-
-def test_a_site_that_says_no_is_quoted(hello: Site, target: Path) -> None:
-    for status in (403, 404, 451, 503):
-        hello.refuse(status)
-        assert_refused(hello.release(), target, "127.0.0.1", f"answers {status} ", FILE)
-
-
-def test_no_network_is_found_out_once(target: Path) -> None:
+def test_no_network_is_found_out_once(hello: Site, target: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     first = Release("1", f"http://{address}/one.tar.gz", {"amd64": "0" * 64}, {"one": "one"})
     assert_refused(first, target, f"{address} cannot be reached: Connection refused")
-    with site(archive()) as played:
-        releases._unreachable[played.url.removeprefix("http://")] = "asked before"
-        assert_refused(played.release(), target, "asked before")
-        assert played.requests == []
+    assert address in releases._unreachable
+    releases._unreachable[hello.url.removeprefix("http://")] = "asked before"
+    assert_refused(hello.release(), target, "asked before")
+    assert hello.requests == []
 
 
-def test_a_proxy_and_a_mirror_are_used(hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_redirects_and_a_mirror_are_followed(
+    hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hello.moved_to = f"/assets/{FILE}?token=1"
     official = Release("9.9", f"http://releases.invalid/9.9/{FILE}", hello.release().sha256, {"hello": "hello"})
     with monkeypatch.context() as patch:
         patch.setenv("http_proxy", hello.url)
@@ -173,7 +148,12 @@ def test_a_proxy_and_a_mirror_are_used(hello: Site, target: Path, monkeypatch: p
     monkeypatch.setattr("urllib.request._opener", None)
     monkeypatch.setenv("VIRTSCOPE_CACHE", str(target.with_name("cache")))
     releases.unpack(official, target.with_name("again"))
-    assert hello.requests == [f"http://releases.invalid/9.9/{FILE}", f"/folder/{FILE}"]
+    official_site = "http://releases.invalid"
+    assert hello.requests == [
+        f"{official_site}/9.9/{FILE}",
+        f"{official_site}/assets/{FILE}?token=1",
+        f"/folder/{FILE}",
+    ]
 
 
 @pytest.mark.system
@@ -197,8 +177,6 @@ def test_releases_are_by_architecture(hello: Site, target: Path, monkeypatch: py
     with pytest.raises(UnavailableError):
         releases.unpack(release, target)
     releases.unpack(release, target, "arm64")
-    assert target.is_dir()
-
     monkeypatch.undo()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(UnavailableError, match="no release is pinned for riscv64"):
@@ -208,9 +186,8 @@ def test_releases_are_by_architecture(hello: Site, target: Path, monkeypatch: py
 def test_the_catalogue_pins_every_release_for_both_architectures() -> None:
     machines = {name: machine for machine, name in releases.ARCHITECTURES.items()}
     for release in [*(suite.release for suite in catalogue.SUITES), catalogue.PYTHON]:
-        assert set(release.sha256) == {"amd64", "arm64"}
-        for architecture, digest in release.sha256.items():
-            assert len(bytes.fromhex(digest)) == 32
+        assert {name: len(bytes.fromhex(pin)) for name, pin in release.sha256.items()} == {"amd64": 32, "arm64": 32}
+        for architecture in release.sha256:
             url = releases.url(release, {}, architecture)
             assert url.startswith("https://")
             assert release.version in url
@@ -220,31 +197,29 @@ def test_the_catalogue_pins_every_release_for_both_architectures() -> None:
 class Fallback:
     """The distribution's packages of `hello`, without a distribution."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, version: str = "1.0-1") -> None:
-        self.asked: list[bool] = []  # whether an answer of before won't do
-        self.together: list[str] = []  # what was to be asked for at once, the last time
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], bool]] = []  # for what together; whether an answer of before won't do
         self.why_not = ""
 
-        def find(_packages: Packages, also: Sequence[Packages], since: float) -> list[Deb]:
-            self.asked.append(since > 0)
-            self.together = [packages.name for packages in also]
-            if self.why_not:
-                raise UnavailableError(self.why_not)
-            return [Deb("hello", version, f"hello_{version}_all.deb", "0" * 64)]
+    def find(self, _packages: Packages, also: Sequence[Packages], since: float) -> list[Deb]:
+        self.asked.append(([packages.name for packages in also], since > 0))
+        if self.why_not:
+            raise UnavailableError(self.why_not)
+        return [Deb("hello", "1.0-1", "hello_1.0-1_all.deb", "0" * 64)]
 
-        def unpack(_debs: object, target: Path, _adapt: object) -> None:
-            (target / "usr/bin").mkdir(parents=True)
-            (target / "usr/bin/hello").write_text("#!/bin/sh\necho packaged\n")
-            (target / "usr/bin/hello").chmod(0o755)
-
-        monkeypatch.setattr(debian, "find", find)
-        monkeypatch.setattr(debian, "unpack", unpack)
-        monkeypatch.setattr(debian, "system", lambda: "Debian 99")
+    def unpack(self, _debs: object, target: Path, _adapt: object) -> None:
+        (target / "usr/bin").mkdir(parents=True)
+        (target / "usr/bin/hello").write_text("#!/bin/sh\necho packaged\n")
+        (target / "usr/bin/hello").chmod(0o755)
 
 
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Fallback:
-    return Fallback(monkeypatch)
+    fallback = Fallback()
+    monkeypatch.setattr(debian, "find", fallback.find)
+    monkeypatch.setattr(debian, "unpack", fallback.unpack)
+    monkeypatch.setattr(debian, "system", lambda: "Debian 99")
+    return fallback
 
 
 def suite(release: Release, name: str = "hello") -> Suite:
@@ -274,46 +249,37 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
     hello: Site, packages: Fallback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = suite(hello.release())
-    hello.refuse(404)
+    hello.refuses = 404
     got = get(wanted)
     assert (got.version, got.source) == ("1.0-1", "package hello of Debian 99")
     assert "answers 404" in got.because
     assert said(programs.BIN / "hello") == "packaged"
     assert get(wanted) == got
-    assert len(hello.requests) == len(packages.asked) == 1
+    assert (len(hello.requests), packages.asked) == (1, [(["hello"], False)])
 
     monkeypatch.setattr(programs, "SUITES", (wanted,))
     programs.update()
-    assert packages.asked == [False, True]  # and for newer packages
-    hello.behave = None
+    assert packages.asked[1:] == [(["hello"], True)]  # and for newer packages
+    hello.refuses = 0
     programs.update()
     assert said(programs.BIN / "hello") == SAYS
     assert [entry.name for entry in (programs.PROGRAMS / "hello").iterdir() if entry.is_dir()] == ["release-9.9"]
 
 
-def test_packages_that_are_wanted_together_are_asked_for_together(hello: Site, packages: Fallback) -> None:
-    hello.refuse(404)
-    first, second = suite(hello.release()), suite(hello.release(), "second")
-    programs.get(first, second)
-    assert packages.together == ["hello", "second"]
-    assert packages.asked == [False, False]
-    assert programs.got(first) == programs.got(second)
-
-
-def test_a_release_that_does_not_run_here_gives_way(packages: Fallback) -> None:
+def test_packages_of_releases_that_do_not_run_here_are_asked_for_together(packages: Fallback) -> None:
     with site(archive(b"#!/lib/ld-musl-of-another-system\n")) as played:
-        got = get(suite(played.release()))
-    assert "hello does not run here" in got.because
-    assert said(programs.BIN / "hello") == "packaged"
-    assert packages.asked == [False]
+        wanted = [suite(played.release(), name) for name in ("hello", "second")]
+        programs.get(*wanted)
+    found = programs.got(wanted[1])
+    assert found is not None
+    assert "hello does not run here" in found.because
+    assert (said(programs.BIN / "hello"), packages.asked) == ("packaged", [(["hello", "second"], False)] * 2)
 
 
 def test_if_nothing_works_each_way_is_named(hello: Site, packages: Fallback) -> None:
-    hello.refuse(403)
+    hello.refuses = 403
     packages.why_not = "Fedora Linux 42 has no apt-get"
-    with pytest.raises(ProgramsError) as refused:
-        programs.get(suite(hello.release()))
-    message = str(refused.value)
+    message = str(refusal(ProgramsError, programs.get, suite(hello.release())))
     assert "\n" not in message
     for part in ("cannot get Hello", "answers 403", packages.why_not, releases.MIRROR, "make compose-up"):
         assert part in message

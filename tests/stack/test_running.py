@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.stack.conftest import ROOT, Checkout, edited, error_of, stopped_by
+from tests.stack.conftest import ROOT, Checkout, assert_failed, edited, stopped_by
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 from tools import health, python_packages
@@ -21,30 +21,24 @@ from tools import health, python_packages
 pytestmark = pytest.mark.system
 
 
-def supervise(checkout: Checkout, call: str) -> None:
-    """Call a function of tools.supervision."""
-    checkout.python("-c", f"from tools import supervision; supervision.{call}")
-
-
 @contextlib.contextmanager
 def without_liveness(checkout: Checkout) -> Iterator[None]:
     """Nothing starts parts again: stopped by supervisord, which then doesn't start it again."""
-    supervise(checkout, "stop_program('liveness')")
+    checkout.python("-c", "from tools import supervision; supervision.stop_program('liveness')")
     try:
         yield
     finally:
-        supervise(checkout, "start_program('liveness')")
+        checkout.python("-c", "from tools import supervision; supervision.start_program('liveness')")
 
 
 def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
     for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter "):
-        status = Path("/proc", str(running.pid(name)), "status").read_text()
-        facts = dict(line.split(":", 1) for line in status.splitlines())
+        facts = running.facts(name)
         assert "0" not in facts["Uid"].split()
-        assert int(facts["CapPrm"], 16) == int(facts["CapAmb"], 16) == 0
+        assert {int(facts[kind], 16) for kind in ("CapPrm", "CapAmb")} == {0}
 
 
-def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
+def test_a_part_or_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
     running.status()
     pid = running.pid("bin/prometheus ")
     with without_liveness(running), stopped_by(signal.SIGSTOP, pid):
@@ -54,13 +48,11 @@ def test_a_part_that_hangs_is_shown_and_named(running: Checkout) -> None:
     assert "prometheus does not answer, so nothing is known of its targets." in status.stdout
     assert f"prometheus: pid {pid}" in status.stdout
 
-
-def test_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
     pid = running.pid("supervisor.supervisord")
     with without_liveness(running), stopped_by(signal.SIGSTOP, pid):
         made = [running.make(command) for command in ("status", "up", "down")]
     for each in made:
-        error_of(each, f"supervisord (pid {pid}) does not answer", f"kill -CONT {pid}")
+        assert_failed(each, f"supervisord (pid {pid}) does not answer", f"kill -CONT {pid}")
 
 
 def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
@@ -97,22 +89,15 @@ def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_m
     wait_for(lambda: not watched(), 20)
 
 
-def test_killed_program_is_started_again(running: Checkout) -> None:
-    killed = running.pid("prometheus-alertmanager")
-    os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: running.get("ALERTMANAGER_PORT", "/-/ready").ok)
-    assert running.pid("prometheus-alertmanager") != killed
-
-
 def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
-    supervise(running, "stop_program('liveness')")  # does so itself
-    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
-    running.must("up")
-    assert len(running.pids("bin/prometheus ")) == 1
+    with without_liveness(running):  # which does so itself
+        os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+        running.must("up")
+        assert len(running.pids("bin/prometheus ")) == 1
 
 
-def test_supervisord_and_liveness_start_each_other(running: Checkout) -> None:
-    for killed in ("supervisor.supervisord", "tools.liveness"):
+def test_supervisord_and_liveness_start_each_other_and_supervisord_what_is_killed(running: Checkout) -> None:
+    for killed in ("prometheus-alertmanager", "supervisor.supervisord", "tools.liveness"):
         before = running.pid(killed)
         os.kill(before, signal.SIGKILL)
         running.status()
@@ -168,7 +153,6 @@ def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(runnin
 def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkout, tmp_path: Path) -> None:
     outside = tmp_path / "tmp"
     outside.mkdir()
-
     scratch = fresh.folder / python_packages.STACK.scratch.relative_to(ROOT)
     with fresh.making("up", TMPDIR=str(outside)) as up:
         wait_for(lambda: [*scratch.glob("tmp*/pip-*.whl")], 60, every=0.02, not_yet=(FileNotFoundError,))
@@ -181,22 +165,19 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
 def test_one_up_at_a_time(stopped: Checkout) -> None:
     with stopped.making("up") as first:
         wait_for(lambda: stopped.pids("supervisord"), 60)
-        os.killpg(first.pid, signal.SIGSTOP)  # it keeps its lock, however slow the second is
-        try:
+        with stopped_by(signal.SIGSTOP, -first.pid):  # it keeps its lock, however slow the second is
             second = stopped.make("up")
-        finally:
-            os.killpg(first.pid, signal.SIGCONT)
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output
-    error_of(second, "another `make up` or `make down` is running")
+    assert_failed(second, "another `make up` or `make down` is running")
 
 
 def test_interrupted_up_takes_back_what_it_started(stopped: Checkout) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         with stopped.making("up") as up:
             wait_for(lambda: stopped.pids("supervisord"), 60)
-            os.killpg(up.pid, number)
-            os.killpg(up.pid, number)  # make passes a SIGTERM on to us, and people press Ctrl-C twice
+            for _ in range(2):  # make passes a SIGTERM on to us, and people press Ctrl-C twice
+                os.killpg(up.pid, number)
             output, _ = up.communicate(timeout=60)
         assert (up.returncode != 0, "Interrupted." in output) == (True, True), (number, output)
         wait_for(lambda: stopped.processes() == {})

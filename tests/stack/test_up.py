@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
-import socketserver
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.stack.conftest import Checkout, edited
+from tests.support.endpoints import QuietHandler, http_server
 from tests.support.waiting import wait_for
 
 PORTS = ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "NODE_EXPORTER_PORT", "PERF_PORT", "SCHED_PORT")
@@ -61,28 +60,26 @@ def test_other_users_can_write_nothing_of_it(ordinary: Checkout) -> None:
     assert subprocess.run(found, capture_output=True, text=True, check=False).stdout == ""
 
 
-class RudeHandler(socketserver.BaseRequestHandler):
+class RudeHandler(QuietHandler):
     """Answers with what clears a terminal."""
 
-    def handle(self) -> None:
-        self.request.recv(65536)
-        self.request.sendall(b"HTTP/1.1 500 \x1b[2Jgone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    def do_GET(self) -> None:  # noqa: N802
+        self.send_response(500, "\x1b[2Jgone")
+        self.end_headers()
 
 
 @pytest.mark.usefixtures("up")
 def test_what_a_target_says_moves_no_cursor(ordinary: Checkout) -> None:
-    targets = ordinary.folder / "prometheus" / "targets" / "node.yml"
-    with socketserver.TCPServer(("127.0.0.1", 0), RudeHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"127.0.0.1:{server.server_address[1]}"
-        with edited(targets, f'- targets: ["{address}"]\n  labels: {{host: "h\\e[2J", platform: base}}\n'):
-            wait_for(lambda: "server returned HTTP status 500" in ordinary.make("status").stdout, 60)
-            for command in ("status", "up"):
-                said = ordinary.make(command).stdout
-                assert r"server returned HTTP status 500 \x1b[2Jgone" in said
-                assert r"h\x1b[2J" in said
-                assert "\x1b" not in said
-        server.shutdown()
+    server = http_server(RudeHandler)
+    entry = f'- targets: ["{server.address}"]\n  labels: {{host: "h\\e[2J", platform: base}}\n'
+    with edited(ordinary.folder / "prometheus" / "targets" / "node.yml", entry):
+        wait_for(lambda: "server returned HTTP status 500" in ordinary.make("status").stdout, 60)
+        for command in ("status", "up"):
+            said = ordinary.make(command).stdout
+            assert r"server returned HTTP status 500 \x1b[2Jgone" in said
+            assert r"h\x1b[2J" in said
+            assert "\x1b" not in said
+    server.close()
 
 
 @pytest.mark.usefixtures("up")

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fleet import native, settings
-from fleet.native import lacks_targets
 from fleet.parts import Part, parts
 from tests.support.endpoints import QuietHandler, http_server
 
 
-def prometheus(address: str) -> Part:
-    return Part("prometheus-0-a", "prometheus", "prometheus", (), address, shard=0, replica="a")
-
-
 def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
-    for page, lacks in (
-        ("prometheus_sd_file_watcher_errors_total 2\n", True),
-        ("prometheus_sd_file_watcher_errors_total 0\n", False),
-        ("other 2\n", False),
-    ):
+    said = "hosts: 3, targets down: 3"
+    for page, about in (
+        ("prometheus_sd_file_watcher_errors_total 2\n",
+         (False, f"{said}, not all: fs.inotify.max_user_instances is too low")),
+        ("prometheus_sd_file_watcher_errors_total 0\n", (True, said)),
+        ("other 2\n", (True, said)),
+    ):  # fmt: skip
 
         class Handler(QuietHandler):
             metrics = page.encode()
@@ -33,30 +31,25 @@ def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
 
         server = http_server(Handler)
         try:
-            healthy, about = native._about(prometheus(server.address))
-            assert lacks_targets(prometheus(server.address)) is lacks
+            assert native._about(Part("p", "prometheus", "prometheus", (), server.address, shard=0)) == about
         finally:
             server.close()
-        said = "hosts: 3, targets down: 3"
-        inotify = f"{said}, not all: fs.inotify.max_user_instances is too low"
-        assert (healthy, about) == ((False, inotify) if lacks else (True, said))
-    assert lacks_targets(prometheus("127.0.0.1:1")) is False, "one that does not answer"
+    assert not native.lacks_targets(Part("p", "prometheus", "prometheus", (), "127.0.0.1:1")), "one that is silent"
 
 
 def test_parts_are_stopped_before_those_that_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A Prometheus has samples to write: its receivers end last, and supervisord after all."""
     stopped: list[str] = []
-
-    class Running:
-        run = tmp_path
-        processes = staticmethod(lambda: {part.name: None for part in parts(settings.read())})
-        is_running = staticmethod(lambda: True)
-        stop_program = staticmethod(stopped.append)
-        stop = staticmethod(lambda: stopped.append("supervisord-0"))
-
-    monkeypatch.setattr(native, "supervisor", lambda _folder: Running)
+    running = SimpleNamespace(
+        run=tmp_path,
+        is_running=lambda: True,
+        processes=lambda: {part.name: None for part in parts(settings.read())},
+        stop_program=stopped.append,
+        stop=lambda: stopped.append("supervisord-0"),
+    )
+    monkeypatch.setattr(native, "supervisor", lambda _folder: running)
     native.down(tmp_path)
     kinds = [name.partition("-")[0] for name in stopped]
+    in_order = ["prometheus", "rule", "query", "alertmanager", "receive", "supervisord"]
     assert len(stopped) == len(parts(settings.read())) + 1
-    assert list(dict.fromkeys(kinds)) == ["prometheus", "rule", "query", "alertmanager", "receive", "supervisord"]
-    assert kinds == sorted(kinds, key=list(dict.fromkeys(kinds)).index), "no kind before the last one has ended"
+    assert kinds == sorted(kinds, key=in_order.index), "no kind before the last one has ended"

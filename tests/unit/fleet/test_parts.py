@@ -11,39 +11,35 @@ from fleet.settings import MOST
 from fleet.sharing import BUCKETS, shares
 
 SHIPPED = settings.read()
-LARGEST = dataclasses.replace(
-    SHIPPED,
-    shards=MOST["shards"],
-    receivers=MOST["receivers"],
-    queries=MOST["queries"],
-    alertmanagers=MOST["alertmanagers"],
-)
+LARGEST = dataclasses.replace(SHIPPED, shards=MOST["shards"], receivers=MOST["receivers"])
+LARGEST = dataclasses.replace(LARGEST, queries=MOST["queries"], alertmanagers=MOST["alertmanagers"])
 APART = dataclasses.replace(
     SHIPPED,
     listen="0.0.0.0",
     machines={
         "prometheus": "prometheus-{shard}-{replica}.example.org",
-        "receive": "receive-{number}.example.org",
-        "query": "query-{number}.example.org",
         "rule": "rule-{replica}.example.org",
-        "alertmanager": "alertmanager-{number}.example.org",
+        **{kind: f"{kind}-{{number}}.example.org" for kind in ("receive", "query", "alertmanager")},
     },
 )
+LISTENS = re.compile(r"--(?:[\w.]*listen|http|grpc|remote-write|receive\.capnproto)[-.]address=(.+)")
 
 
 def listens(part: Part) -> list[str]:
     """The addresses that a part listens on."""
-    flags = r"--(web\.listen|http|grpc|remote-write|receive\.capnproto|cluster\.listen)-address=(.+)"
-    flags += r"|--remote-write\.address=(.+)"
-    found = [re.fullmatch(flags, argument) for argument in part.arguments]
-    return [match[2] or match[3] for match in found if match]
+    return [found[1] for argument in part.arguments if (found := LISTENS.fullmatch(argument))]
 
 
-def test_there_are_as_many_as_the_settings_say() -> None:
+def values(part: Part, flag: str) -> list[str]:
+    return [argument.partition("=")[2] for argument in part.arguments if argument.startswith(f"{flag}=")]
+
+
+def test_there_are_as_many_as_the_settings_say_and_a_shard_more_leaves_them_where_they_are() -> None:
     assert [part.name for part in parts(SHIPPED)] == [
         *("receive-0", "receive-1", "receive-2", "query-0", "query-1", "alertmanager-0", "alertmanager-1"),
         *("rule-a", "rule-b", "prometheus-0-a", "prometheus-0-b", "prometheus-1-a", "prometheus-1-b"),
     ]
+    assert set(parts(SHIPPED)) <= set(parts(dataclasses.replace(SHIPPED, shards=3)))
 
 
 def test_no_two_parts_have_a_port_in_common() -> None:
@@ -51,11 +47,6 @@ def test_no_two_parts_have_a_port_in_common() -> None:
         ports = [address.rpartition(":")[2] for part in parts(of) for address in listens(part)]
         assert len(set(ports)) == len(ports) == sum({"receive": 4, "prometheus": 1}.get(p.kind, 2) for p in parts(of))
         assert min(map(int, ports)) >= of.first_port
-
-
-def test_a_shard_more_leaves_all_others_where_they_are() -> None:
-    more = {part.name: part for part in parts(dataclasses.replace(SHIPPED, shards=3))}
-    assert [part for part in parts(SHIPPED) if more[part.name] != part] == []
 
 
 def test_all_listen_on_loopback_unless_the_settings_say_otherwise() -> None:
@@ -67,12 +58,9 @@ def test_all_listen_on_loopback_unless_the_settings_say_otherwise() -> None:
 
 def test_parts_reach_each_other_by_the_names_of_their_machines() -> None:
     for part in parts(APART):
-        reached = " ".join(
-            argument for argument in part.arguments if "listen" not in argument and "capnproto" not in argument
-        )
-        assert "127.0.0.1" not in reached
-        assert part.host == f"{part.name}.example.org"
-        assert not part.is_here
+        reached = [argument for argument in part.arguments if not LISTENS.fullmatch(argument)]
+        assert "127.0.0.1" not in " ".join(reached)
+        assert (part.host, part.is_here) == (f"{part.name}.example.org", False)
 
 
 def test_the_two_of_a_pair_write_to_different_receivers() -> None:
@@ -89,24 +77,15 @@ def test_each_bucket_of_hosts_is_one_shard_s_and_a_shard_more_moves_no_others() 
         assert len(after[-1]) == BUCKETS // (shards + 1)
 
 
-def test_receivers_are_asked_by_each_query_and_each_query_by_the_central_rules() -> None:
-    stores = [f"--endpoint={part.grpc}" for part in (*receivers(SHIPPED), *rules(SHIPPED))]
-    for query in queries(SHIPPED):
-        assert [argument for argument in query.arguments if argument.startswith("--endpoint=")] == stores
-    for rule in rules(SHIPPED):
-        assert {f"--alertmanagers.url={each.url}" for each in alertmanagers(SHIPPED)} <= set(rule.arguments)
-
-
-def test_the_two_that_evaluate_central_rules_ask_different_queries() -> None:
+def test_who_asks_and_tells_whom() -> None:
+    stores = [part.grpc for part in (*receivers(SHIPPED), *rules(SHIPPED))]
+    assert [values(query, "--endpoint") for query in queries(SHIPPED)] == [stores] * 2
+    # The two that evaluate central rules ask different queries, if there are two.
     for number, asked in ((1, ([0], [0])), (2, ([0], [1])), (5, ([0, 2, 4], [1, 3]))):
         of = dataclasses.replace(SHIPPED, queries=number)
         for rule, numbers in zip(rules(of), asked, strict=True):
-            found = [argument for argument in rule.arguments if argument.startswith("--query=")]
-            assert found == [f"--query={queries(of)[each].url}" for each in numbers]
-
-
-def test_each_alertmanager_knows_the_others_and_not_itself() -> None:
+            assert values(rule, "--query") == [queries(of)[each].url for each in numbers]
+            assert values(rule, "--alertmanagers.url") == [part.url for part in alertmanagers(of)]
     of = dataclasses.replace(SHIPPED, alertmanagers=3)
     for part in alertmanagers(of):
-        peers = {argument.partition("=")[2] for argument in part.arguments if argument.startswith("--cluster.peer=")}
-        assert peers == {other.gossip for other in alertmanagers(of)} - {part.gossip}
+        assert values(part, "--cluster.peer") == [each.gossip for each in alertmanagers(of) if each != part]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.compose.compose_file import CHECKOUT
 from tests.demo.playing import playing
+from tests.rules.test_rules import ROOT, RULE_FILES, TEST_FILES, run
 from tests.support import Exposition, Prometheus
 from tests.support.program import program_path
 from tests.support.waiting import wait_for
@@ -17,14 +18,9 @@ from tools import go_programs, programs
 # The first run builds Prometheus.
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
-RULES = [
-    file
-    for folder in ("prometheus/rules", "prometheus/rules/generated", "alerts/rules", "alerts/generated")
-    for file in (CHECKOUT / folder).glob("*.yml")
-]
 # Its minute in which the load changes has four samples in Prometheus 2 and three here, from which rate() guesses the
 # fourth: node_exporter's own total is 2.8 CPUs, where 3.05 were used.
-ABOUT_2 = {"churn_ended_guests.yml"}
+ABOUT_2 = ROOT / "prometheus" / "tests" / "churn_ended_guests.yml"
 XEN_GUEST = """\
 # TYPE xen_domain_cpu_seconds_total counter
 xen_domain_cpu_seconds_total{domid="1",domain="web"} 12.5
@@ -33,42 +29,37 @@ xen_domain_memory_bytes{domid="1",domain="web"} 1073741824
 """
 
 
-def promtool(*arguments: str | Path) -> str:
-    command = [program_path("promtool3"), *arguments]
-    result = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True, timeout=900)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
 def test_it_is_the_release_that_is_pinned_and_takes_configuration_and_rules() -> None:
-    assert f"version {go_programs.PROGRAMS['prometheus3'].version} " in promtool("--version")
-    assert promtool("check", "config", "prometheus/prometheus.yml").count("rules found") == len(RULES)
+    assert f"version {go_programs.PROGRAMS['prometheus3'].version} " in run("promtool3", "--version")
+    checked = run("promtool3", "check", "config", "prometheus/prometheus.yml")
+    assert f"{len(RULE_FILES)} rule files found" in checked
 
 
-@pytest.mark.parametrize("part", ["prometheus", "alerts"])
-def test_the_rules_unit_tests_pass(part: str) -> None:
-    files = sorted(file for file in (CHECKOUT / part / "tests").glob("*.yml") if file.name not in ABOUT_2)
-    assert files
-    promtool("test", "rules", *files)
+def test_the_rules_unit_tests_pass() -> None:
+    """On all CPUs: promtool itself uses one."""
+    files = [file for file in TEST_FILES if file != ABOUT_2]
+    with ThreadPoolExecutor(os.cpu_count()) as testing:
+        list(testing.map(lambda file: run("promtool3", "test", "rules", file), files))
 
 
 def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path) -> None:
     with (
         Exposition(XEN_GUEST) as exporter,
-        Prometheus(tmp_path, {"xentop": [exporter.group("xen1")]}, program="prometheus3") as prometheus,
-    ):
+        Prometheus(
+            # Rules of history.yml are for every four minutes.
+            tmp_path, {"xentop": [exporter.group("xen1")]}, group_interval="5s", program="prometheus3"
+        ) as prometheus,
+    ):  # fmt: skip
         (memory,) = prometheus.wait_for('vserver:memory:bytes{vserver="web"}', seconds=30)
-        assert memory["metric"]["host"] == "xen1"
-        assert memory["value"][1] == "1073741824"
+        assert (memory["metric"]["host"], memory["value"][1]) == ("xen1", "1073741824")
 
         def health() -> dict[str, str]:
             """How each rule's last evaluation ended, "ok" or its error."""
             rules = [rule for group in prometheus.get("rules", {})["groups"] for rule in group["rules"]]
             return {rule["name"]: rule.get("lastError") or rule["health"] for rule in rules}
 
-        # history.yml is evaluated every four minutes.
-        found = wait_for(health, 270, until=lambda health: "unknown" not in health.values())
-    assert len(found) > len(RULES)
+        found = wait_for(health, 60, until=lambda health: "unknown" not in health.values())
+    assert len(found) > len(RULE_FILES)
     assert set(found.values()) == {"ok"}
 
 
