@@ -48,14 +48,9 @@ class Consistent(CollectorRegistry):
 @pytest.fixture
 def shop() -> Iterator[str]:
     """Address of an application that answers nine of ten requests in 0.03 s each, and fails the tenth after 5 s."""
-    registry = Consistent()
-    durations = Histogram(
-        "http_request_duration_seconds",
-        "Time to answer a request, in seconds.",
-        ["service", "method", "code"],
-        buckets=[0.05, 0.1, 1],
-        registry=registry,
-    )
+    registry, labels = Consistent(), ["service", "method", "code"]
+    name, about = "http_request_duration_seconds", "Time to answer a request, in seconds."
+    durations = Histogram(name, about, labels, buckets=[0.05, 0.1, 1], registry=registry)
     answered, failed = durations.labels("shop", "GET", "200"), durations.labels("shop", "GET", "503")
     over = threading.Event()
 
@@ -87,10 +82,7 @@ def test_its_own_histogram_is_judged_as_a_sensors_is(tmp_path: Path, shop: str) 
     with prometheus:
         prometheus.wait_for('ALERTS{alertname="ObjectiveBurnsFast",alertstate="firing"}', 60)
         (alert,) = [alert for alert in prometheus.alerts() if "objective" in alert["labels"]]
-        assert alert["labels"]["app"] == "shop"
-        assert alert["labels"]["host"] == "web1"
-        assert alert["labels"]["objective"] == "availability"
-
+        assert [alert["labels"][label] for label in ("app", "host", "objective")] == ["shop", "web1", "availability"]
         of_shop = '{host="web1",platform="base",app="shop",tier="web"}'
         assert prometheus.value(f"app:response_seconds:mean{of_shop}") == pytest.approx(0.03)
         assert prometheus.value(f"app:errors:ratio{of_shop}") == pytest.approx(0.1, rel=0.05)
