@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import which
@@ -95,6 +95,10 @@ def perf_of(exporter: RunningExporter) -> dict[int, str]:
     )
 
 
+def wait_until_gone(pids: Iterable[int]) -> None:
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), every=0.05)
+
+
 def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> None:
     compiler = which("cc") or which("gcc")
     if not compiler:
@@ -133,8 +137,7 @@ def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
         with running_exporter(folder, f"--profile.seconds={seconds}", "--profile.interval=1m") as exporter:
             running = perf_of(exporter)
             assert exporter.stop(number) == status
-            for pid in running:
-                wait_for(lambda process=f"/proc/{pid}": not Path(process).exists(), every=0.05)
+            wait_until_gone(running)
 
 
 def test_nothing_is_profiled_unless_it_is_asked_for(tmp_path: Path) -> None:

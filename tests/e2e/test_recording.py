@@ -16,13 +16,11 @@ import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter, ended
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
-from tests.e2e.test_xentop_child import FakeXentop, value, xentop
+from tests.e2e.test_xentop_child import value
 from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
 from tests.support.waiting import wait_for
 from tests.unit.xen.fake_host import FakeXen
 from tests.unit.xen.fake_xl import FakeXl
-
-__all__ = ["xentop"]  # a fixture
 
 UUIDS = TESTS / "fixtures/openvz/virtuozzo7-uuids/proc"
 
@@ -71,30 +69,6 @@ def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None
     assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
     assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed
     assert said["file"] == str(file)
-
-
-@pytest.mark.system
-def test_a_xen_host_recorded_from_xentop(xentop: FakeXentop, tmp_path: Path) -> None:
-    file = tmp_path / "xen.jsonl.gz"
-    flags = ["--source=xentop", "--for=6s", "--interval=0.2s"]
-    done = record("xen", file, *flags, environment=xentop.environment)
-    said = re.search(r"(\d+) readings \((\d+) failed\), (\d+) bytes", done.stdout)
-    assert said, done.stderr
-    assert int(said[2]) > 0, "xentop has nothing to say at first"
-    with replaying(tmp_path, "xen", file, "--replay.speed=4") as exporter:
-        assert value(exporter.get().text, "xentop_up") == 0, "that first failure, in its time"
-        seen: list[float] = []
-
-        def passes() -> bool:
-            page = exporter.get().text
-            cpu = value(page, 'xen_domain_cpu_seconds_total{domain="web01",domid="",replayed="xen"}')
-            if cpu is not None:
-                seen.append(cpu)
-            return bool(seen) and seen[-1] > 30  # twice what was recorded
-
-        wait_for(passes)
-    assert seen == sorted(seen)
-    assert seen[0] < 15
 
 
 @pytest.mark.system

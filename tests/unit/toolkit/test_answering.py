@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -15,8 +15,6 @@ import pytest
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering as module
 from virtscope.toolkit.answering import (
-    MOST_PROBES_OF_A_CLIENT,
-    MOST_PROBES_OF_A_HOST,
     MOST_REQUESTS,
     MOST_REQUESTS_OF_A_CLIENT,
     Answer,
@@ -27,11 +25,11 @@ from virtscope.toolkit.answering import (
 class Queue:
     """Requests, numbered, each answered once it is let."""
 
-    def __init__(self, has_gone: Callable[[int], bool] = lambda _: False, *, probes: bool = False) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
         self.waited: list[float] = []
         self._let = threading.Semaphore(0)
-        self.answering: Answering[int] = Answering(self, lambda: None, has_gone, probes=probes)
+        self.answering: Answering[int] = Answering(self, lambda: None, lambda _: False)
 
     def answer(self, head: bytes, client: str, waited: float) -> Answer:
         self.waited.append(waited)
@@ -44,10 +42,10 @@ class Queue:
     def refuse(self, status: HTTPStatus) -> Answer:
         return Answer((b"%d" % status,), keep=False)
 
-    def ask(self, numbers: Iterable[int], client: str = "client", head: bytes = b"x", host: str = "") -> None:
-        """The client and the host may have the number in them: "client {}"."""
+    def ask(self, numbers: Iterable[int], client: str = "client", head: bytes = b"x") -> None:
+        """The client may have the number in it: "client {}"."""
         for number in numbers:
-            self.answering.ask(number, client.format(number), head, host.format(number))
+            self.answering.ask(number, client.format(number), head, "")
 
     def wait_until_asked(self, clients: dict[str, int]) -> None:
         wait_for(lambda: Counter(self.asked), until=lambda asked: asked.total() >= sum(clients.values()))
@@ -70,8 +68,8 @@ class Queue:
         self.answering.close()
 
 
-def queue(has_gone: Callable[[int], bool] = lambda _: False, *, probes: bool = False) -> closing[Queue]:
-    return closing(Queue(has_gone, probes=probes))
+def queue() -> closing[Queue]:
+    return closing(Queue())
 
 
 def no_thread(_: threading.Thread) -> None:
@@ -89,27 +87,6 @@ def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
-
-
-def test_a_client_with_many_requests_leaves_threads_to_others() -> None:
-    with queue() as requests:
-        requests.ask(range(45), "greedy", b"its")
-        requests.ask([45], "other", b"other's")
-        requests.wait_until_asked({"greedy": MOST_REQUESTS_OF_A_CLIENT, "other": 1})
-        assert requests.finished(46) == {**dict.fromkeys(range(45), b"its"), 45: b"other's"}
-
-
-def test_one_host_that_hangs_takes_few_places_and_one_client_not_all() -> None:
-    """A client asks for one host, and for many; then others ask, and itself for another host."""
-    with queue(probes=True) as requests:
-        requests.ask(range(50), "greedy", host="silent")
-        requests.ask([50], "greedy", host="good")
-        requests.ask([51], "other", host="silent")
-        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_HOST + 1, "other": 1})
-        requests.ask(range(100, 100 + MOST_PROBES_OF_A_CLIENT), "greedy", host="host {}")
-        requests.ask([52], "other", host="good")
-        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_CLIENT, "other": 2})
-        assert set(requests.finished(MOST_PROBES_OF_A_CLIENT + 53)) == {*range(53), *range(100, 300)}
 
 
 def test_how_long_a_request_has_waited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,13 +112,6 @@ def test_no_more_requests_than_that_are_answered_at_once_and_the_others_can_be_w
         assert waiting.withdraw_newest(f"client {MOST_REQUESTS + 1}") == MOST_REQUESTS + 1
         assert not waiting.waits("client 0")
         assert set(requests.finished(MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
-
-
-def test_who_has_gone_while_it_waited_gets_no_turn() -> None:
-    with queue({MOST_REQUESTS, MOST_REQUESTS + 1}.__contains__) as requests:
-        requests.ask(range(MOST_REQUESTS + 3), "client {}")
-        assert set(requests.finished(MOST_REQUESTS + 1)) == {*range(MOST_REQUESTS), MOST_REQUESTS + 2}
-        assert f"client {MOST_REQUESTS}" not in requests.asked
 
 
 def test_a_fault_costs_its_own_request_only(caplog: pytest.LogCaptureFixture) -> None:
