@@ -137,10 +137,7 @@ def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("program", "seed"),
-    [
-        pytest.param("prometheus", 1, marks=pytest.mark.system),
-        pytest.param("prometheus3", 2, marks=pytest.mark.long),
-    ],
+    [pytest.param("prometheus", 1, marks=pytest.mark.system), pytest.param("prometheus3", 2, marks=pytest.mark.long)],
 )
 def test_no_target_stops_or_changes_the_records_of_another(
     tmp_path: Path, program: Literal["prometheus", "prometheus3"], seed: int

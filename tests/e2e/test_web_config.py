@@ -18,6 +18,7 @@ import yaml
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.program import Program
 from tests.support.promql import PrometheusClient
+from tests.support.waiting import wait_for
 
 USER, PASSWORD = "prometheus", "correct horse"
 CLIENT_NAME = "prometheus.example"
@@ -112,8 +113,14 @@ def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> 
         program.stop()
 
 
-def test_sighup_without_a_web_configuration_does_no_harm(tmp_path: Path) -> None:
-    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as plain:
-        plain.process.send_signal(signal.SIGHUP)
-        assert plain.get().status_code == 200
-        assert plain.process.poll() is None
+def test_sighup_looks_at_the_files_if_there_are_any(tmp_path: Path) -> None:
+    web = tmp_path / "web.yml"
+    web.write_text("")
+    for flags in ([], [f"--web.config.file={web}"]):
+        with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}", *flags) as exporter:
+            web.write_text("?" if flags else "")
+            exporter.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "web configuration unusable" in exporter.log() or not flags)  # noqa: B023
+            assert exporter.get("/-/healthy").text == "xentop-exporter is healthy.\n"
+            assert exporter.stop() == 0
+            assert len(exporter.log_lines("stopping")) == 1

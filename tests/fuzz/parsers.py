@@ -51,16 +51,7 @@ from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import DuplicateNames
 from virtscope.xen.exporter import replayed as replayed_xentop
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.recorded import (
-    Printed,
-    RawDomain,
-    RawNetwork,
-    RawNode,
-    RawRunstate,
-    RawVbd,
-    RawVcpu,
-    Snapshot,
-)
+from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
 from virtscope.xen.toolstack import joined, understand
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentrace_file import charge

@@ -14,12 +14,7 @@ import pytest
 
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering as module
-from virtscope.toolkit.answering import (
-    MOST_REQUESTS,
-    MOST_REQUESTS_OF_A_CLIENT,
-    Answer,
-    Answering,
-)
+from virtscope.toolkit.answering import MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT, Answer, Answering
 
 
 class Queue:

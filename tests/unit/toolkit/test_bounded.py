@@ -15,8 +15,6 @@ from virtscope.toolkit import bounded
 from virtscope.toolkit.bounded import Commands
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
-# --- Files ------------------------------------------------------------------------------------------------------------
-
 
 def test_a_file_comes_whole_up_to_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
@@ -34,9 +32,6 @@ def test_the_kernels_own_files_come_whole() -> None:
     """They have no size, and come in pieces."""
     assert Path("/proc/self/smaps").stat().st_size == 0
     assert bounded.read_text(Path("/proc/self/smaps")).count("VmFlags:") > 10
-
-
-# --- Programs ---------------------------------------------------------------------------------------------------------
 
 
 def script(folder: Path, *lines: str) -> str:

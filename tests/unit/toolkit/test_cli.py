@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import signal
 import socket
-import subprocess
-import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-import virtscope
 from tests.support.refusals import refusal
 from virtscope.toolkit import cli
 from virtscope.toolkit.recording import Header, Writer
@@ -90,9 +84,6 @@ def test_durations() -> None:
     refusal(ArgumentTypeError, cli.duration, "0")
 
 
-# --- Log --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def _log_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
@@ -136,9 +127,6 @@ def test_a_name_forges_no_line_and_moves_no_cursor(capsys: pytest.CaptureFixture
         assert said.isascii()
 
 
-# --- Serving and playing ----------------------------------------------------------------------------------------------
-
-
 def test_an_address_in_use_is_said_in_a_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -160,40 +148,3 @@ def test_a_recording_is_played_if_it_is_the_source(tmp_path: Path) -> None:
     played = cli.playback("x", parse(f"--source=replay:{file}"))
     assert played is not None
     assert played.header.recorded == "2026-11-01T12:00:00+00:00"
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
-def test_it_serves_until_sigterm_and_looks_at_its_files_at_sighup(address: str, tmp_path: Path) -> None:
-    if ":" in address and not socket.has_dualstack_ipv6():
-        pytest.skip("needs IPv6")
-    web = tmp_path / "web.yml"
-    web.write_text("")
-    program = f"""
-from virtscope.toolkit import cli
-from virtscope.toolkit.scrape import Exporter
-flags = cli.parser("x-exporter", "An exporter.", 9100)
-given = ["--web.listen-address={address}:0", "--web.config.file={web}", "--log.format=json"]
-cli.serve(Exporter("x", []), cli.start(flags, given))
-"""
-    folder = str(Path(virtscope.__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": folder}
-    ) as exporter:
-        try:
-            assert exporter.stderr
-            started, listening = (json.loads(exporter.stderr.readline()) for _ in range(2))
-            assert (started["msg"], listening["msg"]) == ("starting x-exporter", "listening")
-            web.write_text("?")
-            exporter.send_signal(signal.SIGHUP)
-            assert json.loads(exporter.stderr.readline())["msg"].startswith("web configuration unusable")
-            host, _, port = listening["address"].rpartition(":")
-            assert host == address
-            client = HTTPConnection(host.strip("[]"), int(port), timeout=30)
-            client.request("GET", "/-/healthy")
-            assert client.getresponse().read() == b"x-exporter is healthy.\n"
-            client.close()
-            exporter.send_signal(signal.SIGTERM)
-            assert json.loads(exporter.stderr.readline())["msg"] == "stopping"
-            assert exporter.wait(30) == 0
-        finally:
-            exporter.kill()

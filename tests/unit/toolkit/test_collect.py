@@ -83,9 +83,6 @@ def test_each_kind_of_failure_has_its_reason() -> None:
     assert {error: reason_of(error) for error in reasons} == reasons
 
 
-# --- Under a deadline -------------------------------------------------------------------------------------------------
-
-
 def soon(seconds: float = 30) -> float:
     return time.monotonic() + seconds
 
@@ -160,9 +157,6 @@ def test_scrapes_share_the_next_read_and_never_get_values_from_before_they_came(
     let_go.set()
     assert (reader.answer(first, soon()), reader.answer(second, soon())) == (0, 1)
     assert reader.cost.reads == 2
-
-
-# --- In the background ------------------------------------------------------------------------------------------------
 
 
 Start = Callable[..., Background[int]]

@@ -39,8 +39,6 @@ def assert_as_the_client(encoder: Encoder, families: list[Metric]) -> None:
     assert encoder.openmetrics(families) == client_openmetrics(*families)
 
 
-# --- Families of every kind -------------------------------------------------------------------------------------------
-
 # Few names and values, and awkward ones, so that they meet again in the next family and the next scrape.
 SUFFIXES = ["", "_total", "_created", "_bucket", "_count", "_sum", "_gcount", "_gsum", "_info"]
 NAMES = st.sampled_from(["xen_domain_cpu_seconds", "a:rule", "9lives", "température", "a.b-c", "x"]) | st.text(
@@ -97,9 +95,6 @@ def test_writes_numbers_as_the_client_does(value: Any) -> None:
     assert_as_the_client(Encoder(), [GaugeMetricFamily("x", "Help.", value)])
     many = [value, 999_999, 1_000_000, 1_500_000, 1_234_567, -1_500_000, 2**53, 2**53 - 1]
     assert numbers(many) == list(map(floatToGoString, many)), "also where several are written at once"
-
-
-# --- Scrape after scrape ----------------------------------------------------------------------------------------------
 
 
 def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
@@ -168,9 +163,6 @@ def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
         assert second is third
 
 
-# --- Families that can't be written -----------------------------------------------------------------------------------
-
-
 def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Metric:
     family = Metric("odd", documentation, "gauge")
     family.samples = [Sample("odd", labels or {}, value)]
@@ -207,8 +199,6 @@ def test_a_line_break_at_a_names_end_stays_out_of_the_page() -> None:
     family.add_sample("odd\n", {"label\n": "x"}, 1)
     assert Encoder().text([family]) == b'# HELP odd_ Help.\n# TYPE odd_ gauge\nodd_{label_="x"} 1.0\n'
 
-
-# --- Families of blocks, and of definitions ---------------------------------------------------------------------------
 
 BLOCK_NAMES = ["held_bytes", "failures_total", "9lives", "x_created", "température"]
 
@@ -257,9 +247,6 @@ def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a
     assert [
         sample.value for sample in info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}]).samples
     ] == [1, 1]
-
-
-# --- gzip -------------------------------------------------------------------------------------------------------------
 
 
 # Few pieces, large and small ones, that come again as the same object or as a copy.

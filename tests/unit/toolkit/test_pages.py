@@ -55,8 +55,6 @@ def test_malformed_heads_other_versions_and_too_many_headers_are_refused() -> No
         assert refusal(HeadError, parse_head, head).status == status, head
 
 
-# --- Formats and encodings --------------------------------------------------------------------------------------------
-
 PROMETHEUS_2_42 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -99,9 +97,6 @@ def test_sources_have_the_scrapes_time_less_a_margin() -> None:
     known = [("10", 9.5), ("2.5", 2.0), ("1", 0.8), ("0.001", 0.08), ("1e-9", 0.08), ("3600", 59.5)]
     for timeout, seconds in [*known, *((timeout, 9.5) for timeout in (None, "", "soon", "nan", "inf", "0", "-1"))]:
         assert time_for_sources(timeout) == pytest.approx(seconds), timeout
-
-
-# --- Pages ------------------------------------------------------------------------------------------------------------
 
 
 class Scraped:

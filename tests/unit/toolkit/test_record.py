@@ -22,8 +22,6 @@ from virtscope.toolkit.recording import Header, Reader, Reading
 
 pytestmark = pytest.mark.usefixtures("same_stand_ins")
 
-# --- Recording --------------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture(autouse=True)
 def _signals_as_they_were() -> Iterator[None]:
@@ -140,9 +138,6 @@ def test_without_a_reading_it_fails_and_a_file_is_never_overwritten(tmp_path: Pa
         with pytest.raises(SystemExit, match=said):
             recorded(tmp_path / path, script(outcome))
     assert file.read_text() == "mine"
-
-
-# --- Stand-ins --------------------------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.binary(max_size=12)))

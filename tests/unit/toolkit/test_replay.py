@@ -88,9 +88,6 @@ def played(source: Source, clock: Clock, count: int, every: float = 1) -> list[f
     return seen
 
 
-# --- Time -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_earlier_of_two_readings_is_served_until_the_later_ones_time(tmp_path: Path, clock: Clock) -> None:
     """The first reading asked for is the beginning, whatever time the recording's first one has."""
     path = write(tmp_path / "r.jsonl.gz", [(5, {"a": 1}), (7, {"a": 2}), (8, {"a": 3})])
@@ -122,9 +119,6 @@ def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
     for _ in range(2):
         with pytest.raises(SourceUnavailable, match=r"is over after 2 s; start the exporter again"):
             source.read()
-
-
-# --- Values -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_series_is_marked_with_the_recordings_name(tmp_path: Path, clock: Clock) -> None:
@@ -186,9 +180,6 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
             shown_last.update(shown)
             clock.now += 1
         recorded_last.clear()  # the seam: the recording starts over
-
-
-# --- What is wrong with a recording -----------------------------------------------------------------------------------
 
 
 def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
@@ -296,9 +287,6 @@ def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Cloc
     ]
     path = write_lines(tmp_path / "newer.jsonl.gz", *lines, sources=["guests", "later"], of_later={})
     assert counters(playing(path, clock)) == {"a": 1}
-
-
-# --- Values of a recording --------------------------------------------------------------------------------------------
 
 
 class Guest(NamedTuple):

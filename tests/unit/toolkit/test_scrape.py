@@ -71,9 +71,6 @@ class Counted:
         return self.exporter.scrape(form, seconds, shared=shared).decode()
 
 
-# --- Together ---------------------------------------------------------------------------------------------------------
-
-
 def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory.
 
@@ -164,9 +161,6 @@ def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(mo
     assert held_back == [0.5, 0.1, 1.0]
 
 
-# --- Its sources ------------------------------------------------------------------------------------------------------
-
-
 def test_a_source_that_is_not_required_may_be_absent_which_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
@@ -219,9 +213,7 @@ def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCapt
     assert values(exporter)["demo_source_info cgroup v2 cgroups"] == 1
 
 
-def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_file_descriptors_the_metrics_of_the_process_alone_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(_: Process) -> list[Metric]:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -265,9 +257,6 @@ def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_d
     reader = InlineReader("slow", giving)
     reader.cost, background.cost = Cost(50, 3.0, 2.0), Cost(4, 20.0, 10.0)
     assert scrape._cost(reader, background) == Cost(4, 23.0, 12.0)
-
-
-# --- Its process ------------------------------------------------------------------------------------------------------
 
 
 def test_it_says_what_the_client_library_says() -> None:

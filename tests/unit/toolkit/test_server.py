@@ -168,9 +168,6 @@ def closed(client: socket.socket) -> bool:
         client.settimeout(30)
 
 
-# --- Requests ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_connection_is_kept_and_may_bring_requests_ahead_and_in_pieces() -> None:
     with serving() as running:
         client = running.connect()
@@ -217,9 +214,6 @@ def test_head_is_get_without_the_content() -> None:
         head, _, content = everything(running.connect(sends=b"HEAD /metrics HTTP/1.0\r\n\r\n")).partition(b"\r\n\r\n")
     assert b"\r\nContent-Length: 5000" in head
     assert content == b""
-
-
-# --- Deadlines --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nX: "])
@@ -313,9 +307,6 @@ def test_a_request_that_waits_too_long_is_asked_to_retry(monkeypatch: pytest.Mon
         assert status(second) == b"503"
         scraped.let.set()
         assert status(first) == b"200"
-
-
-# --- Room -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sends", [b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE])
@@ -549,9 +540,6 @@ def test_the_limits_are_those_of_docs_security_md() -> None:
     probes = answering.MOST_PROBES, answering.MOST_PROBES_OF_A_CLIENT, answering.MOST_PROBES_OF_A_HOST
     assert (*probes, encrypted.MOST_OF_NOTHING) == (240, 200, 4, 64 << 10)
     assert (collect.HANGS, collect.A_LITTLE, bounded.LARGEST_FILE) == (10, 0.5, 64 << 20)
-
-
-# --- The end ----------------------------------------------------------------------------------------------------------
 
 
 def test_answers_under_way_are_given_before_it_stops() -> None:
