@@ -14,17 +14,24 @@ import pytest
 
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering as module
-from virtscope.toolkit.answering import MOST_REQUESTS, MOST_REQUESTS_OF_A_CLIENT, Answer, Answering
+from virtscope.toolkit.answering import (
+    MOST_PROBES_OF_A_CLIENT,
+    MOST_PROBES_OF_A_HOST,
+    MOST_REQUESTS,
+    MOST_REQUESTS_OF_A_CLIENT,
+    Answer,
+    Answering,
+)
 
 
 class Queue:
     """Requests, numbered, each answered once it is let."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, probes: bool = False) -> None:
         self.asked: list[str] = []
         self.waited: list[float] = []
         self._let = threading.Semaphore(0)
-        self.answering: Answering[int] = Answering(self, lambda: None, lambda _: False)
+        self.answering: Answering[int] = Answering(self, lambda: None, lambda _: False, probes=probes)
 
     def answer(self, head: bytes, client: str, waited: float) -> Answer:
         self.waited.append(waited)
@@ -37,10 +44,10 @@ class Queue:
     def refuse(self, status: HTTPStatus) -> Answer:
         return Answer((b"%d" % status,), keep=False)
 
-    def ask(self, numbers: Iterable[int], client: str = "client", head: bytes = b"x") -> None:
-        """The client may have the number in it: "client {}"."""
+    def ask(self, numbers: Iterable[int], client: str = "client", head: bytes = b"x", host: str = "") -> None:
+        """The client and the host may have the number in them: "client {}"."""
         for number in numbers:
-            self.answering.ask(number, client.format(number), head, "")
+            self.answering.ask(number, client.format(number), head, host.format(number))
 
     def wait_until_asked(self, clients: dict[str, int]) -> None:
         wait_for(lambda: Counter(self.asked), until=lambda asked: asked.total() >= sum(clients.values()))
@@ -63,8 +70,8 @@ class Queue:
         self.answering.close()
 
 
-def queue() -> closing[Queue]:
-    return closing(Queue())
+def queue(*, probes: bool = False) -> closing[Queue]:
+    return closing(Queue(probes=probes))
 
 
 def no_thread(_: threading.Thread) -> None:
@@ -82,6 +89,19 @@ def test_every_thread_has_a_name_of_its_own_and_ends_when_it_is_closed() -> None
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
+
+
+def test_one_host_that_hangs_takes_few_places_and_one_client_not_all() -> None:
+    """A client asks for one host, and for many; then others ask, and itself for another host."""
+    with queue(probes=True) as requests:
+        requests.ask(range(50), "greedy", host="silent")
+        requests.ask([50], "greedy", host="good")
+        requests.ask([51], "other", host="silent")
+        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_HOST + 1, "other": 1})
+        requests.ask(range(100, 100 + MOST_PROBES_OF_A_CLIENT), "greedy", host="host {}")
+        requests.ask([52], "other", host="good")
+        requests.wait_until_asked({"greedy": MOST_PROBES_OF_A_CLIENT, "other": 2})
+        assert set(requests.finished(MOST_PROBES_OF_A_CLIENT + 53)) == {*range(53), *range(100, 300)}
 
 
 def test_how_long_a_request_has_waited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
