@@ -37,7 +37,7 @@ def fill(file: Path) -> None:
 
 
 def notified(webhook: Webhook, name: str, status: str) -> bool:
-    """Whether somebody was told that an alert is "firing" or "resolved"."""
+    """Whether somebody was notified that an alert is "firing" or "resolved"."""
     alerts = [alert for message in webhook.messages for alert in message["alerts"]]
     return any((alert["labels"]["alertname"], alert["status"]) == (name, status) for alert in alerts)
 
