@@ -20,51 +20,25 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TypeAlias
 
-GUESSES = itertools.count()
-
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
-
-def _nothing() -> Iterator[bytes]:
-    yield b""
-
-
-def _dribble() -> Iterator[bytes]:
-    yield b"GET / HTTP/1.1\r\nX: "
-    while True:
-        yield b"a"
-
-
-def _large_head() -> Iterator[bytes]:
-    yield b"GET / HTTP/1.1\r\n"
-    for number in range(98):
-        yield b"X%d: %b\r\n" % (number, b"b" * 65_000)
-
-
-def _requests() -> Iterator[bytes]:
-    while True:
-        yield b"GET /metrics HTTP/1.1\r\n\r\n"
-
-
-def _request() -> Iterator[bytes]:
-    yield next(_requests())
-
-
-def _requests_ahead() -> Iterator[bytes]:
-    while True:
-        yield 100 * next(_requests())
-
-
-def _body() -> Iterator[bytes]:
-    yield b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    while True:
-        yield b"8000\r\n%b\r\n" % (b"c" * 0x8000)
-
-
-def _http2() -> Iterator[bytes]:
-    yield b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    while True:  # PING
-        yield b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)
+_GUESSES = itertools.count()
+_GET = b"GET /metrics HTTP/1.1\r\n\r\n"
+# What is sent first, and then again and again.
+_WAYS = {
+    "silent": (b"", b""),
+    "dribble": (b"GET / HTTP/1.1\r\nX: ", b"a"),
+    "large heads": (b"GET / HTTP/1.1\r\n", b"X: %b\r\n" % (b"b" * 65_000)),
+    "requests": (b"", _GET),
+    "requests, never reading": (b"", _GET),
+    "requests ahead": (b"", 100 * _GET),
+    "requests, then gone": (_GET, b""),
+    "a body without end": (
+        b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"8000\r\n%b\r\n" % bytes(0x8000),
+    ),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)),  # PING
+}
 
 
 @cache
@@ -76,36 +50,21 @@ def _hello() -> bytes:
     return sent.read()
 
 
-def _dribbled_handshake() -> Iterator[bytes]:
-    for byte in itertools.cycle(_hello()):
-        yield bytes([byte])
-
-
-def _handshakes() -> Iterator[bytes]:
-    """The server's part of a handshake costs it most; the client's is never finished."""
-    yield _hello()
-
-
-def _guesses() -> Iterator[bytes]:
-    while True:
-        guess = base64.b64encode(b"prometheus:guess %d" % next(GUESSES))
-        yield b"GET /metrics HTTP/1.1\r\nAuthorization: Basic %b\r\n\r\n" % guess
-
-
-WAYS = {
-    "silent": _nothing,
-    "dribble": _dribble,
-    "large heads": _large_head,
-    "requests": _requests,
-    "requests, never reading": _requests,
-    "requests ahead": _requests_ahead,
-    "requests, then gone": _request,
-    "guesses": _guesses,
-    "a body without end": _body,
-    "HTTP/2": _http2,
-    "handshakes, byte by byte": _dribbled_handshake,
-    "handshakes, one after the other": _handshakes,
-}
+def _sent(how: str) -> Iterator[bytes]:
+    if how == "guesses":
+        for number in _GUESSES:
+            guess = base64.b64encode(b"prometheus:guess %d" % number)
+            yield b"GET /metrics HTTP/1.1\r\nAuthorization: Basic %b\r\n\r\n" % guess
+    elif how == "handshakes, byte by byte":
+        yield from (bytes([byte]) for byte in itertools.cycle(_hello()))
+    elif how == "handshakes, one after the other":  # the server's part costs it most; the client's is never finished
+        yield _hello()
+    else:
+        first, then = _WAYS[how]
+        if first:
+            yield first
+        while then:
+            yield then
 
 
 async def _connection(server: tuple[str, int], network: _Network, how: str, opened: asyncio.Event) -> None:
@@ -118,7 +77,7 @@ async def _connection(server: tuple[str, int], network: _Network, how: str, open
             continue
         opened.set()
         try:
-            for sent in WAYS[how]():
+            for sent in _sent(how):
                 writer.write(sent)
                 await writer.drain()
                 if how in {"requests", "requests ahead", "guesses", "handshakes, one after the other"}:
@@ -129,7 +88,7 @@ async def _connection(server: tuple[str, int], network: _Network, how: str, open
             if how == "requests, then gone":  # by a reset, as the kernel's memory of connections would fill up
                 linger = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            if how in {"silent", "large heads"}:
+            if how == "silent":
                 await reader.read()
         except OSError:
             pass

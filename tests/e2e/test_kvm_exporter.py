@@ -52,21 +52,17 @@ def running(folder: Path, *flags: str, **environment: str) -> RunningExporter:
     return RunningExporter(folder, *flags, environment=environment or None, package="virtscope.kvm")
 
 
-def shown(folder: Path, host: str) -> str:
-    """The host's page, with libvirt's answer where it was captured."""
-    flags, environment, wanted = host_folder(folder, host), {}, []
-    if host in TITLED:
-        flags.append("--libvirt.interval=1s")
-        environment = virsh(folder, libvirt_of(host))
-        # Of two sources that take what libvirt has answered, the one may look just before it does.
-        wanted = ['device="vda"', 'kvm_source_up{source="libvirt"} 1.0']
-    with running(folder, *flags, **environment) as exporter:
-        return exporter.page_with(*wanted).replace(str(folder), "FOLDER")
-
-
 @pytest.mark.parametrize("host", captured.HOSTS)
 def test_golden_exposition(host: str, tmp_path: Path) -> None:
-    page = shown(tmp_path, host)
+    """With libvirt's answer where it was captured."""
+    flags, environment, wanted = host_folder(tmp_path, host), {}, []
+    if host in TITLED:
+        flags.append("--libvirt.interval=1s")
+        environment = virsh(tmp_path, libvirt_of(host))
+        # Of two sources that take what libvirt has answered, the one may look just before it does.
+        wanted = ['device="vda"', 'kvm_source_up{source="libvirt"} 1.0']
+    with running(tmp_path, *flags, **environment) as exporter:
+        page = exporter.page_with(*wanted).replace(str(tmp_path), "FOLDER")
     assert_lints(page)
     varying = (r"kvm_(?:source|encode)_\w*seconds(?:_total)?", "kvm_source_reads_total")
     assert_golden(GOLDEN / f"kvm-{host}.prom", comparable(page, *varying))

@@ -9,7 +9,7 @@ import email.message
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import pytest
@@ -75,13 +75,12 @@ def is_about(host: str, text: str) -> bool:
     return re.search(rf"\b[Hh]ost {host}\b", text) is not None
 
 
-class Messages:
+class Messages(NamedTuple):
     """Both ends: the alerts that Alertmanager gets, and the messages that it sends."""
 
-    def __init__(self, alertmanager: Alertmanager, mailbox: Mailbox, chat: Webhook) -> None:
-        self.alertmanager = alertmanager
-        self.mailbox = mailbox
-        self.chat = chat
+    alertmanager: Alertmanager
+    mailbox: Mailbox
+    chat: Webhook
 
     def mail(self, host: str, *alerts: Alert, containing: str = "") -> str:
         """The first mail about a host that contains this text, after Alertmanager gets the alerts.
@@ -147,21 +146,13 @@ def test_a_mail_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
 
 def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) -> None:
     burns = objective("chat", "shop", "self")
-    firing = messages.post("chat", burns)
-    assert firing["title"] == f"[PAGE] {burns['annotations']['summary']}"
-    assert firing["fallback"] == firing["title"]
-    assert firing["color"] == "danger"
-    assert_message("chat-firing", firing["text"])
-    resolved = messages.post("chat", over(burns), title="RESOLVED")
-    assert resolved["title"] == f"[RESOLVED] after 25m: {burns['annotations']['summary']}"
-    assert resolved["color"] == "good"
-    assert_message("chat-resolved", resolved["text"])
-
-
-def test_a_host_that_is_down_is_a_short_message(messages: Messages) -> None:
-    page = messages.post("down", host_down("down"))
-    assert page["title"] == "[PAGE] Host down is down or unreachable: nothing on it answers."
-    assert_message("host-down", page["text"])
+    title = burns["annotations"]["summary"]
+    firing, resolved = messages.post("chat", burns), messages.post("chat", over(burns), title="RESOLVED")
+    assert_message("chat-firing", firing.pop("text"))
+    assert_message("chat-resolved", resolved.pop("text"))
+    assert firing == {"title": f"[PAGE] {title}", "fallback": f"[PAGE] {title}", "color": "danger"}
+    assert (resolved["title"], resolved["color"]) == (f"[RESOLVED] after 25m: {title}", "good")
+    assert_message("host-down", messages.post("down", host_down("down"))["text"])
 
 
 def test_a_few_alerts_of_a_host_are_one_message_with_each_in_full(messages: Messages) -> None:
@@ -192,14 +183,8 @@ def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Mess
 
 
 HOSTILE = [
-    "<!channel>",
-    "<http://192.0.2.1/|What to do>",
-    "[What to do](http://192.0.2.1/)",
-    "@all",
-    "ä@here",
-    "http://192.0.2.1/login",
-    "web\nWhat to do: http://192.0.2.1/",
-    "\u202egnp.nioj\x1b[2J",
+    *("<!channel>", "<http://192.0.2.1/|What to do>", "[What to do](http://192.0.2.1/)", "@all", "ä@here"),
+    *("http://192.0.2.1/login", "web\nWhat to do: http://192.0.2.1/", "\u202egnp.nioj\x1b[2J"),
 ]
 """What guests and applications can call themselves."""
 OWN_LINK = rf"(?m)^(?:What to do: )?{RUNBOOKS}/\w+\.md$|^Dashboard: http://127\.0\.0\.1:3000/d/\S+$"

@@ -44,17 +44,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     with ExitStack() as stack:
         jobs: dict[str, list[Group]] = {exporter: [] for exporter in FOLDERS}
         for name, (exporter, text) in golden_pages().items():
-            page = stack.enter_context(Exposition(text))
-            jobs[exporter].append(
-                {"targets": [page.address], "labels": {"host": f"scraped {name}", "platform": "test"}}
-            )
-        server = Prometheus(
-            tmp_path_factory.mktemp("otlp"),
-            jobs,
-            interval="3s",
-            program="prometheus3",
-            flags=["--web.enable-otlp-receiver"],
-        )
+            jobs[exporter].append(stack.enter_context(Exposition(text)).group(f"scraped {name}", "test"))
+        folder, flags = tmp_path_factory.mktemp("otlp"), ["--web.enable-otlp-receiver"]
+        server = Prometheus(folder, jobs, interval="3s", program="prometheus3", flags=flags)
         configuration = server.folder / "prometheus" / "prometheus.yml"
         settings = {**yaml.safe_load(configuration.read_text()), **documented("otlp")}
         configuration.write_text(yaml.safe_dump(settings))
@@ -77,11 +69,8 @@ def gauge(name: str, points: list[Json]) -> Json:
 
 
 def cumulative(name: str, points: list[Json], *, unit: str = "", monotonic: bool = True) -> Json:
-    return {
-        "name": name,
-        "unit": unit,
-        "sum": {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": monotonic},
-    }
+    total = {"dataPoints": points, "aggregationTemporality": 2, "isMonotonic": monotonic}
+    return {"name": name, "unit": unit, "sum": total}
 
 
 def scraped(text: str, labels: Mapping[str, str], at: float) -> list[Json]:
@@ -96,16 +85,9 @@ def scraped(text: str, labels: Mapping[str, str], at: float) -> list[Json]:
 
 
 def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json]) -> None:
-    payload = {
-        "resourceMetrics": [
-            {
-                "resource": {
-                    "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in resource.items()]
-                },
-                "scopeMetrics": [{"metrics": metrics}],
-            }
-        ]
-    }
+    attributes = [{"key": key, "value": {"stringValue": text}} for key, text in resource.items()]
+    of_resource = {"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]}
+    payload = {"resourceMetrics": [of_resource]}
     answer = requests.post(f"{prometheus.url}/api/v1/otlp/v1/metrics", json=payload, timeout=30)
     assert answer.status_code == 200, answer.text
 
@@ -113,13 +95,8 @@ def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json
 def target(job: str, instance: str) -> dict[str, str]:
     """The resource of what a scrape brings."""
     host, _, port = instance.rpartition(":")
-    return {
-        "service.name": job,
-        "service.instance.id": instance,
-        "server.address": host,
-        "server.port": port,
-        "url.scheme": "http",
-    }
+    server = {"server.address": host, "server.port": port, "url.scheme": "http"}
+    return {"service.name": job, "service.instance.id": instance, **server}
 
 
 def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus) -> None:

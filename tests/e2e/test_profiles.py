@@ -23,16 +23,9 @@ from tests.support.waiting import wait_for
 # they run is left to chance, so that they don't keep step with the sampling; but one always does thrice the other's.
 PROGRAM = """
 volatile unsigned long sink;
-__attribute__((noinline)) void one_quarter(unsigned long steps) {
-  unsigned long x = sink;
-  while (steps--) x = x * 6364136223846793005UL + 1442695040888963407UL;
-  sink = x;
-}
-__attribute__((noinline)) void three_quarters(unsigned long steps) {
-  unsigned long x = sink;
-  while (steps--) x = x * 6364136223846793005UL + 1442695040888963407UL;
-  sink = x + 1;
-}
+#define STEPS(n) unsigned long x = sink; while (n--) x = x * 6364136223846793005UL + 1442695040888963407UL; sink = x
+__attribute__((noinline)) void one_quarter(unsigned long steps) { STEPS(steps); }
+__attribute__((noinline)) void three_quarters(unsigned long steps) { STEPS(steps); sink++; }
 int main(void) {
   unsigned long chance = 1;
   for (;;) {
@@ -82,22 +75,13 @@ def profile(exporter: RunningExporter) -> dict[tuple[str, str], float]:
     return {(sample.labels["image"], sample.labels["symbol"]): sample.value for sample in found}
 
 
-def processes() -> dict[int, tuple[int, str]]:
-    """The parent and the name of each process."""
-    found = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            name, _, fields = status.read_text().partition("(")[2].rpartition(")")
-            found[int(status.parent.name)] = (int(fields.split()[1]), name)
-    return found
-
-
 def children(pid: int) -> dict[int, str]:
     """The names of a process's children, and of theirs."""
-    every = processes()
     found: dict[int, str] = {}
-    for child in [child for child, (parent, _) in every.items() if parent == pid]:
-        found |= {child: every[child][1], **children(child)}
+    with suppress(OSError):  # it has ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found |= {child: Path(f"/proc/{child}/comm").read_text().strip(), **children(child)}
     return found
 
 
@@ -140,8 +124,9 @@ def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> N
     seconds = page.value("perf_profile_events_total", **hottest)
     assert seconds == pytest.approx(page.value("perf_profile_samples_total", **hottest) / 1999, rel=0.01)
     assert page.value("perf_profile_info", event="cpu-clock", scope="this kernel", pace="1999 Hz") == 1
-    assert page.value("perf_profile_seconds_total") > 0
-    assert page.value("perf_source_cpu_seconds_total", source="profile") > 0
+    assert (
+        min(page.value("perf_profile_seconds_total"), page.value("perf_source_cpu_seconds_total", source="profile")) > 0
+    )
 
 
 def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
@@ -158,5 +143,4 @@ def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
 def test_nothing_is_profiled_unless_it_is_asked_for(tmp_path: Path) -> None:
     with running_exporter(tmp_path) as exporter:
         assert "perf_profile" not in exporter.get().text
-        assert 'source="profile"' not in exporter.get().text
         assert children(exporter.process.pid) == {}

@@ -41,11 +41,9 @@ def test_a_signal_while_it_is_imported_ends_it_without_a_word(folder: str) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_signal_before_it_listens_ends_it_and_what_it_has_started(tmp_path: Path, number: signal.Signals) -> None:
-    started = tmp_path / "started"
-    xentop = tmp_path / "xentop"
-    xentop.write_text(
-        f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nwhile sleep 1; do echo an iteration; done\n"
-    )
+    started, xentop = tmp_path / "started", tmp_path / "xentop"
+    noted = f"echo $$ > {started}.new\nmv {started}.new {started}"
+    xentop.write_text(f"#!/bin/sh\n{noted}\nwhile sleep 1; do echo an iteration; done\n")
     xentop.chmod(0o755)
     os.mkfifo(tmp_path / "web.yml")  # nothing writes, so the start doesn't get beyond it
     command = [sys.executable, "-m", "virtscope.xen", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]

@@ -18,6 +18,7 @@ import yaml
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.program import Program
 from tests.support.promql import PrometheusClient
+from tests.support.waiting import wait_for
 
 USER, PASSWORD = "prometheus", "correct horse"
 CLIENT_NAME = "prometheus.example"
@@ -42,27 +43,13 @@ class Folder:
         issued.cert_chain_pems[0].write_to_path(certificate)
         return str(certificate), str(key)
 
-    def write(self, configuration: dict[str, object]) -> str:
-        """Write the configuration; return the flag that names it."""
-        (self.path / "web.yml").write_text(yaml.safe_dump(configuration))
-        return f"--web.config.file={self.path / 'web.yml'}"
-
-    def get(
-        self,
-        exporter: RunningExporter,
-        client: tuple[str, str] | None,
-        password: str | None = PASSWORD,
-        method: str = "GET",
+    def ask(
+        self, exporter: RunningExporter, client: tuple[str, str] | None, password: str | None, method: str = "GET"
     ) -> requests.Response:
-        """Fetch the metrics over TLS, showing the client's certificate and, unless None, the password."""
-        return requests.request(
-            method,
-            f"https://{exporter.address}/metrics",
-            verify=str(self.path / "ca.pem"),
-            cert=client,
-            auth=None if password is None else (USER, password),
-            timeout=10,
-        )
+        """Ask for the metrics over TLS with the client's certificate and, unless None, the password."""
+        auth = None if password is None else (USER, password)
+        url, ca = f"https://{exporter.address}/metrics", str(self.path / "ca.pem")
+        return requests.request(method, url, verify=ca, cert=client, auth=auth, timeout=10)
 
 
 @pytest.fixture
@@ -73,39 +60,30 @@ def folder(tmp_path: Path) -> Folder:
 @pytest.fixture
 def exporter(folder: Folder, tmp_path: Path) -> Iterator[RunningExporter]:
     """One that asks for everything at once; it runs off Xen, where it serves its own metrics."""
-    flag = folder.write(
-        {
-            "tls_server_config": {
-                "cert_file": "server.pem",
-                "key_file": "server.key",
-                "client_ca_file": "ca.pem",
-                "client_auth_type": "RequireAndVerifyClientCert",
-                "client_allowed_sans": [CLIENT_NAME],
-            },
-            "http_server_config": {"headers": {"X-Frame-Options": "deny"}},
-            "basic_auth_users": {USER: bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()},
-        }
-    )
-    with RunningExporter(tmp_path, flag, f"--path.sysfs={tmp_path}") as running:
+    tls = {"cert_file": "server.pem", "key_file": "server.key", "client_ca_file": "ca.pem"}
+    tls |= {"client_auth_type": "RequireAndVerifyClientCert"}
+    configuration = {
+        "tls_server_config": {**tls, "client_allowed_sans": [CLIENT_NAME]},
+        "http_server_config": {"headers": {"X-Frame-Options": "deny"}},
+        "basic_auth_users": {USER: bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()},
+    }
+    (folder.path / "web.yml").write_text(yaml.safe_dump(configuration))
+    with RunningExporter(tmp_path, f"--web.config.file={folder.path}/web.yml", f"--path.sysfs={tmp_path}") as running:
         yield running
 
 
 def test_without_the_password_it_is_asked_for(folder: Folder, exporter: RunningExporter) -> None:
-    answer = folder.get(exporter, folder.client)
-    assert answer.status_code == 200
-    assert "xentop_up 0.0" in answer.text
-    assert answer.headers["X-Frame-Options"] == "deny"
-    for password in ("wrong", None):
-        answer = folder.get(exporter, folder.client, password)
-        assert (answer.status_code, answer.text) == (401, "Unauthorized\n")
-        assert answer.headers["WWW-Authenticate"] == "Basic"
-        assert answer.headers["X-Frame-Options"] == "deny"
+    for password, status, text in ((PASSWORD, 200, "xentop_up 0.0"), ("wrong", 401, ""), (None, 401, "")):
+        answer = folder.ask(exporter, folder.client, password)
+        assert (answer.status_code, answer.headers["X-Frame-Options"]) == (status, "deny")
+        assert answer.headers.get("WWW-Authenticate") == ("Basic" if status == 401 else None)
+        assert text in answer.text
 
 
 def test_the_password_comes_before_the_method(folder: Folder, exporter: RunningExporter) -> None:
     for method in ("POST", "TRACE", "OPTIONS"):
-        assert folder.get(exporter, folder.client, None, method).status_code == 401
-        assert folder.get(exporter, folder.client, PASSWORD, method).status_code == 405
+        assert folder.ask(exporter, folder.client, None, method).status_code == 401
+        assert folder.ask(exporter, folder.client, PASSWORD, method).status_code == 405
 
 
 def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exporter: RunningExporter) -> None:
@@ -113,8 +91,7 @@ def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exp
     other_name = folder.issue("other", folder.ca, "grafana.example")
     for client in (None, foreign, other_name):
         with pytest.raises(requests.ConnectionError):
-            folder.get(exporter, client)
-    assert folder.get(exporter, folder.client).status_code == 200
+            folder.ask(exporter, client, PASSWORD)
 
 
 def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> None:
@@ -136,8 +113,14 @@ def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> 
         program.stop()
 
 
-def test_sighup_without_a_web_configuration_does_no_harm(tmp_path: Path) -> None:
-    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as plain:
-        plain.process.send_signal(signal.SIGHUP)
-        assert plain.get().status_code == 200
-        assert plain.process.poll() is None
+def test_sighup_looks_at_the_files_if_there_are_any(tmp_path: Path) -> None:
+    web = tmp_path / "web.yml"
+    web.write_text("")
+    for flags in ([], [f"--web.config.file={web}"]):
+        with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}", *flags) as exporter:
+            web.write_text("?" if flags else "")
+            exporter.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "web configuration unusable" in exporter.log() or not flags)  # noqa: B023
+            assert exporter.get("/-/healthy").text == "xentop-exporter is healthy.\n"
+            assert exporter.stop() == 0
+            assert len(exporter.log_lines("stopping")) == 1

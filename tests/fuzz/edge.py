@@ -22,6 +22,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from logging.handlers import BufferingHandler
 from pathlib import Path
 
 import bcrypt
@@ -59,17 +60,6 @@ class _Scraped:
         return b"fuzzed_up 1\n" * 500
 
 
-class _Faults(logging.Handler):
-    """What is logged as an error."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-
 class _Edge:
     """A server, and the client of it that is Prometheus."""
 
@@ -86,7 +76,8 @@ class _Edge:
             web = WebConfig.load(str(self.folder / "web.yml"))
             self.tls = ssl.create_default_context()
             authority.configure_trust(self.tls)
-        self.faults = _Faults()
+        self.faults = BufferingHandler(1 << 20)  # what is logged as an error
+        self.faults.setLevel(logging.ERROR)
         logging.getLogger("virtscope").addHandler(self.faults)
         self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped(), probes)
         threading.Thread(target=self._server.serve_forever, name="server", daemon=True).start()
@@ -115,7 +106,7 @@ class _Edge:
                 answer = _everything(client)
         if chance % ASKED_BETWEEN == 0:
             self.ask()
-        assert self.faults.records == [], [record.getMessage() for record in self.faults.records]
+        assert self.faults.buffer == [], [record.getMessage() for record in self.faults.buffer]
         return answer
 
     def ask(self) -> None:

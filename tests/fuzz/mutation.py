@@ -45,17 +45,9 @@ class Mutations:
             begin = int(rolled() * (len(data) + 1))
             end = begin + int(rolled() * (_SHORT if rolled() < 0.7 else _LONG))
             part = data[begin:end]
-            match int(rolled() * 6):
-                case 0:
-                    instead = b""
-                case 1:
-                    instead = part * 2
-                case 2:
-                    instead = part[::-1]
-                case 3:
-                    instead = self._random.randbytes(int(rolled() * _SHORT))
-                case _:
-                    instead = self._tokens[int(rolled() * len(self._tokens))]
+            token = self._tokens[int(rolled() * len(self._tokens))]
+            changes = (b"", part * 2, part[::-1], self._random.randbytes(int(rolled() * _SHORT)), token, token)
+            instead = changes[int(rolled() * len(changes))]
             if rolled() < 0.2:  # elsewhere
                 begin = end = int(rolled() * (len(data) + 1))
             data = data[:begin] + instead + data[end:]

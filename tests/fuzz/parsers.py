@@ -21,16 +21,7 @@ from alerts.generator.application import read_application
 from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
 from lab import scenario
-from lab.allocation import scenario as allocation
-from lab.factors import outputs
-from lab.factors import scenario as factors
 from lab.keys import ScenarioError
-from lab.network import outputs as network_outputs
-from lab.network import scenario as network
-from lab.report.suites import published
-from lab.suites import lmbench, lmbench_summary, nbench, stress_ng, unixbench
-from lab.suites import scenario as suites
-from lab.suites.rows import OutputError, Row
 from tests.unit.kvm import captured as kvm_captured
 from tools import StackError, health, oversights, stack
 from virtscope.kvm import command_line, limits, proxmox, taps, threads
@@ -60,16 +51,7 @@ from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import DuplicateNames
 from virtscope.xen.exporter import replayed as replayed_xentop
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.recorded import (
-    Printed,
-    RawDomain,
-    RawNetwork,
-    RawNode,
-    RawRunstate,
-    RawVbd,
-    RawVcpu,
-    Snapshot,
-)
+from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
 from virtscope.xen.toolstack import joined, understand
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentrace_file import charge
@@ -141,17 +123,6 @@ def _xentrace(data: bytes) -> None:
     assert 0 <= charged.cycles < 1 << 64
     assert all(cycles > 0 for cycles in charged.waits.values())
     assert sum(charged.waits.values()) <= len(vcpus) * charged.cycles * (1 + 1e-9)
-
-
-def _number(read: Callable[[str], float], data: bytes) -> None:
-    assert 0 <= read(_decoded(data)) < math.inf
-
-
-def _suite(parse: Callable[[str], Iterable[Iterable[Row]]], data: bytes) -> None:
-    for run in parse(_decoded(data)):
-        rows = list(run)
-        assert len({row.test for row in rows}) == len(rows), "a test is there twice"
-        assert all(0 < row.value < float("inf") and row.test.better in {"lower", "higher"} for row in rows)
 
 
 def _vestat(data: bytes) -> None:
@@ -340,7 +311,6 @@ def _said_by_a_target(data: bytes) -> None:
 
 
 _MALFORMED = (SourceMalformed,)
-_OUTPUT = (outputs.OutputError,)
 
 _XL = FIXTURES / "toolstack/xl-4.17-credit"
 _XL_LIST = (_XL / "list -v").read_bytes()
@@ -376,10 +346,7 @@ rate_limit: {interval: 1s, burst: 3}
 rate_limit_of_old: *tls
 """
 _NET_DEV = (
-    b"Inter-|   Receive                                                |  Transmit\n"
-    b" face |bytes    packets errs drop fifo frame compressed multicast"
-    b"|bytes    packets errs drop fifo colls carrier compressed\n"
-    b"    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+    b"Inter-|   Receive\n face |bytes    packets errs drop\n    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
     b"vif3.0-emu:18446744073709551615 498 0 2 0 0 0 0   213480    1402    0    0    0     0       0          0\n"
 )
 _HEADS = [
@@ -406,11 +373,9 @@ _RAW_TOOLSTACK = RawToolstack(
         for path in sorted((FIXTURES / "toolstack/xl-4.17-credit").iterdir())
     ),
 )
+_SNAPSHOTS = (Snapshot(_NODE, Failed("unavailable", "no")), Snapshot(_NODE, (RawRunstate(1, 1, 0, (1,) * 6, 7),)))
 _RECORDINGS = [
-    _recorded(
-        "xentop", [("xl", _RAW_TOOLSTACK), ("libxenstat", Snapshot(_NODE, Failed("unavailable", "no such call")))] * 2
-    ),
-    _recorded("xentop", [("libxenstat", Snapshot(_NODE, (RawRunstate(1, 1, 0, (1, 2, 3, 4, 5, 6), 7),)))] * 2),
+    _recorded("xentop", [("xl", _RAW_TOOLSTACK), *(("libxenstat", each) for each in _SNAPSHOTS)] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
 _DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
@@ -454,11 +419,6 @@ def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception
     return Parser(name, lambda data: read(_decoded(data), "mine.yml"), seeds, (refusal,), largest=4 << 10)
 
 
-def _scenario(study: str, read: Callable[[str, str], object]) -> Parser:
-    files = [file for file in sorted(scenario.FOLDER.glob("*.yml")) if f"study: {study}\n" in file.read_text()]
-    return _yaml(f"scenario-{study}", read, ScenarioError, *files)
-
-
 PARSERS = [
     _yaml("objectives", read_application, FileError, *CHECKOUT.glob("alerts/objectives/*.yml")),
     _yaml(
@@ -468,43 +428,6 @@ PARSERS = [
         CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml",
     ),
     _yaml("scenario", scenario.parse, ScenarioError, scenario.FOLDER / "smoke.yml", scenario.FOLDER / "neighbour.yml"),
-    _scenario("allocation", allocation.parse),
-    _scenario("factors", factors.parse),
-    _scenario("network", network.parse),
-    _scenario("suites", suites.parse),
-    *(
-        Parser(name, partial(_number, parse), _texts(f"benchmarks/{name}*"), _OUTPUT)
-        for name, parse in (
-            ("sysbench-cpu", outputs.sysbench_cpu),
-            ("sysbench-memory", outputs.sysbench_memory),
-            ("fio", outputs.fio),
-            ("iperf3", outputs.iperf3),
-        )
-    ),
-    Parser("network-step", lambda data: network_outputs.read(_decoded(data)), _texts("network/veth.txt"), _OUTPUT),
-    Parser(
-        "network-web-step",
-        lambda data: network_outputs.read_web(_decoded(data), rate=50),
-        _texts("network/web.txt"),
-        _OUTPUT,
-    ),
-    *(
-        Parser(name, partial(_suite, parse), _texts(f"suites/{name}.*"), (OutputError,))
-        for name, parse in (
-            ("lmbench-results", lambda text: [lmbench.parse(text)]),
-            ("lmbench-summary", lmbench_summary.parse),
-            ("unixbench", lambda text: [unixbench.parse(text)]),
-            ("nbench", lambda text: [nbench.parse(text)]),
-            ("stress-ng", lambda text: [stress_ng.parse(text)]),
-        )
-    ),
-    Parser(
-        "published-table",
-        lambda data: published.measurements(published.parse(_decoded(data), "mine.csv")),
-        [published.FILE.read_bytes()],
-        (published.TableError,),
-        largest=32 << 10,
-    ),
     Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt"), _MALFORMED),
     Parser("mountinfo", _mountinfo, [_MOUNTS], _MALFORMED),
     Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),

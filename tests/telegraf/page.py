@@ -30,35 +30,30 @@ class Totals:
 
     @property
     def count(self) -> int:
-        """All requests."""
         return sum(histogram.count for histogram in self.requests.values())
 
 
 def totals(page: str, app: str | None = None) -> Totals:
     """The totals of one app on Telegraf's page, or those on the page of access_log.pl, which names none."""
     found = Totals()
-    for family in text_string_to_metric_families(page):
-        if not family.name.startswith("app_"):
+    families = [family for family in text_string_to_metric_families(page) if family.name.startswith("app_")]
+    assert all(family.type == ("histogram" if family.name == DURATION else "counter") for family in families)
+    for sample in (sample for family in families for sample in family.samples):
+        labels = {"tier": "web", **sample.labels}
+        if labels.pop("app", None) != app:
             continue
-        assert family.type == ("histogram" if family.name == DURATION else "counter"), family
-        for sample in family.samples:
-            labels = dict(sample.labels)
-            if labels.pop("app", None) != app:
-                continue
-            assert labels.pop("tier", "web") == "web"
-            if sample.name == "app_log_lines_total":
-                found.lines = int(sample.value)
-            elif sample.name == "app_log_lines_unparsed_total":
-                found.unparsed = int(sample.value)
+        assert labels.pop("tier") == "web"
+        if sample.name in {"app_log_lines_total", "app_log_lines_unparsed_total"}:
+            setattr(found, "unparsed" if "unparsed" in sample.name else "lines", int(sample.value))
+        else:
+            le = labels.pop("le", "")
+            histogram = found.requests.setdefault((labels.pop("method"), labels.pop("status")), Histogram())
+            if sample.name == f"{DURATION}_bucket":
+                histogram.buckets[float(le)] = int(sample.value)
+            elif sample.name == f"{DURATION}_count":
+                histogram.count = int(sample.value)
             else:
-                le = labels.pop("le", "")
-                histogram = found.requests.setdefault((labels.pop("method"), labels.pop("status")), Histogram())
-                if sample.name == f"{DURATION}_bucket":
-                    histogram.buckets[float(le)] = int(sample.value)
-                elif sample.name == f"{DURATION}_count":
-                    histogram.count = int(sample.value)
-                else:
-                    assert sample.name == f"{DURATION}_sum"
-                    histogram.sum = sample.value
-            assert not labels, f"{sample} has labels that it should not have"
+                assert sample.name == f"{DURATION}_sum"
+                histogram.sum = sample.value
+        assert not labels, f"{sample} has labels that it should not have"
     return found

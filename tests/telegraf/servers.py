@@ -15,9 +15,6 @@ from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 from tools import programs
 
-START_SECONDS = 60
-STOP_SECONDS = 30
-
 APACHE = """\
 ServerRoot {root}/usr/lib/apache2
 ServerName localhost
@@ -189,18 +186,12 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)
     try:
-        wait_for(
-            lambda: process.poll() is not None or _takes_connections(address), START_SECONDS, explain=log.read_text
-        )
+        wait_for(lambda: process.poll() is not None or _takes_connections(address), 60, explain=log.read_text)
         assert process.poll() is None, f"{command[0]} does not start:\n{log.read_text(errors='replace')}"
         yield
     finally:
         process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(30)
 
 
 def _takes_connections(address: Path | tuple[str, int]) -> bool:

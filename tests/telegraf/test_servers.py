@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -79,12 +77,10 @@ def test_every_request_is_in_the_histogram(tmp_path: Path, server: str, forms: s
             assert 0 <= sum(histogram.sum for histogram in found.requests.values()) < 60
 
 
-@contextmanager
-def scraped(folder: Path, sensor: str, filled_in: dict[str, str]) -> Iterator[Agent]:
+def scraped(folder: Path, sensor: str, filled_in: dict[str, str]) -> Agent:
     agent = Agent(folder / "agent")
     agent.add(sensor, filled_in)
-    with agent:
-        yield agent
+    return agent
 
 
 def test_apache_and_nginx_status(tmp_path: Path) -> None:
@@ -95,7 +91,7 @@ def test_apache_and_nginx_status(tmp_path: Path) -> None:
                 metrics = metrics_of(agent, metric)
         if server == "apache":
             assert min(metrics[f"apache_{name}"] for name in ("busy_workers", "idle_workers", "scboard_open")) >= 1
-            assert min(metrics[f"apache_{name}"] for name in ("uptime_seconds", "accesses_total")) >= 0
+            assert {"apache_uptime_seconds", "apache_accesses_total"} <= metrics.keys()
         else:
             assert metrics["nginx_active"] >= 1
             assert metrics["nginx_accepts_total"] == metrics["nginx_handled_total"] >= 1
@@ -121,10 +117,7 @@ def test_probes(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "agent")
     with Exposition("all well</html>") as page:
         for app, address in {"well": page.address, "dead": f"127.0.0.1:{free_port()}"}.items():
-            agent.add(
-                "http_probe",
-                {"https://shop.example.org/": f"http://{address}/", '"shop"': f'"{app}"'},
-            )
+            agent.add("http_probe", {"https://shop.example.org/": f"http://{address}/", '"shop"': f'"{app}"'})
         with agent:
             assert metrics_of(agent, "probe_success", app="well")["probe_success"] == 1
             metrics = metrics_of(agent, "probe_success", app="dead")

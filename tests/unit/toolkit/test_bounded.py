@@ -15,11 +15,8 @@ from virtscope.toolkit import bounded
 from virtscope.toolkit.bounded import Commands
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
-# --- Files ------------------------------------------------------------------------------------------------------------
-
 
 def test_a_file_comes_whole_up_to_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bounded.LARGEST_FILE == 64 << 20
     monkeypatch.setattr(bounded, "LARGEST_FILE", 200_000)
     for size in (0, 1, 65_535, 65_536, 65_537, 200_000):
         content = bytes(number % 251 for number in range(size))
@@ -37,9 +34,6 @@ def test_the_kernels_own_files_come_whole() -> None:
     assert bounded.read_text(Path("/proc/self/smaps")).count("VmFlags:") > 10
 
 
-# --- Programs ---------------------------------------------------------------------------------------------------------
-
-
 def script(folder: Path, *lines: str) -> str:
     program = folder / "program"
     program.write_text("\n".join(["#!/bin/sh", *lines, ""]))
@@ -52,9 +46,8 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
     finished = Commands(30).run(program, "hello")
     assert (finished.status, finished.output, finished.complaints) == (3, b"hello C\n", b"first\nlast\n")
     assert finished.problem() == "ended with status 3: last"
-    assert bounded.last_line(b"first\n  last \xff \n \n") == "last \\xff"
-    assert bounded.last_line(b"x" * 400) == "x" * 300
-    assert bounded.last_line(b" \n") == ""
+    lines = {b"first\n  last \xff \n \n": "last \\xff", b"x" * 400: "x" * 300, b" \n": ""}
+    assert {output: bounded.last_line(output) for output in lines} == lines
 
 
 def started(folder: Path) -> bool:

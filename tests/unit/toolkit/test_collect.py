@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 
 import pytest
@@ -82,9 +83,6 @@ def test_each_kind_of_failure_has_its_reason() -> None:
     assert {error: reason_of(error) for error in reasons} == reasons
 
 
-# --- Under a deadline -------------------------------------------------------------------------------------------------
-
-
 def soon(seconds: float = 30) -> float:
     return time.monotonic() + seconds
 
@@ -119,7 +117,6 @@ def test_a_hanging_source_is_given_up_at_the_deadline_and_recovers(let_go: threa
 def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(
     monkeypatch: pytest.MonkeyPatch, let_go: threading.Event
 ) -> None:
-    assert (collect.HANGS, collect.A_LITTLE) == (10, 0.5), "as docs/security.md says"
     monkeypatch.setattr(collect, "HANGS", 0.2)
     monkeypatch.setattr(collect, "A_LITTLE", 0.1)
     reader = SourceReader("hanging", lambda: let_go.wait(30))
@@ -162,25 +159,20 @@ def test_scrapes_share_the_next_read_and_never_get_values_from_before_they_came(
     assert reader.cost.reads == 2
 
 
-# --- In the background ------------------------------------------------------------------------------------------------
-
-
-Start = Callable[[Callable[[], int], float], Background[int]]
+Start = Callable[..., Background[int]]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    started: list[Background[int]] = []
+    with ExitStack() as started:
 
-    def start_one(read: Callable[[], int], interval: float) -> Background[int]:
-        background = Background("slow", read, interval)
-        started.append(background)
-        background.start()
-        return background
+        def start_one(read: Callable[[], int], interval: float, takes: float = 0) -> Background[int]:
+            background = Background("slow", read, interval, takes=takes)
+            started.callback(background.close)
+            background.start()
+            return background
 
-    yield start_one
-    for background in started:
-        background.close()
+        yield start_one
 
 
 def test_what_reads_in_the_background_cost_that_of_programs_included(clock: Clock) -> None:
@@ -193,15 +185,6 @@ def test_what_reads_in_the_background_cost_that_of_programs_included(clock: Cloc
     background._thread.join(30)
     reads = spending.reads
     assert background.cost == (reads, 5 * reads, (2 + 10) * reads)
-
-
-def test_it_reads_on_its_interval_whoever_asks_until_it_is_closed(start: Start) -> None:
-    numbers = count(1)
-    background = start(lambda: next(numbers), 0.01)
-    wait_for(lambda: background.cost.reads >= 3)
-    background.close()
-    background._thread.join(30)
-    assert not background._thread.is_alive()
 
 
 def test_the_first_read_can_be_waited_for_whether_or_not_it_succeeds(start: Start) -> None:
@@ -249,7 +232,7 @@ def test_the_values_of_the_read_before_are_served_until_one_hangs_for_three_roun
     assert background.latest() > 1
 
 
-def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock, let_go: threading.Event) -> None:
+def test_the_first_read_may_take_what_it_takes_by_design(start: Start, clock: Clock, let_go: threading.Event) -> None:
     """A profile of half a minute is no hang after twenty seconds."""
     begun = threading.Event()
 
@@ -257,8 +240,7 @@ def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock, let_go: t
         begun.set()
         return let_go.wait(30)
 
-    background = Background("first", read, 60, takes=30)
-    background.start()
+    background = start(read, 60, takes=30)
     assert begun.wait(30)
     clock.now += 49
     with pytest.raises(SourceUnavailable, match="not read yet"):
@@ -270,7 +252,6 @@ def test_the_first_read_may_take_what_it_takes_by_design(clock: Clock, let_go: t
     let_go.set()
     wait_for(lambda: background.age() == 51)
     assert background.latest() is True
-    background.close()
 
 
 def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(start: Start, clock: Clock) -> None:

@@ -82,7 +82,6 @@ def key_updates(keys: Path, count: int) -> bytes:
 
 def test_a_few_changes_of_the_key_do_no_harm(tmp_path: Path) -> None:
     with connected(tmp_path / "keys") as (server, client):
-        assert MOST_OF_NOTHING == 64 << 10, "as docs/security.md says"
         assert client.cipher() == ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
         raw = socket.socket(fileno=client.detach())
         raw.sendall(key_updates(tmp_path / "keys", 300))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import METRIC_TYPES
 from prometheus_client.openmetrics.exposition import generate_latest as generate_latest_openmetrics
 from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
@@ -25,20 +25,12 @@ from virtscope.toolkit.lines import numbers
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
 
 
-class _Registry:
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
-
-
 def client_text(*families: Metric) -> bytes:
-    return generate_latest(_Registry(families))
+    return generate_latest(SimpleNamespace(collect=lambda: families))
 
 
 def client_openmetrics(*families: Metric) -> bytes:
-    page: bytes = _openmetrics_of_the_client(_Registry(families), version="1.0.0")
+    page: bytes = _openmetrics_of_the_client(SimpleNamespace(collect=lambda: families), version="1.0.0")
     return page
 
 
@@ -46,8 +38,6 @@ def assert_as_the_client(encoder: Encoder, families: list[Metric]) -> None:
     assert encoder.text(families) == client_text(*families)
     assert encoder.openmetrics(families) == client_openmetrics(*families)
 
-
-# --- Families of every kind -------------------------------------------------------------------------------------------
 
 # Few names and values, and awkward ones, so that they meet again in the next family and the next scrape.
 SUFFIXES = ["", "_total", "_created", "_bucket", "_count", "_sum", "_gcount", "_gsum", "_info"]
@@ -107,9 +97,6 @@ def test_writes_numbers_as_the_client_does(value: Any) -> None:
     assert numbers(many) == list(map(floatToGoString, many)), "also where several are written at once"
 
 
-# --- Scrape after scrape ----------------------------------------------------------------------------------------------
-
-
 def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
     """Return the next scrape of the same exporter: most of it as before, in fresh objects."""
     scrape = []
@@ -156,15 +143,9 @@ def _guests(*names: str, value: float = 1) -> Metric:
 
 def test_sees_a_single_change_in_a_sample() -> None:
     sample = Sample("wait_seconds_bucket", {"le": "1"}, 0.0)
-    changes: list[dict[str, Any]] = [
-        {"name": "wait_seconds_count"},
-        {"labels": {"le": "2"}},
-        {"labels": {}},
-        {"timestamp": 0},
-        {"exemplar": Exemplar({"trace": "7"}, 1)},
-        {"native_histogram": NATIVE_HISTOGRAM},
-        {"value": -0.0},
-    ]
+    changes: list[dict[str, Any]] = [{"name": "wait_seconds_count"}, {"labels": {"le": "2"}}, {"labels": {}}]
+    changes += [{"timestamp": 0}, {"exemplar": Exemplar({"a": "7"}, 1)}, {"native_histogram": NATIVE_HISTOGRAM}]
+    changes += [{"value": -0.0}]
     for change in changes:
         encoder = Encoder()
         for changed in (sample, sample._replace(**change), sample):
@@ -182,9 +163,6 @@ def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
         assert second is third
 
 
-# --- Families that can't be written -----------------------------------------------------------------------------------
-
-
 def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Metric:
     family = Metric("odd", documentation, "gauge")
     family.samples = [Sample("odd", labels or {}, value)]
@@ -192,36 +170,26 @@ def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Me
 
 
 def test_a_family_that_cant_be_written_costs_only_itself() -> None:
-    unwritable = {
-        "a word for a value": _odd("many"),
-        "no value": _odd(None),
-        "a value beyond floats": _odd(10**400),
-        "a number for a label": _odd(labels={"domid": 7}),
-        "labels that can't be sorted": _odd(labels={"a": "1", 2: "2"}),
-        "a name that is not UTF-8": _odd(labels={"domain": "\udcff"}),
-        "no help": _odd(documentation=None),
-        "one of blocks": Blocks("odd", "Odd.", [Block(Series("odd", [{"domain": "\udcff"}]), [1])]),
-    }
-    for what, odd in unwritable.items():
+    unwritable = [*map(_odd, ("many", None, 10**400)), _odd(documentation=None)]
+    unwritable += [_odd(labels=labels) for labels in ({"domid": 7}, {"a": "1", 2: "2"}, {"domain": "\udcff"})]
+    unwritable.append(Blocks("odd", "Odd.", [Block(Series("odd", [{"domain": "\udcff"}]), [1])]))
+    for odd in unwritable:
         refused: list[FamilyError] = []
         encoder = Encoder(on_refused=refused.append)
         for _ in range(2):
             page = [_guests("web"), odd, _guests("db")]
-            assert encoder.text(page) == client_text(_guests("web"), _guests("db")), what
-            assert encoder.openmetrics([odd, _guests("web")]) == client_openmetrics(_guests("web")), what
-        assert [error.family for error in refused] == ["odd"] * 4, what
+            assert encoder.text(page) == client_text(_guests("web"), _guests("db"))
+            assert encoder.openmetrics([odd, _guests("web")]) == client_openmetrics(_guests("web"))
+        assert [error.family for error in refused] == ["odd"] * 4
         assert "'odd'" in str(refused[0])
         for write in (Encoder().text, Encoder().openmetrics):  # without a callback
-            assert refusal(FamilyError, write, [odd]).family == "odd", what
+            assert refusal(FamilyError, write, [odd]).family == "odd"
 
 
 def test_refuses_an_exemplar_where_the_client_does() -> None:
     family = Metric("odd", "Help.", "gauge")
     family.add_sample("odd", {}, 1, exemplar=Exemplar({}, 1))
-    with pytest.raises(ValueError, match="exemplars"):
-        client_openmetrics(family)
-    with pytest.raises(FamilyError, match="exemplar"):
-        Encoder().openmetrics([family])
+    assert "exemplar" in str(refusal(FamilyError, Encoder().openmetrics, [family]))
     assert Encoder().text([family]) == client_text(family)  # which has no exemplars
 
 
@@ -231,54 +199,6 @@ def test_a_line_break_at_a_names_end_stays_out_of_the_page() -> None:
     family.add_sample("odd\n", {"label\n": "x"}, 1)
     assert Encoder().text([family]) == b'# HELP odd_ Help.\n# TYPE odd_ gauge\nodd_{label_="x"} 1.0\n'
 
-
-def test_a_page_to_check_by_eye() -> None:
-    counter = CounterMetricFamily("cpu_seconds", "CPU.", labels=["domain"])
-    counter.add_metric(['a "b"'], 12345678, created=1.5, exemplar=Exemplar({"trace": "7"}, 1, 2.5))
-    histogram = HistogramMetricFamily("wait_seconds", "Wait.", buckets=[("0.1", 2), ("+Inf", 3)], sum_value=1e22)
-    page = [counter, histogram, InfoMetricFamily("build", "Build.", {"version": "1"})]
-    assert (
-        Encoder().text(page).decode()
-        == """\
-# HELP cpu_seconds_total CPU.
-# TYPE cpu_seconds_total counter
-cpu_seconds_total{domain="a \\"b\\""} 1.2345678e+07
-# HELP cpu_seconds_created CPU.
-# TYPE cpu_seconds_created gauge
-cpu_seconds_created{domain="a \\"b\\""} 1.5
-# HELP wait_seconds Wait.
-# TYPE wait_seconds histogram
-wait_seconds_bucket{le="0.1"} 2.0
-wait_seconds_bucket{le="+Inf"} 3.0
-wait_seconds_count 3.0
-wait_seconds_sum 1e+22
-# HELP build_info Build.
-# TYPE build_info gauge
-build_info{version="1"} 1.0
-"""
-    )
-    assert (
-        Encoder().openmetrics(page).decode()
-        == """\
-# HELP cpu_seconds CPU.
-# TYPE cpu_seconds counter
-cpu_seconds_total{domain="a \\"b\\""} 1.2345678e+07 # {trace="7"} 1.0 2.5
-cpu_seconds_created{domain="a \\"b\\""} 1.5
-# HELP wait_seconds Wait.
-# TYPE wait_seconds histogram
-wait_seconds_bucket{le="0.1"} 2.0
-wait_seconds_bucket{le="+Inf"} 3.0
-wait_seconds_count 3.0
-wait_seconds_sum 1e+22
-# HELP build Build.
-# TYPE build info
-build_info{version="1"} 1.0
-# EOF
-"""
-    )
-
-
-# --- Families of blocks, and of definitions ---------------------------------------------------------------------------
 
 BLOCK_NAMES = ["held_bytes", "failures_total", "9lives", "x_created", "température"]
 
@@ -293,32 +213,22 @@ def blocks(draw: st.DrawFn) -> Blocks:
     return Blocks(name, draw(TEXTS), made)
 
 
-@given(st.lists(blocks(), max_size=3))
-def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks]) -> None:
+@given(st.lists(blocks(), max_size=3), st.data())
+def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks], data: st.DataObject) -> None:
     encoder = Encoder()
     for _ in range(2):  # the second time with the lines that were kept
         assert_as_the_client(encoder, [*made])
-
-
-@given(st.data())
-def test_a_new_block_of_the_same_series_shows_its_own_values(data: st.DataObject) -> None:
-    labels = data.draw(st.lists(LABELS, min_size=1, max_size=4))
-    held = Series("held_bytes", labels)
-    encoder = Encoder()
-    for _ in range(3):
-        values = data.draw(st.lists(st.none() | VALUES, min_size=len(labels), max_size=len(labels)))
-        made = Blocks("held_bytes", "Held.", [Block(held, values)])
-        assert encoder.text([made]) == client_text(made)
+    for each in made:  # a new block of the same series
+        again = [Block(block.series, [data.draw(st.none() | VALUES) for _ in block.values]) for block in each.blocks]
+        assert_as_the_client(encoder, [Blocks(each.name, each.documentation, again)])
 
 
 def test_blocks_are_a_gauge_or_a_counter_by_their_name_and_none_is_a_recording_rule() -> None:
-    labels = {"ctid": "101", "resource": "numproc"}
-    gauge = GaugeMetricFamily("held", "Held.", labels=list(labels))
-    gauge.add_metric(list(labels.values()), 7)
-    assert Blocks("held", "Held.", [Block(Series("held", [labels, labels]), [7, None])]) == gauge
-    counter = CounterMetricFamily("failures_total", "Refused.", labels=list(labels))
-    counter.add_metric(list(labels.values()), 7)
-    assert Blocks("failures_total", "Refused.", [Block(Series("failures_total", [labels]), [7])]) == counter
+    labels = {"ctid": "101"}
+    for name, kind in (("held", GaugeMetricFamily), ("failures_total", CounterMetricFamily)):
+        wanted = kind(name, "Help.", labels=["ctid"])
+        wanted.add_metric(["101"], 7)
+        assert Blocks(name, "Help.", [Block(Series(name, [labels, labels]), [7, None])]) == wanted
     with pytest.raises(ValueError, match="colon"):
         Blocks("a:rule", "Rule.", [])
 
@@ -329,25 +239,14 @@ def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a
         Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
     ]
     reads, size = series(definitions, [({"thing": "none"}, 0), ({"thing": "some"}, 7)])
-    assert (reads.name, reads.type, reads.documentation) == ("demo_reads", "counter", "Reads.")
-    assert (size.name, size.type, size.documentation) == ("demo_size_bytes", "gauge", "Size.")
-    assert [(sample.name, sample.labels, sample.value) for sample in reads.samples] == [
-        ("demo_reads_total", {"thing": "some"}, 7)
-    ]
-    assert [sample.value for sample in size.samples] == [0, 14]
+    wanted = CounterMetricFamily("demo_reads", "Reads.", labels=["thing"])
+    wanted.add_metric(["some"], 7)
+    assert reads == wanted
+    assert (size.name, size.type, [sample.value for sample in size.samples]) == ("demo_size_bytes", "gauge", [0, 14])
     assert [sample.value for sample in family("demo", "", [({}, None), ({"a": "b"}, 0)]).samples] == [0]
-
-
-def test_an_info_metric_is_1_for_each_label_set() -> None:
-    made = info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}])
-    assert (made.name, made.type) == ("demo_build", "info")
-    assert [(sample.name, sample.labels, sample.value) for sample in made.samples] == [
-        ("demo_build_info", {"version": "1"}, 1),
-        ("demo_build_info", {"version": "2"}, 1),
-    ]
-
-
-# --- gzip -------------------------------------------------------------------------------------------------------------
+    assert [
+        sample.value for sample in info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}]).samples
+    ] == [1, 1]
 
 
 # Few pieces, large and small ones, that come again as the same object or as a copy.

@@ -22,8 +22,6 @@ from virtscope.toolkit.recording import Header, Reader, Reading
 
 pytestmark = pytest.mark.usefixtures("same_stand_ins")
 
-# --- Recording --------------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture(autouse=True)
 def _signals_as_they_were() -> Iterator[None]:
@@ -72,14 +70,9 @@ def test_each_reading_is_written_and_the_same_one_once(tmp_path: Path, capsys: p
     assert [each.data for each in readings if each.source == "a"] == ["first", "second", "third"]
     assert [each.data for each in readings if each.source == "b"] == ["second"], "it hides no other"
     assert [each.seconds for each in readings] == sorted(each.seconds for each in readings)
-    assert capsys.readouterr().out.splitlines() == [
-        f"x-exporter: recording into {file}, every 0.001 s for 600 s; Ctrl-C ends it",
-        "  a: the text of a",
-        "  b: the text of b",
-        "Names and addresses are as they are; --anonymise replaces them.",
-        f"x-exporter: 4 readings (0 failed), {file.stat().st_size} bytes in {file}",
-        f"Before you send it, look at what it says of your host: zcat {file} | less",
-    ]
+    said = capsys.readouterr().out
+    assert f"x-exporter: 4 readings (0 failed), {file.stat().st_size} bytes in {file}\n" in said
+    assert "Names and addresses are as they are; --anonymise replaces them.\n" in said
 
 
 def test_a_failure_is_written_each_time_and_logged_when_it_begins(
@@ -135,18 +128,16 @@ def test_it_reads_once_in_an_interval_until_the_time_is_over(tmp_path: Path) -> 
 
 
 def test_without_a_reading_it_fails_and_a_file_is_never_overwritten(tmp_path: Path) -> None:
-    file = tmp_path / "host.jsonl.gz"
-    with pytest.raises(SystemExit, match="x-exporter: nothing could be read; the log says why"):
-        recorded(file, script(SourceUnavailable("no Xen")))
+    file = tmp_path / "mine.gz"
     file.write_text("mine")
-    with pytest.raises(SystemExit, match=r"host\.jsonl\.gz exists already; choose another file"):
-        recorded(file, script("text"))
-    with pytest.raises(SystemExit, match="can't be written: No such file or directory"):
-        recorded(tmp_path / "nowhere/host.jsonl.gz", script("text"))
+    for path, outcome, said in (
+        ("host.jsonl.gz", SourceUnavailable("no Xen"), "nothing could be read; the log says why"),
+        ("mine.gz", "text", "exists already; choose another file"),
+        ("nowhere/host.jsonl.gz", "text", "can't be written: No such file or directory"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            recorded(tmp_path / path, script(outcome))
     assert file.read_text() == "mine"
-
-
-# --- Stand-ins --------------------------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.binary(max_size=12)))
@@ -177,8 +168,7 @@ def test_a_stand_in_has_the_shape_of_its_name() -> None:
 
 
 def test_every_letter_of_its_kind_may_stand_in() -> None:
-    lower, upper, digits = string.ascii_lowercase, string.ascii_uppercase, string.digits
-    for name, letters in ((b"web", lower), (b"WEB", upper), (b"0 ", digits + " "), (b"0", digits), (b"a", "abcdef")):
+    for name, letters in ((b"web", string.ascii_lowercase), (b"0 ", string.digits + " "), (b"a", "abcdef")):
         assert set(StandIns()(name * 1000).decode()) == set(letters), name
 
 

@@ -88,20 +88,18 @@ def played(source: Source, clock: Clock, count: int, every: float = 1) -> list[f
     return seen
 
 
-# --- Time -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_earlier_of_two_readings_is_served_until_the_later_ones_time(tmp_path: Path, clock: Clock) -> None:
     """The first reading asked for is the beginning, whatever time the recording's first one has."""
-    source = playing(write(tmp_path / "r.jsonl.gz", [(5, {"a": 1}), (7, {"a": 2}), (8, {"a": 3})]), clock)
-    assert played(source, clock, 8, every=0.5) == [1, 1, 1, 1, 2, 2, 3, 3]
+    path = write(tmp_path / "r.jsonl.gz", [(5, {"a": 1}), (7, {"a": 2}), (8, {"a": 3})])
+    for speed in (1, 8):
+        assert played(playing(path, clock, speed), clock, 8, every=0.5 / speed) == [1, 1, 1, 1, 2, 2, 3, 3]
 
 
 def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clock: Clock) -> None:
     """Whenever the first scrape is, and however late the others are by less than half a reading's time."""
     path = write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(100)], begins=5000.0)
-    for first in (5000.0, 5030.0, 5030.25, 5030.999):
-        for late in (-0.4, -0.01, 0, 0.01, 0.4):
+    for first in (5000.0, 5030.0, 5030.999):
+        for late in (-0.4, -0.01, 0, 0.4):
             source = playing(path, clock, unix_time=first)
             began = counters(source)["a"]
             assert began == first // 1 - 5000
@@ -110,11 +108,6 @@ def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clo
             clock.now += 95 - late
             assert counters(source)["a"] == 99 + began, "it goes round as ever"
     assert counters(playing(path, clock, unix_time=4000.0)) == {"a": 0}, "until it begins, its first reading"
-
-
-def test_speed(tmp_path: Path, clock: Clock) -> None:
-    source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(100)]), clock, speed=10)
-    assert played(source, clock, 2, every=4) == [0, 40]
 
 
 def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
@@ -126,9 +119,6 @@ def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
     for _ in range(2):
         with pytest.raises(SourceUnavailable, match=r"is over after 2 s; start the exporter again"):
             source.read()
-
-
-# --- Values -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_series_is_marked_with_the_recordings_name(tmp_path: Path, clock: Clock) -> None:
@@ -145,17 +135,9 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clo
     seen = []
     for _ in range(7):
         cpu, guests = source.read()
-        seen.append(({sample.labels["guest"]: sample.value for sample in cpu.samples}, guests.samples[0].value))
+        seen.append([*(sample.value for sample in cpu.samples), guests.samples[0].value])
         clock.now += 1
-    assert seen == [
-        ({"a": 1000}, 1),
-        ({"a": 1010, "b": 5}, 2),
-        ({"a": 1030, "b": 6}, 2),
-        ({"a": 1030}, 1),
-        ({"a": 1040, "b": 5}, 2),
-        ({"a": 1060, "b": 6}, 2),
-        ({"a": 1060}, 1),
-    ]
+    assert seen == [[1000, 1], [1010, 5, 2], [1030, 6, 2], [1030, 1], [1040, 5, 2], [1060, 6, 2], [1060, 1]]
 
 
 def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) -> None:
@@ -200,24 +182,6 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
         recorded_last.clear()  # the seam: the recording starts over
 
 
-@given(st.integers(1, 9), st.lists(st.integers(0, 2**64), min_size=1).map(sorted), st.lists(st.floats(0, 9)))
-def test_a_counter_that_never_falls_in_the_recording_never_falls(
-    tmp_path_factory: pytest.TempPathFactory, speed: int, values: list[int], pauses: list[float]
-) -> None:
-    clock = Clock()
-    path = tmp_path_factory.getbasetemp() / "rising.jsonl.gz"
-    readings = [(t, {"a": min(value, 2**64 - 1)}) for t, value in enumerate(values)]
-    source = playing(write(path, readings), clock, speed)
-    seen = []
-    for pause in [0, *pauses]:
-        clock.now += pause
-        seen.append(counters(source)["a"])
-    assert seen == sorted(seen)
-
-
-# --- What is wrong with a recording -----------------------------------------------------------------------------------
-
-
 def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
     readings = [(0, {"a": 1}), (1, Failed("timeout", "no answer for 1.0 s")), (2, {"a": 3})]
     source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
@@ -255,8 +219,7 @@ def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
             seen += played(source, clock, 1)
     assert 10 < len(seen) < 50
     assert seen == list(range(len(seen)))
-    (said,) = [line for line in caplog.records if "cut off" in line.message]
-    assert said.__dict__["fields"]["seconds"] == seen[-1]
+    assert ["cut off" in line.message for line in caplog.records].count(True) == 1
 
     whole = write(path, [(0, {"a": 1}), (1, {"a": 2})]).read_bytes()
     for kept in range(len(whole)):
@@ -295,18 +258,16 @@ def test_what_is_no_recording_of_this_exporter_is_refused(tmp_path: Path) -> Non
     path.write_text("a text\n")
     with pytest.raises(SourceMalformed, match="is no recording"):
         Playback(path, "test", 1, False)
-    headers: list[tuple[dict[str, object], str]] = [
-        ({"format": "something"}, "is no recording"),
-        ({"version": 2}, "of version 2; this exporter reads version 1"),
-        ({"interval": 0}, '"interval" must be'),
-        ({"interval": None}, '"interval" must be'),
-        ({"begins": "now"}, '"begins" must be'),
-        ({"begins": -1}, '"begins" must be'),
-        ({"sources": []}, '"sources" must be'),
-        ({"exporter": None}, '"exporter" and'),
-        ({"exporter": "xentop"}, "of xentop-exporter, not of test-exporter"),
-    ]
-    for header, complaint in headers:
+    complaints: dict[str, list[dict[str, object]]] = {
+        "is no recording": [{"format": "something"}],
+        "of version 2; this exporter reads version 1": [{"version": 2}],
+        '"interval" must be': [{"interval": 0}, {"interval": None}],
+        '"begins" must be': [{"begins": "now"}, {"begins": -1}],
+        '"sources" must be': [{"sources": []}],
+        '"exporter" and': [{"exporter": None}],
+        "of xentop-exporter, not of test-exporter": [{"exporter": "xentop"}],
+    }
+    for complaint, header in ((complaint, each) for complaint, some in complaints.items() for each in some):
         write_lines(path, {"t": 0, "source": "guests", "data": {}}, **header)
         assert complaint in str(refusal(SourceMalformed, Playback, path, "test", 1, False))
 
@@ -316,13 +277,6 @@ def test_a_decompression_bomb_is_not_read_into_memory(tmp_path: Path, monkeypatc
     path = write_lines(tmp_path / "r.jsonl.gz", b" " * (8 << 20))
     with pytest.raises(SourceMalformed, match=r"line 2 of .*: longer than 1 MiB"):
         Playback(path, "test", 1, False)
-
-
-def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "r.jsonl.gz").write_text("mine")
-    with pytest.raises(FileExistsError):
-        Writer(tmp_path / "r.jsonl.gz", HEADER)
-    assert (tmp_path / "r.jsonl.gz").read_text() == "mine"
 
 
 def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Clock) -> None:
@@ -335,9 +289,6 @@ def test_of_a_newer_recording_the_known_sources_play(tmp_path: Path, clock: Cloc
     assert counters(playing(path, clock)) == {"a": 1}
 
 
-# --- Values of a recording --------------------------------------------------------------------------------------------
-
-
 class Guest(NamedTuple):
     name: bytes
     seconds: float = 0.5
@@ -347,17 +298,11 @@ GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=reco
 
 
 WELL_FORMED: list[tuple[Decode[object], object, object]] = [
-    (recording.whole, 0, 0),
-    (recording.whole, 2**64 - 1, 2**64 - 1),
-    (recording.whole, True, 1),
-    (recording.real, 0, 0),
-    (recording.real, 1.5, 1.5),
-    (recording.text, "k\udcffse", b"k\xffse"),
-    (recording.word, "käse", "käse"),
-    (recording.optional(recording.whole), None, None),
-    (recording.optional(recording.whole), 7, 7),
-    (recording.many(recording.whole), [], ()),
-    (recording.many(recording.whole), [1, 2], (1, 2)),
+    *((recording.whole, number, number) for number in (0, 2**64 - 1, True)),
+    *((recording.real, number, number) for number in (0, 1.5)),
+    *((recording.text, "k\udcffse", b"k\xffse"), (recording.word, "käse", "käse")),
+    *((recording.optional(recording.whole), number, number) for number in (None, 7)),
+    *((recording.many(recording.whole), [*numbers], numbers) for numbers in ((), (1, 2))),
     (recording.or_failed(recording.whole), {"failed": "timeout"}, Failed("timeout", "")),
     (recording.or_failed(recording.whole), 3, 3),
     (GUEST, {"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),

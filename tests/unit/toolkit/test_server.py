@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.support.waiting import wait_for
-from virtscope.toolkit import answering, server
+from virtscope.toolkit import answering, bounded, collect, encrypted, server
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.server import MOST_CONNECTIONS, Server
 
@@ -80,6 +80,10 @@ class Running:
 
     def connect_all(self, sources: Iterable[str], sends: bytes = b"") -> list[socket.socket]:
         return [self.connect(source, sends) for source in sources]
+
+    def unsent(self) -> int:
+        """Bytes of answers that nobody has taken yet."""
+        return sum(len(part) for each in self.server._connections() for part in each.unsent)
 
     def wait_until_open(self, count: int) -> None:
         """Wait until the server has so many connections."""
@@ -164,9 +168,6 @@ def closed(client: socket.socket) -> bool:
         client.settimeout(30)
 
 
-# --- Requests ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_connection_is_kept_and_may_bring_requests_ahead_and_in_pieces() -> None:
     with serving() as running:
         client = running.connect()
@@ -184,13 +185,11 @@ def test_a_connection_is_kept_and_may_bring_requests_ahead_and_in_pieces() -> No
 def test_what_is_refused_ends_its_connection() -> None:
     hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
     not_allowed = b"HTTP/1.1 405 Method Not Allowed\r\n", b"\r\nAllow: GET, HEAD\r\n"
+    smuggling = b"GET / HTTP/1.1\r\nContent-Length : %d\r\n\r\n%b" % (len(hidden), hidden)
+    too_long = b"GET / HTTP/1.1\r\nX: " + b"b" * server.MOST_HEAD_BYTES
     cases = [
-        (b"GET / HTTP/1.1\r\nX: " + b"b" * server.MOST_HEAD_BYTES, b"HTTP/1.1 431 ", b"\r\nConnection: close\r\n"),
-        (
-            b"GET / HTTP/1.1\r\nContent-Length : %d\r\n\r\n%b" % (len(hidden), hidden),
-            b"HTTP/1.1 400 ",
-            b"\r\nConnection: close\r\n",
-        ),
+        (too_long, b"HTTP/1.1 431 ", b"\r\nConnection: close\r\n"),
+        (smuggling, b"HTTP/1.1 400 ", b"\r\nConnection: close\r\n"),
         *((b"%b /metrics HTTP/1.0\r\n\r\n" % method, *not_allowed) for method in (b"POST", b"TRACE", b"BREW")),
     ]
     with serving() as running:
@@ -215,9 +214,6 @@ def test_head_is_get_without_the_content() -> None:
         head, _, content = everything(running.connect(sends=b"HEAD /metrics HTTP/1.0\r\n\r\n")).partition(b"\r\n\r\n")
     assert b"\r\nContent-Length: 5000" in head
     assert content == b""
-
-
-# --- Deadlines --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nX: "])
@@ -259,7 +255,7 @@ def test_between_requests_it_may_be_silent_for_longer(clock: Clock) -> None:
 def test_a_client_that_does_not_read_is_cut_off(clock: Clock) -> None:
     with serving(Scraped(8 << 20)) as running:
         client = running.connect(sends=SCRAPE)
-        wait_for(lambda: any(each.unsent for each in running.server._connections()))
+        wait_for(running.unsent)
         clock.advance(server.SEND_SECONDS, running)
         running.wait_until_open(0)
         assert len(everything(client)) < 8 << 20
@@ -285,7 +281,7 @@ def test_one_client_s_page_may_be_larger_than_what_all_may_have(monkeypatch: pyt
     monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 1 << 20)
     with serving(Scraped(8 << 20)) as running:
         client = running.connect(sends=LAST)
-        wait_for(lambda: any(each.unsent for each in running.server._connections()))
+        wait_for(running.unsent)
         assert len(everything(client)) > 8 << 20
 
 
@@ -313,9 +309,6 @@ def test_a_request_that_waits_too_long_is_asked_to_retry(monkeypatch: pytest.Mon
         assert status(first) == b"200"
 
 
-# --- Room -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sends", [b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE])
 def test_a_client_that_fills_it_loses_its_own_connections(
     sends: bytes, clock: Clock, caplog: pytest.LogCaptureFixture
@@ -340,6 +333,19 @@ def test_a_client_that_fills_it_loses_its_own_connections(
     assert [record.args or record.message for record in caplog.records if record.levelname == "WARNING"] == [
         "too many connections: closing some of the client that has the most"
     ]
+
+
+def test_clients_that_ask_and_never_read_keep_no_other_out_and_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is larger than what the kernel buffers, and each client's own."""
+    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 8 << 20)
+    scraped = Scraped(1 << 20)
+    with serving(scraped) as running:
+        running.connect_all(["127.0.0.2"] * 200, 3 * SCRAPE)
+        wait_for(lambda: scraped.asked == 200)
+        wait_for(lambda: 0 < running.unsent() <= 8 << 20)
+        for _ in range(3):
+            assert len(everything(running.connect(sends=LAST))) > 1 << 20
+        assert running.unsent() <= 8 << 20
 
 
 def test_requests_of_one_client_keep_no_other_out() -> None:
@@ -530,9 +536,10 @@ def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pyte
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
     assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
-
-
-# --- The end ----------------------------------------------------------------------------------------------------------
+    assert (answering.MOST_REQUESTS, answering.MOST_REQUESTS_OF_A_CLIENT) == (40, 10)
+    probes = answering.MOST_PROBES, answering.MOST_PROBES_OF_A_CLIENT, answering.MOST_PROBES_OF_A_HOST
+    assert (*probes, encrypted.MOST_OF_NOTHING) == (240, 200, 4, 64 << 10)
+    assert (collect.HANGS, collect.A_LITTLE, bounded.LARGEST_FILE) == (10, 0.5, 64 << 20)
 
 
 def test_answers_under_way_are_given_before_it_stops() -> None:

@@ -6,17 +6,11 @@ import base64
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import bcrypt
 import trustme
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from virtscope.toolkit.webconfig import WebConfig
 
@@ -38,14 +32,6 @@ class Pki:
         self.ca.cert_pem.write_to_path(folder / "ca.pem")
         self.intermediate.cert_pem.write_to_path(folder / "intermediate.pem")
         self.renew()
-        other = self.ca.issue_cert("localhost")
-        other.private_key_pem.write_to_path(folder / "other.key")
-        encrypted = load_pem_private_key(other.private_key_pem.bytes(), None).private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"passphrase")
-        )
-        (folder / "encrypted.key").write_bytes(encrypted)
-        (folder / "malformed.pem").write_text("not a certificate\n")
-        (folder / "empty.pem").write_text("")
 
     def renew(self) -> None:
         """Replace the server's certificate and key by new ones, each at a stroke."""
@@ -79,12 +65,11 @@ class Pki:
         return context
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """What a client got: the server's word ("welcome" or "go away") and the terms of the connection."""
 
     word: str
-    version: str
+    version: str | None
     cipher: str
     alpn: str | None
     serial: str
@@ -112,12 +97,8 @@ def connect(web: WebConfig, client: ssl.SSLContext) -> Answer:
             word = connection.recv(16).decode()
             if not word:
                 raise ConnectionResetError("the server closed the connection")
-            certificate, cipher, version = connection.getpeercert(), connection.cipher(), connection.version()
-            assert certificate
-            assert cipher
-            assert version
-            alpn = connection.selected_alpn_protocol()
-            return Answer(word, version, cipher[0], alpn, str(certificate["serialNumber"]))
+            serial, cipher = (connection.getpeercert() or {})["serialNumber"], (connection.cipher() or ("",))[0]
+            return Answer(word, connection.version(), cipher, connection.selected_alpn_protocol(), str(serial))
     finally:
         client_end.close()
         server.join(20)

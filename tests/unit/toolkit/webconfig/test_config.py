@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import ssl
@@ -68,20 +69,15 @@ def test_a_bad_renewal_keeps_the_last_good_certificate_and_is_logged_once(
     pki.replace("server.pem", b"half a certific")
     for _ in range(3):
         assert connect(web, pki.client()).serial == before
-    assert len(errors(caplog)) == 1
-    assert "tls_server_config.cert_file: holds no valid certificate" in errors(caplog)[0]
-
     (pki.folder / "server.pem").unlink()
     assert connect(web, pki.client()).serial == before
-    assert len(errors(caplog)) == 2
-    assert "No such file" in errors(caplog)[1]
-
+    malformed, gone = errors(caplog)
+    assert "tls_server_config.cert_file: holds no valid certificate" in malformed
+    assert "No such file" in gone
     pki.replace("server.pem", good)
-    assert connect(web, pki.client()).serial == before
-    assert caplog.records[-1].getMessage() == "web configuration reloaded"
-    lines = len(caplog.records)
-    assert connect(web, pki.client()).serial == before
-    assert len(caplog.records) == lines
+    for _ in range(2):
+        assert connect(web, pki.client()).serial == before
+    assert [record.getMessage() for record in caplog.records[2:]] == ["web configuration reloaded"]
 
 
 def test_a_changed_file_is_in_force_at_once_also_for_a_user_whose_password_was_remembered(pki: Pki) -> None:
@@ -118,17 +114,9 @@ def test_a_change_cannot_open_the_exporter_to_everyone(pki: Pki, caplog: pytest.
 
 
 def test_headers(pki: Pki) -> None:
-    written = (
-        "http_server_config: {headers: {X-Frame-Options: deny, X-Content-Type-Options: nosniff, X-XSS-Protection: 0,"
-        " Content-Security-Policy: \"default-src 'self'\", Strict-Transport-Security: max-age=1}}"
-    )
-    assert pki.load(written).headers == {
-        "Content-Security-Policy": "default-src 'self'",
-        "Strict-Transport-Security": "max-age=1",
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "deny",
-        "X-XSS-Protection": "0",
-    }
+    headers = {"Content-Security-Policy": "default-src 'self'", "X-Frame-Options": "deny", "X-XSS-Protection": "0"}
+    headers |= {"X-Content-Type-Options": "nosniff", "Strict-Transport-Security": "max-age=1"}
+    assert pki.load(json.dumps({"http_server_config": {"headers": headers}})).headers == headers
     assert pki.load("http_server_config: {headers: {X-XSS-Protection: }}").headers == {}
     for value in ('"default-src \\u00fc"', '"default-src\\nSet-Cookie: a=b"', '"default-src\\u2028b"'):
         with pytest.raises(WebConfigError, match="must be one line of plain ASCII"):
