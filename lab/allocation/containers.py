@@ -12,7 +12,7 @@ from typing import Self
 
 from lab import LabError, machine
 from lab.allocation.load import Count
-from lab.allocation.metrics import Sample
+from lab.allocation.results import Sample
 from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.servers import guard

@@ -11,8 +11,8 @@ from typing import Self
 
 from lab import LabError
 from lab.allocation import platforms
-from lab.allocation.metrics import Sample
 from lab.allocation.platforms import SCHEDULERS, CpuTimes, Platform
+from lab.allocation.results import Sample
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import CONNECT_SECONDS, Shell
 

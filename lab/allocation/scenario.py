@@ -44,6 +44,12 @@ COMPUTATIONAL, TRANSACTIONAL = LOADS = ("computational", "transactional")
 STATIC, CONTROL, DYNAMIC = "static", "control", "dynamic"
 
 
+_ENVIRONMENT = re.compile(
+    r"(\d{1,3}) containers, (\w+), (\w+), (\w+) \[(\d{1,6}(?:\.\d{1,9})?), (\d{1,6}(?:\.\d{1,9})?)\], (\d{1,6}) s",
+    re.ASCII,
+)
+
+
 @dataclass(frozen=True)
 class Step:
     """One pair of caps, switched or not; `low` and `high` are in CPUs, `interval` is in seconds."""
@@ -64,6 +70,20 @@ class Step:
         pinned = "pinned-" if self.pinning == "pinned" else ""
         what = f"{self.low:g}-{self.high:g}" if self.mode == DYNAMIC else self.mode
         return f"{load}{pinned}{self.containers}x{what}-{self.interval}s-{self.repetition}"
+
+    @property
+    def environment(self) -> str:
+        """Of all its repetitions, such as "2 containers, unpinned, computational, dynamic [0.2, 0.8], 6 s"."""
+        caps = f"{self.mode} [{self.low:g}, {self.high:g}]"
+        return f"{self.containers} containers, {self.pinning}, {self.load}, {caps}, {self.interval} s"
+
+    @classmethod
+    def parse(cls, environment: str, repetition: int = 1) -> Step | None:
+        """The step of this environment; None if it is of another study."""
+        if not (found := _ENVIRONMENT.fullmatch(environment)):
+            return None
+        containers, pinning, load, mode, low, high, interval = found.groups()
+        return cls(int(containers), pinning, int(interval), mode, float(low), float(high), repetition, load)
 
     @property
     def unit(self) -> str:

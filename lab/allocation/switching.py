@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lab import LabError, machine, scrapes, targets
+from lab import LabError, machine, measurements, scrapes, targets
+from lab.allocation import results
 from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
 from lab.allocation.load import LOAD as COMPUTING
-from lab.allocation.metrics import Attempt, Metrics, Sums, since
+from lab.allocation.results import NEVER, Sums
 from lab.allocation.scenario import (
     COMPUTATIONAL,
     CONTROL,
@@ -28,6 +29,7 @@ from lab.allocation.scenario import (
 )
 from lab.allocation.transactions import LOAD as ANSWERING
 from lab.cgroups import PARENT, cap_setting, mounted
+from lab.measurements import Measurements
 from lab.progress import Course
 from lab.servers import guard
 from lab.stage import FOLDER
@@ -44,7 +46,7 @@ def carry_out(what: Allocation, state: State, console: Console, prometheus_port:
     steps = [step for step in what.steps if step.name not in state.finished]
     with contextlib.ExitStack() as ending, Course(_planned_seconds(what, len(steps)), console) as course:
         guard.await_all(INSTANCES)
-        metrics = Metrics()
+        metrics = Measurements()
         ending.callback(metrics.stop)
         metrics.describe_run(state.run, STUDY, what.name, len(what.steps), {**machine.host(), **_where(what)})
         ports = {"lab": (metrics.port,)}
@@ -66,7 +68,7 @@ class _Switching:
 
     what: Allocation
     state: State
-    metrics: Metrics
+    metrics: Measurements
     course: Course
     prometheus_port: int
 
@@ -77,21 +79,20 @@ class _Switching:
         warm_up = self.what.warm_up
         self.course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), containers.check)
         self.course.doing(f"{step.name}: measuring")
-        attempt = Attempt(self.state.run, self.what.name, step, int(time.time()), self.what.duration)
-        try:
-            sums = self._switch(attempt, containers)
-            self._await_last_values(attempt, sums, containers)
-        finally:
-            self.metrics.clear()
+        sums = self._switch(step, containers)
+        where = _where(self.what)
+        found = results.measurements(step, sums, where["virtualization"], emulated=where["emulated"] == "yes")
+        self.metrics.add(self.state.run, step.name, found)
+        measurements.await_scraped(self.prometheus_port, self.state.run, step.name, len(found), containers.check)
         self.state.finish_step(step.name)
         return _summary(step, sums)
 
-    def _switch(self, attempt: Attempt, containers: Containers | Guests) -> Sums:
+    def _switch(self, step: Step, containers: Containers | Guests) -> Sums:
         """Sample each second, and write the caps on schedule, right after a sample."""
-        step, sums, begun = attempt.step, Sums(), time.monotonic()
+        sums, begun, planned = Sums(), time.monotonic(), self.what.duration
         caps = [step.cap(container, 0) for container in range(step.containers)]
         before, switched = containers.sample(), None
-        for second in range(1, attempt.planned + 1):
+        for second in range(1, planned + 1):
             self.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
             now = containers.sample()
             if self.what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
@@ -99,10 +100,9 @@ class _Switching:
                     f"{self.what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be "
                     "switched more seldom than the report says"
                 )
-            sums.add(before, now, since(None if switched is None else second - 1 - switched), caps)
+            sums.add(before, now, NEVER if switched is None else second - 1 - switched, caps)
             before = now
-            self.metrics.show(attempt, sums)
-            if step.mode != STATIC and second % step.interval == 0 and second < attempt.planned:
+            if step.mode != STATIC and second % step.interval == 0 and second < planned:
                 cpu, clock = time.thread_time(), time.monotonic()
                 caps = _write_caps(step, second // step.interval, containers)
                 if not self.what.target:  # there it is the host's own commands
@@ -111,13 +111,6 @@ class _Switching:
                 sums.calls += 1
                 switched = second
         return sums
-
-    def _await_last_values(self, attempt: Attempt, sums: Sums, containers: Containers | Guests) -> None:
-        labels = ", ".join(f'{name}="{value}"' for name, value in attempt.labels.items())
-        enough = sum(sums.seconds.values()) - 0.001  # floating point
-        query = f"sum(lab_allocation_seconds_total{{{labels}}}) >= {enough}"
-        unseen = f"not the end of step {attempt.step.name}"
-        scrapes.await_samples(self.prometheus_port, lambda: query, unseen, containers.check)
 
 
 def plan(what: Allocation) -> list[str]:
@@ -183,9 +176,6 @@ def _planned_seconds(what: Allocation, steps: int) -> float:
 
 
 def _summary(step: Step, sums: Sums) -> str:
-    seconds = sum(sums.seconds.values())
-    used = sum(sums.container_cpu.values()) / seconds
-    others = sum(sums.machine_cpu.values()) / seconds - used
     caps = f"caps of {step.low:g} and {step.high:g}" if step.mode == DYNAMIC else f"caps of {step.low:g}"
     what = {
         STATIC: f"{caps}, never written",
@@ -193,6 +183,6 @@ def _summary(step: Step, sums: Sums) -> str:
         DYNAMIC: f"{caps}, switched every {step.interval} s",
     }[step.mode]
     return (
-        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / seconds:.1f} {step.unit}/s, "
-        f"{used:.3f} CPU, all else {others:.3f} CPU"
+        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / sums.duration:.1f} {step.unit}/s, "
+        f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
     )

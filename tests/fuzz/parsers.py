@@ -27,8 +27,8 @@ from lab.factors import scenario as factors
 from lab.keys import ScenarioError
 from lab.network import outputs as network_outputs
 from lab.network import scenario as network
-from lab.report.suites import published
-from lab.suites import lmbench, lmbench_summary, nbench, stress_ng, unixbench
+from lab.report.page import STUDIES
+from lab.suites import lmbench, lmbench_summary, nbench, stress_ng, table, unixbench
 from lab.suites import scenario as suites
 from lab.suites.rows import OutputError, Row
 from tests.unit.kvm import captured as kvm_captured
@@ -499,9 +499,9 @@ PARSERS = [
     ),
     Parser(
         "published-table",
-        lambda data: published.measurements(published.parse(_decoded(data), "mine.csv")),
-        [published.FILE.read_bytes()],
-        (published.TableError,),
+        lambda data: table.measurements(table.parse(_decoded(data), "mine.csv")),
+        [(STUDIES / "fisher2012.csv").read_bytes()],
+        (table.TableError,),
         largest=32 << 10,
     ),
     Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt"), _MALFORMED),

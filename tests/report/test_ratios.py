@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.report.queries import OF_STEP
-from lab.report.runs import Step
+from lab.report.consolidation.queries import OF_STEP
+from lab.report.consolidation.steps import Step
 from tests.dashboards.promtool import assert_answers
 
 STEP = Step(
-    run="20260302T080000", scenario="ramp", name="1", instances=1, clients=500, placement="one", repetition=1,
+    run="20260302T080000", name="1", instances=1, clients=500, placement="one", repetition=1,
     host="lab", platform="cgroup", start=0, end=1860,
 )  # fmt: skip
 LAB = 'host="lab",platform="cgroup"'

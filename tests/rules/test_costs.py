@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from lab.report.network.study import load
+from lab.report.page import Study
 from tests.rules.promtool import evaluate
 from tests.rules.test_rules import ROOT
 from tests.support.hosts import Target, Watching, exposed
 from tests.support.hosts.feeds import Server, node, perf, xentop
 
-STUDY = load()
+STUDY = Study.load("network").content
 RULES = [
     ROOT / f"prometheus/rules/{name}.yml" for name in ("xen", "cgroup", "base", "events", "derived", "costs", "tiers")
 ]
@@ -55,17 +55,17 @@ def ratio(record: str, of: str, to: str, value: float, within: float) -> dict[st
 def test_a_byte_costs_1_107_times_as_much_in_the_driver_domain_and_misses_the_tlbs_19_and_25_times_as_often(
     tmp_path: Path,
 ) -> None:
-    published = STUDY.receiver["xen-domain0", "linux"]
-    assert published.instructions
-    assert published.throughput
+    published = STUDY["receiver"]["xen-domain0 / linux"]
+    assert published["instructions"]
+    assert published["throughput"]
     linux = Server(cpu=0.9, receive=1e8, instructions=4e9, llc_misses=1e6, dtlb_misses=1e6, itlb_misses=1e5)
     domain0 = Server(
         cpu=0.9,
-        receive=linux.receive * published.throughput,
-        instructions=linux.instructions * published.instructions,
+        receive=linux.receive * published["throughput"],
+        instructions=linux.instructions * published["instructions"],
         llc_misses=linux.llc_misses,
-        dtlb_misses=linux.dtlb_misses * published.misses["data_tlb"],
-        itlb_misses=linux.itlb_misses * published.misses["instruction_tlb"],
+        dtlb_misses=linux.dtlb_misses * published["misses"]["data_tlb"],
+        itlb_misses=linux.itlb_misses * published["misses"]["instruction_tlb"],
     )
     targets = [*machine("linux", linux), *machine("domain0", domain0)]
     expected = [
@@ -84,10 +84,10 @@ def test_a_byte_costs_1_107_times_as_much_in_the_driver_domain_and_misses_the_tl
 def test_a_host_with_a_guest_has_twice_the_instructions_and_four_times_the_misses(
     tmp_path: Path, guest: str, instructions: float, l2: float
 ) -> None:
-    rate = STUDY.receiver[guest, "xen-domain0"].miss_rates["l2"]
+    rate = STUDY["receiver"][f"{guest} / xen-domain0"]["miss_rates"]["l2"]
     targets = [
-        *xen("domain0", STUDY.samples["xen-domain0"], 1000),
-        *xen("guest", STUDY.samples[guest], 1000 * rate),
+        *xen("domain0", STUDY["samples"]["xen-domain0"], 1000),
+        *xen("guest", STUDY["samples"][guest], 1000 * rate),
     ]
     expected = [
         ratio("host:instructions:rate", "guest", "domain0", instructions, 0.0005),
