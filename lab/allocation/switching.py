@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from lab import LabError, machine, measurements, scrapes, targets
-from lab.allocation import results
+from lab import LabError, machine
+from lab.allocation import scenario
 from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
 from lab.allocation.load import LOAD as COMPUTING
-from lab.allocation.results import NEVER, Sums
+from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import (
     COMPUTATIONAL,
     CONTROL,
     DYNAMIC,
     STATIC,
-    STUDY,
     TRANSACTIONAL,
     Allocation,
     Step,
 )
 from lab.allocation.transactions import LOAD as ANSWERING
 from lab.cgroups import PARENT, cap_setting, mounted
-from lab.measurements import Measurements
-from lab.progress import Course
-from lab.servers import guard
 from lab.stage import FOLDER
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
 SCRAPE_SECONDS = 5  # prometheus.yml's; the rules are evaluated as often
@@ -41,51 +35,50 @@ LATE_SECONDS = 2.0  # of a sample over ssh
 BETWEEN_SECONDS = 5.0  # about; a step waits for the scrape of its last values, the next for its second to begin at
 
 
-def carry_out(what: Allocation, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with contextlib.ExitStack() as ending, Course(_planned_seconds(what, len(steps)), console) as course:
-        guard.await_all(INSTANCES)
-        metrics = Measurements()
-        ending.callback(metrics.stop)
-        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), {**machine.host(), **_where(what)})
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
-        switching = _Switching(what, state, metrics, course, prometheus_port)
-        done = itertools.count(1)
-        for setting, group in itertools.groupby(steps, key=lambda step: (step.containers, step.pinning, step.load)):
-            with _containers(what, *setting, state.folder / "containers.log") as containers:
-                for step in group:
-                    summary = switching.measure(step, containers)
-                    course.reach(_planned_seconds(what, next(done)))
-                    course.say(summary)
+@contextlib.contextmanager
+def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
+    with contextlib.ExitStack() as ending:
+        switching = _Switching(what, run, ending)
+        yield Experiment(switching.measure, {**machine.host(), **_where(what)}, what.steps, check=switching.check)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Switching:
-    """A run's steps, one after the other."""
+    """A run's steps, one after the other. Containers stay as long as the next steps have the same."""
 
     what: Allocation
-    state: State
-    metrics: Measurements
-    course: Course
-    prometheus_port: int
+    run: Run
+    ending: contextlib.ExitStack
+    setting: tuple[int, str, str] | None = None
+    containers: Containers | Guests | None = None
 
-    def measure(self, step: Step, containers: Containers | Guests) -> str:
-        """Warm up with the first caps, measure, and return a summary once Prometheus has all of it."""
+    def check(self) -> None:
+        """Raise `LabError` if a load has ended."""
+        if self.containers:
+            self.containers.check()
+
+    def measure(self, step: Step) -> Outcome:
+        """Warm up with the first caps, and measure."""
+        containers = self._ready(step)
+        course, warm_up, where = self.run.course, self.what.warm_up, _where(self.what)
         _write_caps(step, 0, containers)
-        self.course.doing(f"{step.name}: warming up")
-        warm_up = self.what.warm_up
-        self.course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), containers.check)
-        self.course.doing(f"{step.name}: measuring")
+        course.doing(f"{step.name}: warming up")
+        course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), self.check)
+        course.doing(f"{step.name}: measuring")
         sums = self._switch(step, containers)
-        where = _where(self.what)
-        found = results.measurements(step, sums, where["virtualization"], emulated=where["emulated"] == "yes")
-        self.metrics.add(self.state.run, step.name, found)
-        measurements.await_scraped(self.prometheus_port, self.state.run, step.name, len(found), containers.check)
-        self.state.finish_step(step.name)
-        return _summary(step, sums)
+        emulated = where["emulated"] == "yes"
+        return Outcome(_summary(step, sums), measurements(step, sums, where["virtualization"], emulated=emulated))
+
+    def _ready(self, step: Step) -> Containers | Guests:
+        setting = (step.containers, step.pinning, step.load)
+        if self.containers is None or setting != self.setting:
+            self.containers = None
+            self.ending.close()
+            made = _containers(self.what, *setting, self.run.state.folder / "containers.log")
+            self.containers, self.setting = made.__enter__(), setting
+            self.ending.push(made)
+        return self.containers
 
     def _switch(self, step: Step, containers: Containers | Guests) -> Sums:
         """Sample each second, and write the caps on schedule, right after a sample."""
@@ -93,7 +86,7 @@ class _Switching:
         caps = [step.cap(container, 0) for container in range(step.containers)]
         before, switched = containers.sample(), None
         for second in range(1, planned + 1):
-            self.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
+            self.run.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
             now = containers.sample()
             if self.what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
                 raise LabError(
@@ -131,9 +124,9 @@ def plan(what: Allocation) -> list[str]:
 _IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
 
 
-def planned_seconds(what: Allocation) -> float:
-    """How long the runs of all hosts take, about."""
-    return _planned_seconds(what, len(what.steps)) * len(what.runs)
+def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`, on one host."""
+    return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
 def _where(what: Allocation) -> dict[str, str]:
@@ -171,10 +164,6 @@ def _until_its_second(now: float, repetition: int) -> float:
     return (repetition - now) % SCRAPE_SECONDS
 
 
-def _planned_seconds(what: Allocation, steps: int) -> float:
-    return steps * (what.warm_up + what.duration + BETWEEN_SECONDS)
-
-
 def _summary(step: Step, sums: Sums) -> str:
     caps = f"caps of {step.low:g} and {step.high:g}" if step.mode == DYNAMIC else f"caps of {step.low:g}"
     what = {
@@ -186,3 +175,6 @@ def _summary(step: Step, sums: Sums) -> str:
         f"{step.name}: {step.containers} containers, {what}: {sums.tasks / sums.duration:.1f} {step.unit}/s, "
         f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
     )
+
+
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)

@@ -10,19 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rich.console import Console
-
-from lab import LabError, machine, measurements, scrapes, targets
+from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
-from lab.measurements import Measurement, Measurements
-from lab.network import outputs, paths, web
+from lab.measurements import Measurement
+from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
-from lab.network.scenario import FILES, ON, STUDY, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
-from lab.progress import Course
-from lab.servers import guard
+from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
 from lab.stage import FOLDER
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 from tools import go_programs, programs
 from tools.go_programs import GoProgramsError
 
@@ -36,38 +32,30 @@ LATENCIES = {P50: 0.5, P99: 0.99}
 ADDRESS = "ADDRESS"  # of a guest, in a plan: nobody has asked it yet
 
 
-def carry_out(what: Network, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+@contextlib.contextmanager
+def ready(what: Network, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
     if shutil.which("ip") is None:
         raise LabError("network paths are made with ip: install iproute2")
     programs.root(programs.BENCHMARKS)
     if what.web_rates:
         programs.root(programs.WEB_SERVER)
         _vegeta()
-    cpus = ends_on(sorted(os.sched_getaffinity(0)))
-    counts = counts_events()
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with contextlib.ExitStack() as ending, Course(planned_seconds(what, steps), console) as course:
-        guard.await_all(STATE.parent)
+    cpus, counts, course = ends_on(sorted(os.sched_getaffinity(0))), counts_events(), run.course
+    with contextlib.ExitStack() as ending:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
-        metrics = Measurements()
-        ending.callback(metrics.stop)
-        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
         for path, to in reached.items():
             course.say(f"{path}: {to.address}, through {to.device}")
-        for number, step in enumerate(steps, 1):
+
+        def measure_step(step: Step) -> Outcome:
             course.doing(f"{step.name}: measuring")
-            found = run(step, what, reached, cpus, events=counts)
-            metrics.add(state.run, step.name, found)
-            measurements.await_scraped(prometheus_port, state.run, step.name, len(found), lambda: None)
-            state.finish_step(step.name)
-            course.reach(planned_seconds(what, steps[:number]))
-            course.say(f"{step.name}: {', '.join(f'{one.test} {one.value:.4g} {one.unit}' for one in found)}")
+            found = measured(step, what, reached, cpus, events=counts)
+            values = (f"{one.test} {one.value:.4g} {one.unit}" for one in found)
+            return Outcome(f"{step.name}: {', '.join(values)}", found)
+
+        yield Experiment(measure_step, machine.host(), what.steps)
 
 
 def plan(what: Network) -> list[str]:
@@ -101,10 +89,9 @@ def plan(what: Network) -> list[str]:
     return lines
 
 
-def planned_seconds(what: Network, steps: Sequence[Step] | None = None) -> float:
-    """How long these steps take, all if None."""
-    number = len(what.steps if steps is None else steps)
-    return number * (what.warm_up + what.duration + BETWEEN_SECONDS)
+def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`."""
+    return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
 def ends_on(available: Sequence[int]) -> paths.Cpus:
@@ -148,7 +135,7 @@ def reach(guest: Guest) -> Iterator[Reached]:
         yield Reached(guest, address, device)
 
 
-def run(
+def measured(
     step: Step, what: Network, reached: Mapping[str, Reached], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
     """Run a step on its path. Raises `LabError`; in any case everything of it has ended."""
@@ -261,3 +248,6 @@ def _measurements(step: Step, found: Sequence[_Value], guest: Guest | None) -> l
         Measurement(where, platform, emulated, one.test, one.unit, one.better, step.repetition, one.value)
         for one in found
     ]
+
+
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

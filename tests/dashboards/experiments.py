@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 
 from lab.allocation.results import Sample, Sums, measurements
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Step
-from lab.measurements import Measurement, Measurements
+from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
 
 _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-short"
@@ -28,7 +28,7 @@ _STEPS = [
 
 
 def _measurements() -> str:
-    metrics = Measurements()
+    metrics = RunnerMetrics()
     metrics.describe_run(_SUITES, "suites", "suites", 4, {"version": "v1"})
     for environment, kind, slower in (("base", "none", 1.0), ("capped", "cgroup", 2.5)):
         for repetition in (1, 2):
@@ -39,7 +39,7 @@ def _measurements() -> str:
 
 
 def _allocation() -> str:
-    metrics = Measurements()
+    metrics = RunnerMetrics()
     facts = {"virtualization": "xen", "emulated": "yes", "target": "root@xen1"}
     metrics.describe_run(_ALLOCATION, "allocation", "allocation-short", len(_STEPS), facts)
     for step in _STEPS:

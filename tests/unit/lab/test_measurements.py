@@ -7,7 +7,8 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab import LabError
-from lab.measurements import Measurement, Measurements
+from lab.measurements import Measurement
+from lab.metrics import RunnerMetrics
 from lab.prometheus import Prometheus, Recorded, Sample
 from lab.report import recorded
 
@@ -15,14 +16,14 @@ FAST = Measurement("base", "none", False, "fork", "microseconds", "lower", 1, 13
 SLOW = Measurement('a "guest"', "xen", True, "fork", "microseconds", "lower", 1, 502.25)
 
 
-def exposed(metrics: Measurements) -> list[Sample]:
+def exposed(metrics: RunnerMetrics) -> list[Sample]:
     text = generate_latest(metrics.registry).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     return [Sample(sample.labels, sample.value) for sample in families["lab_measurement"].samples]
 
 
 def test_what_is_exposed_is_read_back_unchanged() -> None:
-    metrics = Measurements()
+    metrics = RunnerMetrics()
     try:
         metrics.add("run-1", "base-1", [FAST])
         metrics.add("run-1", "guest-1", [SLOW])
