@@ -18,7 +18,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
@@ -27,7 +27,7 @@ import yaml
 from alerts.generator.document import Value
 from lab import LabError, reaper
 from lab.cgroups import SMALLEST_CAP, Cgroup, TierLimits, mounted
-from lab.keys import nearest, whole, yes
+from lab.keys import one_of, whole, yes
 from lab.servers import guard
 from tools.programs import CHECKOUT
 
@@ -213,6 +213,19 @@ def read(value: Value, cpus: str | None) -> Environment:
     return _guest(name, fields) if "ssh" in fields else Limited(name, _limits(fields, cpus))
 
 
+def guests(value: Value, slug: Callable[[str], str], taken: Sequence[str] = ()) -> tuple[Guest, ...]:
+    """A list of guests whose names differ, also in the names of steps, by `slug`; raises `FileError`."""
+    found: list[Guest] = []
+    for each in value.items():
+        guest = read(each, None)
+        if not isinstance(guest, Guest):
+            each.refuse("is no guest: give its name, ssh and platform; this machine itself is measured in any case")
+        if slug(guest.name) in {slug(name) for name in (*taken, *(other.name for other in found))}:
+            each.refuse(f"the name {guest.name!r} is taken; give it another")
+        found.append(guest)
+    return tuple(found)
+
+
 _NOT_OF_GUESTS = "is only for cgroups of this machine; a guest has what its host gives it"
 
 
@@ -228,8 +241,7 @@ def _guest(name: str, fields: Mapping[str, Value]) -> Guest:
     destination = fields["ssh"].text()
     if "platform" not in fields:
         fields["ssh"].refuse(f"say below it what the guest runs on: platform: {' or '.join(PLATFORMS)}")
-    if (platform := fields["platform"].text()) not in PLATFORMS:
-        fields["platform"].refuse(f"{platform!r} is no platform{nearest(platform, PLATFORMS)}")
+    platform = one_of(PLATFORMS)(fields["platform"])
     return Guest(name, destination, platform, "emulated" in fields and yes(fields["emulated"]))
 
 
