@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from lab import LabError, scenario, scrapes, studies, targets
+from lab import LabError, guard, scenario, scrapes, studies, targets
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
-from lab.servers import guard
 from lab.stage import FOLDER
 from lab.state import State
 from lab.study import Run, Scenario, Study

@@ -9,11 +9,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lab import LabError, machine
+from lab import LabError, guard, machine
 from lab.environments import Base, Environment, Guest, Limited, ProgramError
 from lab.measurements import Measurement
 from lab.progress import Course
-from lab.servers import guard
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, scenario, stress_ng
 from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedError, versions
@@ -180,9 +179,7 @@ def _guarded() -> Iterator[None]:
     """
     with contextlib.ExitStack() as ending:
         for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
-            watching = guard.start(folder, [])
-            ending.callback(watching.wait)
-            ending.callback(watching.kill)
+            ending.callback(guard.stop, guard.start(folder))
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
         yield
 
