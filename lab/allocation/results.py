@@ -77,13 +77,11 @@ class Sums:
         contained = sum(cpu for (each, _), cpu in self.container_cpu.items() if each in when)
         return (sum(self.machine_cpu.get(each, 0) for each in when) - contained) / seconds
 
-    def container(self, step: Step, cap: float, *since: int) -> float | None:
-        """CPUs that one container with this cap used in these seconds since a switch; None without any."""
+    def _at_cap(self, cap: float, *since: int) -> float | None:
+        """CPUs that the containers with this cap used in these seconds since a switch; None without any."""
         if not (seconds := sum(self.seconds.get(each, 0) for each in since)):
             return None
-        share = 1 if step.low == step.high else 0.5  # of the containers, as half of them have each cap
-        used = sum(cpu for (when, of), cpu in self.container_cpu.items() if when in since and of == cap)
-        return used / (seconds * step.containers * share)
+        return sum(cpu for (when, of), cpu in self.container_cpu.items() if when in since and of == cap) / seconds
 
     def cpu_of_a_switch(self) -> float | None:
         """CPU seconds outside of the containers in the first seconds after a switch, beyond what is used later.
@@ -95,15 +93,15 @@ class Sums:
             return None
         return sum((cpu or 0) - settled for cpu in first)  # each for one second
 
-    def delay(self, step: Step, cap: float, before: float) -> float | None:
+    def delay(self, cap: float, before: float) -> float | None:
         """Seconds until a cap has taken effect, on average over its switches from the cap `before`; None if unknown.
 
         A container that goes on as before for d seconds uses d * (before - now) more than one that changes at once.
-        What it used in the first seconds, compared with what containers of both caps use later, gives d; at most
-        `SETTLED`. It doesn't depend on how fine the samples are, and may be a little below 0 by their noise.
+        What it used in the first seconds, compared with what as many containers of both caps use later, gives d; at
+        most `SETTLED`. It doesn't depend on how fine the samples are, and may be a little below 0 by their noise.
         """
-        settled, settled_before = self.container(step, cap, *AFTER), self.container(step, before, *AFTER)
-        first = [self.container(step, cap, when) for when in FIRST]
+        settled, settled_before = self._at_cap(cap, *AFTER), self._at_cap(before, *AFTER)
+        first = [self._at_cap(cap, when) for when in FIRST]
         if settled is None or settled_before is None or None in first or settled == settled_before:
             return None
         return sum((cpu or 0) - settled for cpu in first) / (settled_before - settled)
@@ -127,8 +125,8 @@ def _values(step: Step, sums: Sums) -> Iterator[tuple[str, str, str, float | Non
     yield SETTLED_HOST, "CPUs", "lower", sums.host(*AFTER)
     yield SWITCH, "s", "lower", sums.cpu_of_a_switch()
     if step.low != step.high:
-        yield RAISED, "s", "lower", sums.delay(step, step.high, step.low)
-        yield CUT, "s", "lower", sums.delay(step, step.low, step.high)
+        yield RAISED, "s", "lower", sums.delay(step.high, step.low)
+        yield CUT, "s", "lower", sums.delay(step.low, step.high)
     if sums.calls:
         yield CALL_CPU, "s", "lower", sums.call_cpu / sums.calls or None  # 0: another host's own commands
         yield CALL_SECONDS, "s", "lower", sums.call_seconds / sums.calls

@@ -151,6 +151,7 @@ def test_a_steps_environment_is_read_back() -> None:
 
 
 def test_an_unfinished_run_says_so_and_an_empty_one_that_there_is_nothing() -> None:
+    assert not any("not complete" in sentence for sentence in write_up(recording()).verdict)
     assert write_up(recording(finished=59)).verdict[-1] == "The run is not complete: 59 of its 60 steps are recorded."
     found = write_up(replace(recording(), measurements=()))
     assert found.verdict[0] == "No step was measured to its end, so there is nothing to compare."

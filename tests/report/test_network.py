@@ -106,6 +106,22 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
     assert {(one.configuration.path, one.baseline.path) for one in without.paths} == {("bridge", "veth")}
 
 
+def test_a_cost_ratio_is_of_means_with_the_relative_interval_of_the_repetitions_costs() -> None:
+    def values_of(path: str, test: str, *found: float) -> list[Measurement]:
+        name = Configuration(path, "send", 256, "on").name
+        return [Measurement(name, "none", False, test, "x", "lower", n, value) for n, value in enumerate(found, 1)]
+
+    of = [
+        *values_of("loopback", "throughput", 2, 2), *values_of("veth", "throughput", 1, 3),
+        *values_of("loopback", "CPU", 4, 4), *values_of("veth", "CPU", 6, 6),
+        *values_of("loopback", "CPU per byte", 2, 2), *values_of("veth", "CPU per byte", 6, 2),
+    ]  # fmt: skip
+    [one] = Results(of).paths
+    cost = one.cost["CPU"]
+    assert cost.value == pytest.approx(1.5)  # not (6 + 2) / (2 + 2)
+    assert cost.high == pytest.approx(1.5 * (1 + 12.706 * 2 / 4))  # half of the costs: t * sqrt(8 / 2) of 4
+
+
 def test_the_first_sentence_is_the_answer() -> None:
     first, second, *rest = document().verdict
     assert first.startswith("Over veth, a byte costs up to 1.10 times as much CPU time as over loopback (veth, ")

@@ -8,9 +8,11 @@ import pkgutil
 from collections.abc import Mapping
 
 import lab.report
+from lab.prometheus import Sample
 from lab.report.consolidation.page import objectives_table
-from lab.report.consolidation.results import Instance, Load, StepResult, judge, loads
-from lab.report.consolidation.steps import Step
+from lab.report.consolidation.queries import OF_STEP
+from lab.report.consolidation.results import Instance, Load, StepResult, judge, loads, result
+from lab.report.consolidation.steps import Answers, Step
 from lab.report.consolidation.verdict import verdict
 
 SHARES, SECONDS = {"latency": 0.95, "availability": 0.999}, {"mean": 0.1, "latency": 0.3}
@@ -94,6 +96,18 @@ class TestVerdict:
         assert table
         assert table.head[-2:] == ("Neighbours named", "Alerts that fire at its end")
         assert [row[-2:] for row in table.rows] == [("", ""), ("batch 52 %, blog 41 %", "ObjectiveBurnsFast")]
+
+
+def test_nothing_is_said_of_clients_that_restarted() -> None:
+    at = step(500, instance(0.02)).step
+    of_app = {name: [Sample({"app": "auction-1"}, 1.0)] for name in ("client_requests", "client_mean", "mean")}
+    of_all: dict[str, list[Sample]] = {name: [] for name in OF_STEP}
+    given = of_all | of_app | {"clients_cpu": [Sample({}, 0.2)]}
+    whole = result(Answers(at, ("auction-1",), {}, given))
+    assert (whole.value("clients_cpu"), whole.value("client_requests")) == (0.2, 1.0)
+    broken = result(Answers(at, ("auction-1",), {}, given | {"client_broken": [Sample({"app": "auction-1"}, 1.0)]}))
+    assert (broken.value("clients_cpu"), broken.value("client_requests"), broken.value("mean")) == (None, None, 1.0)
+    assert "no client values of auction-1: the client restarted" in broken.remarks
 
 
 class TestObjectives:

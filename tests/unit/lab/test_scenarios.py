@@ -122,6 +122,7 @@ class TestConsolidation:
         )
         assert [parsed.steps[index].name for index in (0, 4, 8)] == ["1x500-1", "two-nodes-1x500-1", "1x500-2"]
         assert parsed.duration == 120
+        assert parsed.digest != scenario.parse(SITES, "mine.yml").digest
 
     def test_a_batch_job_makes_steps_of_their_own(self) -> None:
         parsed = scenario.parse(SITES + "batch: [none, running, stopped]\n", "mine.yml")
