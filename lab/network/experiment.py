@@ -138,58 +138,31 @@ def reach(guest: Guest) -> Iterator[Reached]:
 def measured(
     step: Step, what: Network, reached: Mapping[str, Reached], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
-    """Run a step on its path. Raises `LabError`; in any case everything of it has ended."""
-    of, warm_up, duration = step.configuration, what.warm_up, what.duration
-    if isinstance(of, WebLoad):
-        to = reached.get(of.path)
-        served = measure_web(of, warm_up, duration, cpus, events=events, to=to)
-        return web_values(step, served, duration, to.guest if to else None)
-    if of.path in reached:
-        to = reached[of.path]
-        return values(step, measure_guest(of, to, warm_up, duration, cpus, events=events), duration, to.guest)
-    return values(step, measure(of, warm_up, duration, cpus, events=events), duration)
-
-
-def measure(of: Configuration, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool) -> Counted:
-    """Make a path and send over it. Raises `LabError`; in any case everything of it has ended."""
-    _, _, address, _ = paths.ends(of.path)
-    with own_folder(STATE) as state:
-        ends = paths.iperf3(of, address, warm_up, duration).enclosed(partial(enclosed, state))
-        script = paths.script(of.path, of.offloads, ends, cpus, events=events)
-        return outputs.read(_said(of.name, script, warm_up + duration))
-
-
-def measure_guest(
-    of: Configuration, to: Reached, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool
-) -> Counted:
-    """Send to a guest or receive from it. Raises `LabError`; in any case everything of it has ended, there too."""
-    ends, seconds = paths.iperf3(of, to.address, warm_up, duration), warm_up + duration
+    """Run a step on a path that is made, or on that to a guest. Raises `LabError`; in any case everything has ended."""
+    of, to, duration = step.configuration, reached.get(step.configuration.path), what.duration
+    address, guest = (to.address, to.guest) if to else (paths.ends(of.path)[2], None)
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
-        for server in ends.servers.values():
-            serving.enter_context(to.guest.serving(server, paths.LISTENING, seconds + 2 * SLACK_SECONDS))
-        script = paths.script_to_guest(ends.enclosed(partial(enclosed, state)), cpus, events=events)
-        return outputs.read(_said(of.name, script, seconds))
-
-
-def measure_web(
-    of: WebLoad, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool, to: Reached | None = None
-) -> Served:
-    """Make a path, or take the one to a guest, and ask for a file over it.
-
-    Raises `LabError`; in any case everything of it has ended, in the guest too.
-    """
-    seconds = warm_up + duration + web.TIMEOUT
-    address = to.address if to else paths.ends(of.path)[2]
-    with own_folder(STATE) as state, contextlib.ExitStack() as serving:
-        web.prepare(STATE, web.target(of, address))
-        ends = web.ends(of, warm_up, duration).enclosed(partial(web.enclosed, state))
-        if to:
-            server = web.server_in_guest(address)
-            serving.enter_context(to.guest.serving(server, web.STARTED, seconds + 2 * SLACK_SECONDS, "nginx"))
-            script = paths.script_to_guest(ends, cpus, events=events)
+        if isinstance(of, WebLoad):
+            seconds, offloads = what.warm_up + duration + web.TIMEOUT, ON
+            web.prepare(STATE, web.target(of, address))
+            ends = web.ends(of, what.warm_up, duration)
+            enclosed_ends = ends.enclosed(partial(web.enclosed, state))
+            servers = [(web.server_in_guest(address), web.STARTED, "nginx")]
         else:
-            script = paths.script(of.path, ON, ends, cpus, events=events)
-        return outputs.read_web(_said(of.name, script, seconds), of.rate)
+            seconds, offloads = what.warm_up + duration, of.offloads
+            ends = paths.iperf3(of, address, what.warm_up, duration)
+            enclosed_ends = ends.enclosed(partial(enclosed, state))
+            servers = [(list(server), paths.LISTENING, "") for server in ends.servers.values()]
+        if guest:
+            for server, listening, called in servers:
+                serving.enter_context(guest.serving(server, listening, seconds + 2 * SLACK_SECONDS, called))
+            script = paths.script_to_guest(enclosed_ends, cpus, events=events)
+        else:
+            script = paths.script(of.path, offloads, enclosed_ends, cpus, events=events)
+        said = _said(of.name, script, seconds)
+    if isinstance(of, WebLoad):
+        return web_values(step, outputs.read_web(said, of.rate), duration, guest)
+    return values(step, outputs.read(said), duration, guest)
 
 
 def _said(name: str, script: str, seconds: float) -> str:
