@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import lab.report
 from lab.prometheus import Sample
 from lab.report.consolidation.page import objectives_table
-from lab.report.consolidation.queries import OF_STEP
+from lab.report.consolidation.queries import of_step
 from lab.report.consolidation.results import Instance, Load, StepResult, judge, loads, result
 from lab.report.consolidation.steps import Answers, Step
 from lab.report.consolidation.verdict import verdict
@@ -101,7 +101,7 @@ class TestVerdict:
 def test_nothing_is_said_of_clients_that_restarted() -> None:
     at = step(500, instance(0.02)).step
     of_app = {name: [Sample({"app": "auction-1"}, 1.0)] for name in ("client_requests", "client_mean", "mean")}
-    of_all: dict[str, list[Sample]] = {name: [] for name in OF_STEP}
+    of_all: dict[str, list[Sample]] = {name: [] for name in of_step(at, [])}
     given = of_all | of_app | {"clients_cpu": [Sample({}, 0.2)]}
     whole = result(Answers(at, ("auction-1",), {}, given))
     assert (whole.value("clients_cpu"), whole.value("client_requests")) == (0.2, 1.0)

@@ -23,7 +23,8 @@ from a minute after its start to its end. A step of less than a minute has none;
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.clients.metrics import LATE_SECONDS
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 RATE_SECONDS = 60  # the range of the records' rates
 EVALUATION_SECONDS = 5  # prometheus.yml's
-
-Query = Callable[["Step", Sequence[str]], str]
-"""PromQL for a step and the applications that ran in it."""
 
 SENSOR = "app_request_duration_seconds"
 CLIENT = "lab_client_request_duration_seconds"
@@ -58,9 +56,70 @@ def applications(step: Step) -> str:
     return f'max by (app) (max_over_time(lab_clients{{host="{step.host}"}}[{step.seconds}s] @ {step.end})) > 0'
 
 
-def _of(step: Step, apps: Sequence[str], *more: str) -> str:
-    """A selector's braces: these applications on the step's host."""
-    return "{" + ", ".join((f'host="{step.host}"', f'app=~"{"|".join(apps)}"', *more)) + "}"
+def of_step(step: Step, apps: Sequence[str]) -> dict[str, str]:
+    """The query of each value, by name: a series per `app`, and `tier` or `cause`; one series if it is the host's."""
+    of = _OfStep(step, apps)
+    host, all_of_host = f'{{host="{step.host}"}}', f'{{host="{step.host}", platform="{step.platform}"}}'
+    clients_cpu = of.counted(f'process_cpu_seconds_total{{job="lab", host="{step.host}"}}', by="")
+    starts = of.counted(f"{LATENESS}_count{host}", by="")
+    in_time = of.counted(f'{LATENESS}_bucket{{host="{step.host}", le="{LATE_SECONDS:g}"}}', by="")
+    lateness = of.counted(f"{LATENESS}_bucket{host}", by="by (le) ")
+    overhead = f"sum ({of.average(f'host:overhead_cpu:rate{all_of_host}')})"
+    tier_cpu = f"sum by (app) ({of.average('app:tier_cpu_usage:rate' + of.selector())})"
+    web_requests = f"sum by (app) ({of.average('app:requests:rate' + of.selector(WEB))})"
+    misses, instructions = (of.of_tiers(f"vserver:{event}:rate") for event in ("llc_misses", "instructions"))
+    causes = f"count_over_time(app:breach_cause:info{of.selector()}[{step.seconds}s] @ {step.end})"
+    firing = of.selector('alertstate="firing"', 'severity!="none"')  # without those that notify nobody
+    objectives, thresholds = (f"app:slo_{name}{of.selector()} @ {step.end}" for name in _OBJECTIVES)
+    supported = f'perf_event_supported{{host="{step.host}", event="cache-misses"}}'
+    return {
+        "requests": of.rate(SENSOR, WEB),
+        "errors": of.share(SENSOR, 'status="5xx"', WEB),
+        "mean": of.mean(SENSOR, WEB, ANSWERED),
+        "p95": of.p95(SENSOR, WEB, ANSWERED),
+        "sensor_broken": of.broken(SENSOR, WEB),
+        "client_requests": of.rate(CLIENT),
+        "client_answers": of.rate(CLIENT, ANSWERED_TO_CLIENT),
+        "client_failures": of.share(CLIENT, 'status=~"5xx|timeout|error"'),
+        "client_mean": of.mean(CLIENT, ANSWERED_TO_CLIENT),
+        "client_broken": of.broken(CLIENT),
+        "clients_cpu": f"{clients_cpu}\n/ {step.seconds}",
+        "lateness_mean": _over(of.counted(f"{LATENESS}_sum{host}", by=""), starts),
+        "lateness_p95": f"histogram_quantile(0.95, {lateness})",
+        "late_starts": f"1 - {_group(_over(in_time, starts))}",
+        "tier_cpu": of.averaged("app:tier_cpu_usage:rate", by="app, tier"),
+        "cpu_per_request": _over(tier_cpu, web_requests),
+        "cpu_per_request_with_host": of.cpu_per_request_with_host(),
+        "overhead": overhead,
+        "overhead_ratio": _over(overhead, f"sum ({of.average(f'host:cpu_usage:rate{all_of_host}')})"),
+        "waiting": of.of_tiers("vserver:cpu_wait:rate"),
+        "throttled": of.of_tiers("vserver:cpu_throttled:rate"),
+        "misses": _over(misses, instructions),
+        "causes": f"sum by (app, cause) ({causes})",
+        "caused": of.averaged("app:cpu_wait_caused:rate", by="app, reason"),
+        # The share of an application's wait for neighbours, per neighbour, while that one was named.
+        "neighbours": of.averaged("app:neighbour:ratio", by="app, by"),
+        "firing": f"group by (app, alertname) (ALERTS{firing} @ {step.end})",
+        "objectives": f"max by (app, objective) ({objectives})",
+        "thresholds": f"max by (app, objective) ({thresholds})",
+        "step_clients": of.runner("lab_step_clients"),
+        "step_cpus": of.runner("lab_step_cpus"),
+        "planned_seconds": of.runner("lab_step_planned_seconds"),
+        # Why perf-exporter counts no cache misses here; empty if it does, or if there is no perf-exporter.
+        "why_no_misses": f"group by (reason) ({supported} @ {step.end} == 0)",
+    }
+
+
+_OBJECTIVES = ("objective:ratio", "threshold:seconds")
+
+
+def within(step: Step, apps: Sequence[str], seconds: float) -> str:
+    """The share of answered requests that took at most this long, which is an edge of the buckets."""
+    # Prometheus 3 stores whole numbers as 1.0, earlier releases as exposed.
+    le = f'le=~"{seconds:g}|{seconds:g}[.]0"' if seconds == int(seconds) else f'le="{seconds:g}"'
+    of = _OfStep(step, apps)
+    fast = of.counted(f"{SENSOR}_bucket{of.selector(WEB, ANSWERED, le)}")
+    return _over(fast, of.counted(f"{SENSOR}_count{of.selector(WEB, ANSWERED)}"))
 
 
 def _group(*lines: str) -> str:
@@ -68,237 +127,79 @@ def _group(*lines: str) -> str:
     return "(\n" + textwrap.indent("\n".join(lines), "  ") + "\n)"
 
 
-def _counted(series: str, step: Step, by: str = "by (app) ") -> str:
-    """How much counters increased within the step, new ones from 0; absent if none existed before."""
-    return _group(f"sum {by}({series} @ {step.end})", f"- sum {by}({series} @ {step.start})")
-
-
 def _over(part: str, whole: str) -> str:
     """A ratio; absent if the denominator is 0."""
     return f"{part}\n/ {_group(f'{whole} > 0')}"
 
 
-def _rate(metric: str, *only: str) -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        return f"{_counted(f'{metric}_count{_of(step, apps, *only)}', step)}\n/ {step.seconds}"
+@dataclass(frozen=True)
+class _OfStep:
+    """PromQL about a step and the applications that ran in it."""
 
-    return query
+    step: Step
+    apps: Sequence[str]
 
+    def selector(self, *more: str) -> str:
+        """A selector's braces: these applications on the step's host."""
+        return "{" + ", ".join((f'host="{self.step.host}"', f'app=~"{"|".join(self.apps)}"', *more)) + "}"
 
-def _share(metric: str, part: str, *only: str) -> Query:
-    """The share of the requests that `part` selects as well; 0 if there are none of them."""
+    def counted(self, series: str, by: str = "by (app) ") -> str:
+        """How much counters increased within the step, new ones from 0; absent if none existed before."""
+        return _group(f"sum {by}({series} @ {self.step.end})", f"- sum {by}({series} @ {self.step.start})")
 
-    def query(step: Step, apps: Sequence[str]) -> str:
-        every = f"{metric}_count{_of(step, apps, *only)}"
-        some = f"{metric}_count{_of(step, apps, *only, part)}"
+    def rate(self, metric: str, *only: str) -> str:
+        return f"{self.counted(f'{metric}_count{self.selector(*only)}')}\n/ {self.step.seconds}"
+
+    def share(self, metric: str, part: str, *only: str) -> str:
+        """The share of the requests that `part` selects as well; 0 if there are none of them."""
+        every, some = (f"{metric}_count{self.selector(*only, *more)}" for more in ((), (part,)))
         at_end, at_start = (
             f"(sum by (app) ({some} @ {time}) or 0 * sum by (app) ({every} @ {time}))"
-            for time in (step.end, step.start)
+            for time in (self.step.end, self.step.start)
         )
-        return _over(_group(at_end, f"- {at_start}"), _counted(every, step))
+        return _over(_group(at_end, f"- {at_start}"), self.counted(every))
 
-    return query
+    def mean(self, metric: str, *only: str) -> str:
+        of = self.selector(*only)
+        return _over(self.counted(f"{metric}_sum{of}"), self.counted(f"{metric}_count{of}"))
 
+    def p95(self, metric: str, *only: str) -> str:
+        buckets = self.counted(f"{metric}_bucket{self.selector(*only)}", by="by (app, le) ")
+        return f"histogram_quantile(0.95, {buckets})"
 
-def _mean(metric: str, *only: str) -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        of = _of(step, apps, *only)
-        return _over(_counted(f"{metric}_sum{of}", step), _counted(f"{metric}_count{of}", step))
-
-    return query
-
-
-def _quantile(q: float, metric: str, *only: str) -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        buckets = _counted(f"{metric}_bucket{_of(step, apps, *only)}", step, by="by (app, le) ")
-        return f"histogram_quantile({q}, {buckets})"
-
-    return query
-
-
-def within(seconds: float) -> Query:
-    """The share of answered requests that took at most this long, which is an edge of the buckets."""
-    # Prometheus 3 stores whole numbers as 1.0, earlier releases as exposed.
-    le = f'le=~"{seconds:g}|{seconds:g}[.]0"' if seconds == int(seconds) else f'le="{seconds:g}"'
-
-    def query(step: Step, apps: Sequence[str]) -> str:
-        fast = _counted(f"{SENSOR}_bucket{_of(step, apps, WEB, ANSWERED, le)}", step)
-        return _over(fast, _counted(f"{SENSOR}_count{_of(step, apps, WEB, ANSWERED)}", step))
-
-    return query
-
-
-def _broken(metric: str, *only: str) -> Query:
-    """Applications with a counter that was reset or disappeared within the step."""
-
-    def query(step: Step, apps: Sequence[str]) -> str:
-        series = f"{metric}_count{_of(step, apps, *only)}"
+    def broken(self, metric: str, *only: str) -> str:
+        """Applications with a counter that was reset or disappeared within the step."""
+        series, step = f"{metric}_count{self.selector(*only)}", self.step
         was_reset = f"resets({series}[{step.seconds}s] @ {step.end}) > 0"
         return "group by (app) " + _group(was_reset, "or", f"({series} @ {step.start} unless {series} @ {step.end})")
 
-    return query
+    def average(self, series: str, resolution: str = "") -> str:
+        """The average of a record over the evaluations whose minute lies within the step.
 
+        resolution: of the evaluations, if `series` isn't a record but an expression.
+        """
+        seconds = max(self.step.seconds - RATE_SECONDS, EVALUATION_SECONDS)
+        return f"avg_over_time({series}[{seconds}s{resolution}] @ {self.step.end})"
 
-def _average(series: str, step: Step, resolution: str = "") -> str:
-    """The average of a record over the evaluations whose minute lies within the step.
+    def averaged(self, record: str, by: str) -> str:
+        return f"sum by ({by}) ({self.average(f'{record}{self.selector()}')})"
 
-    resolution: of the evaluations, if `series` isn't a record but an expression.
-    """
-    seconds = max(step.seconds - RATE_SECONDS, EVALUATION_SECONDS)
-    return f"avg_over_time({series}[{seconds}s{resolution}] @ {step.end})"
+    def of_tiers(self, record: str) -> str:
+        """A record of virtual servers, averaged, by their application and tier."""
+        tiers = f"group by (host, vserver, app, tier) (vserver:app:info{self.selector()} @ {self.step.end})"
+        average = self.average(f'{record}{{host="{self.step.host}", role="guest"}}')
+        return "sum by (app, tier) " + _group(average, "* on (host, vserver) group_left (app, tier)", tiers)
 
+    def cpu_per_request_with_host(self) -> str:
+        """Weighted by the requests of each minute."""
+        cost = f"app:cpu_per_request:seconds{self.selector()}"
+        requests = f"sum by (host, platform, app) (app:requests:rate{self.selector(WEB)})"
+        each = f":{EVALUATION_SECONDS}s"
+        cpu = self.average(_group(f"{cost} * on (host, platform, app)", requests), each)
+        answered = self.average(_group(requests, f"and on (host, platform, app) {cost}"), each)
+        return _over(f"sum by (app) ({cpu})", f"sum by (app) ({answered})")
 
-def _averaged(record: str, by: str = "app") -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        return f"sum by ({by}) ({_average(f'{record}{_of(step, apps)}', step)})"
-
-    return query
-
-
-def _cpu_per_request(step: Step, apps: Sequence[str]) -> str:
-    cpu = _average(f"app:tier_cpu_usage:rate{_of(step, apps)}", step)
-    requests = _average(f"app:requests:rate{_of(step, apps, WEB)}", step)
-    return _over(f"sum by (app) ({cpu})", f"sum by (app) ({requests})")
-
-
-def _cpu_per_request_with_host(step: Step, apps: Sequence[str]) -> str:
-    """Weighted by the requests of each minute."""
-    cost = f"app:cpu_per_request:seconds{_of(step, apps)}"
-    requests = f"sum by (host, platform, app) (app:requests:rate{_of(step, apps, WEB)})"
-    each = f":{EVALUATION_SECONDS}s"
-    cpu = _average(_group(f"{cost} * on (host, platform, app)", requests), step, each)
-    answered = _average(_group(requests, f"and on (host, platform, app) {cost}"), step, each)
-    return _over(f"sum by (app) ({cpu})", f"sum by (app) ({answered})")
-
-
-def _of_tiers(record: str, step: Step, apps: Sequence[str]) -> str:
-    """A record of virtual servers, averaged, by their application and tier."""
-    tiers = f"group by (host, vserver, app, tier) (vserver:app:info{_of(step, apps)} @ {step.end})"
-    average = _average(f'{record}{{host="{step.host}", role="guest"}}', step)
-    return "sum by (app, tier) " + _group(average, "* on (host, vserver) group_left (app, tier)", tiers)
-
-
-def _averaged_of_tiers(record: str) -> Query:
-    def query(step: Step, apps: Sequence[str]) -> str:
-        return _of_tiers(record, step, apps)
-
-    return query
-
-
-def _misses(step: Step, apps: Sequence[str]) -> str:
-    misses = _of_tiers("vserver:llc_misses:rate", step, apps)
-    instructions = _of_tiers("vserver:instructions:rate", step, apps)
-    return _over(misses, instructions)
-
-
-def _overhead(step: Step, _apps: Sequence[str]) -> str:
-    return f"sum ({_average(f'host:overhead_cpu:rate{_of_host(step)}', step)})"
-
-
-def _overhead_ratio(step: Step, apps: Sequence[str]) -> str:
-    every = f"sum ({_average(f'host:cpu_usage:rate{_of_host(step)}', step)})"
-    return _over(_overhead(step, apps), every)
-
-
-def _of_host(step: Step) -> str:
-    return f'{{host="{step.host}", platform="{step.platform}"}}'
-
-
-def _clients_cpu(step: Step, _apps: Sequence[str]) -> str:
-    own = f'process_cpu_seconds_total{{job="lab", host="{step.host}"}}'
-    return f"{_counted(own, step, by='')}\n/ {step.seconds}"
-
-
-def _lateness_mean(step: Step, _apps: Sequence[str]) -> str:
-    total, count = (_counted(f'{LATENESS}_{part}{{host="{step.host}"}}', step, by="") for part in ("sum", "count"))
-    return _over(total, count)
-
-
-def _lateness_p95(step: Step, _apps: Sequence[str]) -> str:
-    buckets = _counted(f'{LATENESS}_bucket{{host="{step.host}"}}', step, by="by (le) ")
-    return f"histogram_quantile(0.95, {buckets})"
-
-
-def _late_starts(step: Step, _apps: Sequence[str]) -> str:
-    """The share of the clients' requests that were started later than `LATE_SECONDS`."""
-    started = _counted(f'{LATENESS}_count{{host="{step.host}"}}', step, by="")
-    in_time = _counted(f'{LATENESS}_bucket{{host="{step.host}", le="{LATE_SECONDS:g}"}}', step, by="")
-    return f"1 - {_group(_over(in_time, started))}"
-
-
-def _causes(step: Step, apps: Sequence[str]) -> str:
-    return (
-        f"sum by (app, cause) (count_over_time(app:breach_cause:info{_of(step, apps)}[{step.seconds}s] @ {step.end}))"
-    )
-
-
-def _neighbours(step: Step, apps: Sequence[str]) -> str:
-    """Which part of an application's waiting for neighbours was for each who was named, while that one was."""
-    return f"sum by (app, by) ({_average(f'app:neighbour:ratio{_of(step, apps)}', step)})"
-
-
-def _firing(step: Step, apps: Sequence[str]) -> str:
-    """The alerts of each application that fired when the step ended, without those that notify nobody."""
-    firing = _of(step, apps, 'alertstate="firing"', 'severity!="none"')
-    return f"group by (app, alertname) (ALERTS{firing} @ {step.end})"
-
-
-def _objectives(step: Step, apps: Sequence[str]) -> str:
-    """The share of requests that must be good, by application and objective (latency, availability)."""
-    return f"max by (app, objective) (app:slo_objective:ratio{_of(step, apps)} @ {step.end})"
-
-
-def _thresholds(step: Step, apps: Sequence[str]) -> str:
-    """The threshold of the response time, by application and objective (latency, mean)."""
-    return f"max by (app, objective) (app:slo_threshold:seconds{_of(step, apps)} @ {step.end})"
-
-
-def _of_runner(metric: str) -> Query:
-    """The runner's other metrics of the step."""
-
-    def query(step: Step, _apps: Sequence[str]) -> str:
+    def runner(self, metric: str) -> str:
+        """The runner's other metrics of the step."""
+        step = self.step
         return f'max ({metric}{{run="{step.run}", step="{step.name}", repetition="{step.repetition}"}} @ {step.end})'
-
-    return query
-
-
-def _why_no_misses(step: Step, _apps: Sequence[str]) -> str:
-    """Why perf-exporter counts no cache misses on this machine; empty if it does, or if there is no perf-exporter."""
-    return f'group by (reason) (perf_event_supported{{host="{step.host}", event="cache-misses"}} @ {step.end} == 0)'
-
-
-OF_STEP: Mapping[str, Query] = {
-    "requests": _rate(SENSOR, WEB),
-    "errors": _share(SENSOR, 'status="5xx"', WEB),
-    "mean": _mean(SENSOR, WEB, ANSWERED),
-    "p95": _quantile(0.95, SENSOR, WEB, ANSWERED),
-    "sensor_broken": _broken(SENSOR, WEB),
-    "client_requests": _rate(CLIENT),
-    "client_answers": _rate(CLIENT, ANSWERED_TO_CLIENT),
-    "client_failures": _share(CLIENT, 'status=~"5xx|timeout|error"'),
-    "client_mean": _mean(CLIENT, ANSWERED_TO_CLIENT),
-    "client_broken": _broken(CLIENT),
-    "clients_cpu": _clients_cpu,
-    "lateness_mean": _lateness_mean,
-    "lateness_p95": _lateness_p95,
-    "late_starts": _late_starts,
-    "tier_cpu": _averaged("app:tier_cpu_usage:rate", by="app, tier"),
-    "cpu_per_request": _cpu_per_request,
-    "cpu_per_request_with_host": _cpu_per_request_with_host,
-    "overhead": _overhead,
-    "overhead_ratio": _overhead_ratio,
-    "waiting": _averaged_of_tiers("vserver:cpu_wait:rate"),
-    "throttled": _averaged_of_tiers("vserver:cpu_throttled:rate"),
-    "misses": _misses,
-    "causes": _causes,
-    "caused": _averaged("app:cpu_wait_caused:rate", by="app, reason"),
-    "neighbours": _neighbours,
-    "firing": _firing,
-    "objectives": _objectives,
-    "thresholds": _thresholds,
-    "step_clients": _of_runner("lab_step_clients"),
-    "step_cpus": _of_runner("lab_step_cpus"),
-    "planned_seconds": _of_runner("lab_step_planned_seconds"),
-    "why_no_misses": _why_no_misses,
-}
-"""The query of each value, by name: a series per `app`, and `tier` or `cause`; one series if it is the host's."""

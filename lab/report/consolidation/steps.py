@@ -91,14 +91,14 @@ def _answers(prometheus: Prometheus, step: Step) -> Answers:
         return Answers(step, (), {}, {})
     clients = prometheus.vector(queries.applications(step))
     apps = tuple(sorted((sample.labels["app"] for sample in clients), key=_natural))
-    asked = {name: query(step, apps) for name, query in queries.OF_STEP.items()}
+    asked = queries.of_step(step, apps)
     given = {name: prometheus.vector(text) for name, text in asked.items()}
     by_seconds: dict[float, list[str]] = {}
     for sample in given["thresholds"]:
         if sample.labels["objective"] == "latency":
             by_seconds.setdefault(sample.value, []).append(sample.labels["app"])
     if by_seconds:
-        each = [queries.within(seconds)(step, sorted(of, key=_natural)) for seconds, of in sorted(by_seconds.items())]
+        each = [queries.within(step, sorted(of, key=_natural), seconds) for seconds, of in sorted(by_seconds.items())]
         asked["within"] = "\nor\n".join(each)
         given["within"] = prometheus.vector(asked["within"])
     return Answers(step, apps, asked, given)
