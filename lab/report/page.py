@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -72,6 +72,19 @@ class Study:
         return cls(of["short"], f"{of['title']}. {of['where']}.", content["setting"], content["said"], content)
 
 
+class Asking(Protocol):
+    """What was asked about a run: where, when, and the labels of lab_run_info."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def asked_at(self) -> float: ...
+
+    @property
+    def info(self) -> Mapping[str, str]: ...
+
+
 @dataclass(frozen=True)
 class Page:
     """The whole report."""
@@ -129,7 +142,7 @@ class Builder:
         return Page(
             title or (f"Run {of.run.name}: scenario {of.run.scenario}" if of else ""),
             (*verdict, *(incomplete(of.finished_steps, of.planned_steps) if of else ())),
-            (*(run_facts(of) if of else ()), *facts),
+            (*(_run_facts(of) if of else ()), *facts),
             (*(section for section in sections if section), *more),
             overview,
             steps,
@@ -145,25 +158,33 @@ class Builder:
         return (Asked(at, tuple(self.recording.asked[name] for name in names)),)
 
 
-def run_facts(of: Recording) -> list[tuple[str, str]]:
-    """The table at the top of a report."""
-    run, info = of.run, of.info
+def facts(
+    of: Asking, start: float, end: float, what: str, host: str, *, more: Sequence[tuple[str, str]] = ()
+) -> tuple[tuple[str, str], ...]:
+    """The table at the top of a report; empty facts are left out."""
+    info = of.info
     cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if info.get("cpu") else ""
     software = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
     emulated = ", emulated" if info.get("emulated") == "yes" else ""
     guests = f"of {info.get('target')} ({info.get('virtualization')}{emulated}); the machine below is the lab's own"
-    facts = [
-        ("When", f"{time(run.start)} to {time(run.end)}"),
-        ("What", f"{count(of.finished_steps, 'step')}, {count(of.repetitions, 'repetition')} of each; without warm-up"),
+    found = (
+        ("When", f"{time(start)} to {time(end)}"),
+        ("What", what),
         ("Guests", guests if info.get("target") else ""),
-        ("Machine", f"{run.host}{cpu}"),
+        ("Machine", f"{host}{cpu}"),
         ("Software", ", ".join(software) or UNKNOWN),
         ("Seed", info.get("seed", "")),
         ("Skipped", info.get("skipped", "")),
+        *more,
         ("virtscope", info.get("version") or UNKNOWN),
         ("Asked", f"{of.url} at {time(of.asked_at)}"),
-    ]
-    return [(name, text) for name, text in facts if text]
+    )
+    return tuple((name, text) for name, text in found if text)
+
+
+def _run_facts(of: Recording) -> tuple[tuple[str, str], ...]:
+    what = f"{count(of.finished_steps, 'step')}, {count(of.repetitions, 'repetition')} of each; without warm-up"
+    return facts(of, of.run.start, of.run.end, what, of.run.host)
 
 
 def incomplete(recorded: int, planned: float) -> list[str]:

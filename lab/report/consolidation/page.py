@@ -12,7 +12,7 @@ from lab.report.charts import Curve, Panel, Point, XAxis
 from lab.report.consolidation.results import Judged, Load, StepResult, loads, mean, mean_parts, result
 from lab.report.consolidation.steps import Answers, Recording, collect
 from lab.report.consolidation.verdict import verdict
-from lab.report.page import SOFTWARE, UNKNOWN, Asked, Page, Section, Study, Table, count, incomplete, time
+from lab.report.page import UNKNOWN, Asked, Page, Section, Study, Table, count, facts, incomplete, time
 from lab.report.recorded import Run
 from lab.report.units import MISSING, RESPONSE, SHARE, Unit, significant
 
@@ -71,7 +71,7 @@ def page(recording: Recording) -> Page:
     return Page(
         f"Run {recording.run.name}: scenario {recording.run.scenario}",
         (*verdict(of), *incomplete(len(recording.steps), recording.gauges.get("lab_run_planned_steps", 0))),
-        tuple(_facts(recording, results)),
+        _facts(recording, results),
         (*every[:AFTER], _objectives(recording, of, study), *every[AFTER:]),
         _overview(of),
         _steps(results),
@@ -90,10 +90,8 @@ def _remarks(results: Sequence[StepResult]) -> list[tuple[str, str]]:
     return [("Every step" if len(of) == every > 1 else ", ".join(of), remark) for remark, of in steps.items()]
 
 
-def _facts(recording: Recording, results: Sequence[StepResult]) -> list[tuple[str, str]]:
-    steps, info = [each.step for each in results], recording.info
-    cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if "cpu" in info else ""
-    versions = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
+def _facts(recording: Recording, results: Sequence[StepResult]) -> tuple[tuple[str, str], ...]:
+    steps = [each.step for each in results]
     cost, scale = recording.gauges.get("lab_request_cpu_seconds"), recording.gauges.get("lab_study_clients")
     calibration = "not scaled: its own numbers of clients were run" if scale == 1 else UNKNOWN
     if scale and scale != 1:
@@ -101,16 +99,9 @@ def _facts(recording: Recording, results: Sequence[StepResult]) -> list[tuple[st
     if cost:
         calibration += f"; a request cost {RESPONSE.write(cost)} of CPU when the run began"
     repetitions = count(max(step.repetition for step in steps), "repetition")
-    return [
-        ("When", f"{time(steps[0].start)} to {time(max(step.end for step in steps))}"),
-        ("What", f"{count(len(steps), 'step')}, {repetitions} of each load; warm-up is not in them"),
-        ("Machine", f"{steps[0].host}{cpu}"),
-        ("Software", ", ".join(versions) or UNKNOWN),
-        ("Seed", info.get("seed", UNKNOWN)),
-        ("Calibration", calibration),
-        ("virtscope", info.get("version", UNKNOWN)),
-        ("Asked", f"{recording.url} at {time(recording.asked_at)}"),
-    ]
+    what = f"{count(len(steps), 'step')}, {repetitions} of each load; warm-up is not in them"
+    end = max(step.end for step in steps)
+    return facts(recording, steps[0].start, end, what, steps[0].host, more=[("Calibration", calibration)])
 
 
 def _section(key: str, recording: Recording, of: Sequence[Load], study: Study) -> Section:
