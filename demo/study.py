@@ -11,7 +11,7 @@ import yaml
 
 CHECKOUT = Path(__file__).parent.parent  # unresolved: the real path may lead through inaccessible folders
 FILE = Path(__file__).with_name("study.yml")
-RESPONSES = CHECKOUT / "lab" / "report" / "padala2007.yml"
+RESPONSES = CHECKOUT / "lab" / "report" / "studies" / "consolidation.yml"
 
 _CONTENT: Mapping[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 SOURCE: str = _CONTENT["source"]

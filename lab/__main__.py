@@ -10,7 +10,6 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "exporters"))  # fo
 
 from lab import run
 from lab.report import command as report
-from lab.report.suites import command as suites
 
 
 def main() -> int:
@@ -19,7 +18,6 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)
     report.add_to(commands)
-    suites.add_to(commands)
     arguments = parser.parse_args()
     status: int = arguments.func(arguments)
     return status

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import subprocess
 from pathlib import Path
 
-from lab import LabError
+from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.servers import guard
 
 NAME = "batch"
 # The maximum: whose weight is less has as much less of the CPU.
@@ -24,38 +23,31 @@ class BatchJob:
         self._folder = folder
         self._cgroup = Cgroup(NAME, mounted())
         self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._ending = contextlib.ExitStack()
 
     def start(self, cpus: str) -> None:
         """Start it on these CPUs (such as "1"), unless it runs; raises `CgroupError`, leaving nothing behind."""
         if self._process is not None:
             return
-        self._cgroup.make(TierLimits(WEIGHT, None, cpus))
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._guard = guard.start(self._folder, [self._cgroup])
+        with contextlib.ExitStack() as ending:
+            ending.callback(self._wait)
+            ending.enter_context(guard.guarded(self._folder, [(self._cgroup, TierLimits(WEIGHT, None, cpus))]))
             self._process = subprocess.Popen(
                 self._cgroup.joining(COMMAND),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the lab, which then stops it
             )
-        except BaseException:
-            self.stop()
-            raise
+            self._ending = ending.pop_all()
 
     def stop(self) -> None:
         """Stop it, and remove its cgroup; does nothing if it doesn't run."""
-        if self._cgroup.is_ours:
-            self._cgroup.remove()
+        self._ending.close()
+
+    def _wait(self) -> None:
         if self._process is not None:
             self._process.wait()
             self._process = None
-        shutil.rmtree(self._folder, ignore_errors=True)
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.wait()
-            self._guard = None
 
     def check(self) -> None:
         """Raise `LabError` if it has ended by itself."""

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
-from lab import batch, calibration, machine, sensors
+from lab import batch, calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.clients.child import Counts
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
-from lab.scenario import RUNNING, STUDY, Scenario, Step
+from lab.scenario import RUNNING, Scenario, Step
 from lab.stage import Stage
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 from tools import programs
 
 
-def carry_out(what: Scenario, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+@contextlib.contextmanager
+def ready(what: Scenario, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`. The values of a step are queries over its time, so its outcome has no measurements."""
     sensors.get()
     programs.root(programs.LAB)
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with (
-        Stage(what, state.folder, prometheus_port) as stage,
-        Course(_planned_seconds(what, steps, state), console) as course,
-    ):
-        facts = {"seed": str(what.seed), **machine.description()}
-        stage.metrics.describe_run(state.run, STUDY, what.name, len(what.steps), facts)
-        stage.await_scrapes()
-        if state.scale is None:
-            state.calibrated(_calibrate(what, stage, course))
-        assert state.scale is not None
-        stage.metrics.describe_scale(state.run, state.scale)
-        for step in steps:
-            _measure(what, step, state, stage, course)
+    facts = {"seed": str(what.seed), **machine.description()}
+    with Stage(what, run.state.folder, run.prometheus_port) as stage:
+        yield Experiment(lambda step: _measure(what, step, run, stage), facts, what.steps, stage.ports, stage.check)
 
 
 def plan(what: Scenario) -> list[str]:
@@ -50,15 +40,15 @@ def plan(what: Scenario) -> list[str]:
     ]
 
 
-def planned_seconds(what: Scenario) -> float:
-    """How long a whole run takes, about."""
-    return what.calibration + len(what.steps) * (what.warm_up + what.duration)
+def planned_seconds(what: Scenario, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`."""
+    return what.calibration + len(steps) * (what.warm_up + what.duration)
 
 
-def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Course) -> None:
-    """One step: set up, warm up, measure."""
-    assert state.scale is not None
-    clients = state.scale.clients(step.clients)
+def _measure(what: Scenario, step: Step, run: Run, stage: Stage) -> Outcome:
+    """One step: set up, warm up, measure; before the first one, calibrate."""
+    course, scale = run.course, _scale(what, run, stage)
+    clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
     cpu_count = stage.set_up(step.instances, step.placement, beside_batch=step.batch == RUNNING)
     stage.visit(clients, seed=f"{what.seed}/{step.name}")
@@ -66,22 +56,22 @@ def _measure(what: Scenario, step: Step, state: State, stage: Stage, course: Cou
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
     before, cpu_before, began = stage.counts(), stage.cpu_seconds(), time.monotonic()
-    stage.metrics.begin_step(state.run, what, step, clients, cpu_count)
+    run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
-        stage.await_step(state.run, step.name, what.duration)
+        stage.await_step(run.state.run, step.name, what.duration)
         seconds = time.monotonic() - began
     finally:
-        stage.metrics.end_step()
+        run.metrics.end_step()
     counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
-    state.finish_step(step.name)
-    course.say(_summary(step, clients, counts, cpu_seconds, seconds))
+    late = ""
     if counts.late_starts > LATE_SHARE * counts.starts:
-        share = counts.late_starts / counts.starts
-        course.say(
-            f"  Warning: {share:.1%} of the requests were started more than {LATE_SECONDS * 1000:.0f} ms late: "
-            "the clients lacked CPU, and their response times are not only the application's."
+        late = (
+            f"\n  Warning: {counts.late_starts / counts.starts:.1%} of the requests were started more than "
+            f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
+            "application's."
         )
+    return Outcome(f"{_summary(step, clients, counts, cpu_seconds, seconds)}{late}")
 
 
 def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, seconds: float) -> str:
@@ -93,10 +83,16 @@ def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, secon
     )
 
 
-def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
-    """Measure the cost of a request on this machine, with one instance under light load."""
-    if not what.calibration:
-        return Scale()
+def _scale(what: Scenario, run: Run, stage: Stage) -> Scale:
+    """The cost of a request on this machine, measured once in a run, with one instance under light load."""
+    if run.state.scale is None:
+        run.state.calibrated(_calibrate(what, run.course, stage) if what.calibration else Scale())
+    assert run.state.scale is not None
+    run.metrics.describe_scale(run.state.run, run.state.scale)
+    return run.state.scale
+
+
+def _calibrate(what: Scenario, course: Course, stage: Stage) -> Scale:
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
@@ -113,6 +109,4 @@ def _calibrate(what: Scenario, stage: Stage, course: Course) -> Scale:
     return scale
 
 
-def _planned_seconds(what: Scenario, steps: list[Step], state: State) -> float:
-    calibrating = what.calibration if state.scale is None else 0.0
-    return calibrating + len(steps) * (what.warm_up + what.duration)
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

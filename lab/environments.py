@@ -14,26 +14,24 @@ import contextlib
 import os
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 import yaml
 
 from alerts.generator.document import Value
-from lab import LabError, reaper
+from lab import LabError, guard, ssh
 from lab.cgroups import SMALLEST_CAP, Cgroup, TierLimits, mounted
-from lab.keys import nearest, whole, yes
-from lab.servers import guard
+from lab.keys import one_of, whole, yes
+from lab.ssh import CONNECT_SECONDS
 from tools.programs import CHECKOUT
 
 NONE = "none"
 PLATFORMS = ("xen", "openvz", "kvm")
-CONNECT_SECONDS = 10
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
 _TIMED_OUT = 124  # the status of timeout(1)
 LINES = 5  # of what a program says before it fails
@@ -113,14 +111,7 @@ class Limited:
     def ready(self) -> Iterator[None]:
         """Make the cgroup; a guard removes it with its programs if the lab is killed."""
         self._cgroup = Cgroup("environment", mounted())
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as ending:
-            ending.callback(shutil.rmtree, FOLDER, ignore_errors=True)
-            self._cgroup.make(self.limits)
-            ending.callback(self._cgroup.remove)
-            watching = guard.start(FOLDER, [self._cgroup])
-            ending.callback(watching.wait)
-            ending.callback(watching.kill)
+        with guard.guarded(FOLDER, [(self._cgroup, self.limits)]):
             yield
 
     def run(self, command: Sequence[str], timeout: float) -> str:
@@ -178,8 +169,7 @@ class Guest:
 
     def _ssh(self, command: Sequence[str], timeout: float) -> list[str]:
         there = shlex.join(["sh", "-c", _WATCHED, "watched", "timeout", f"{timeout:g}", *command])
-        options = ("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}")
-        return ["ssh", *options, "--", self.destination, there]
+        return ssh.command(self.destination, there)
 
 
 # The end of the standard input is the sign that nobody waits any more. Then a program has ten seconds to remove its
@@ -213,6 +203,19 @@ def read(value: Value, cpus: str | None) -> Environment:
     return _guest(name, fields) if "ssh" in fields else Limited(name, _limits(fields, cpus))
 
 
+def guests(value: Value, slug: Callable[[str], str], taken: Sequence[str] = ()) -> tuple[Guest, ...]:
+    """A list of guests whose names differ, also in the names of steps, by `slug`; raises `FileError`."""
+    found: list[Guest] = []
+    for each in value.items():
+        guest = read(each, None)
+        if not isinstance(guest, Guest):
+            each.refuse("is no guest: give its name, ssh and platform; this machine itself is measured in any case")
+        if slug(guest.name) in {slug(name) for name in (*taken, *(other.name for other in found))}:
+            each.refuse(f"the name {guest.name!r} is taken; give it another")
+        found.append(guest)
+    return tuple(found)
+
+
 _NOT_OF_GUESTS = "is only for cgroups of this machine; a guest has what its host gives it"
 
 
@@ -228,12 +231,11 @@ def _guest(name: str, fields: Mapping[str, Value]) -> Guest:
     destination = fields["ssh"].text()
     if "platform" not in fields:
         fields["ssh"].refuse(f"say below it what the guest runs on: platform: {' or '.join(PLATFORMS)}")
-    if (platform := fields["platform"].text()) not in PLATFORMS:
-        fields["platform"].refuse(f"{platform!r} is no platform{nearest(platform, PLATFORMS)}")
+    platform = one_of(PLATFORMS)(fields["platform"])
     return Guest(name, destination, platform, "emulated" in fields and yes(fields["emulated"]))
 
 
-# A program waits here until its reaper is there: a lab that is killed before leaves a shell that reads its end.
+# A program waits here until its guard is there: a lab that is killed before leaves a shell that reads its end.
 _ONCE_GUARDED = 'read -r _ && exec "$@"'
 
 
@@ -294,9 +296,7 @@ def _started(
     with contextlib.ExitStack() as ending:
         ending.callback(held.close)
         ending.callback(_kill, process)
-        watching = reaper.start(process.pid)
-        ending.callback(watching.wait)
-        ending.callback(watching.kill)
+        ending.callback(guard.stop, guard.start(None, group=process.pid))
         with contextlib.suppress(BrokenPipeError):  # it has ended
             held.write(b"\n")
         yield process, held

@@ -1,20 +1,50 @@
-"""What the values of scenario files may be: readers that return a typed value, or refuse it with its place and key."""
+"""Reads scenario files: a table of keys, each with a reader that returns a typed value or refuses it with its place."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from alerts.generator.document import Value
+from alerts.generator.document import FileError, Value, parse
 from lab import LabError
 
 T = TypeVar("T")
+Keys = Mapping[str, Callable[[Value], Any]]
 
 
 class ScenarioError(LabError):
     """A scenario that can't be run. The message begins with the file's name and the line, if there is one."""
+
+
+def scenario(
+    text: str,
+    file_name: str,
+    keys: Keys,
+    required: Mapping[str, str],
+    make: Callable[[dict[str, Any], Mapping[str, Value]], T],
+) -> T:
+    """The scenario in a text.
+
+    keys: all that there may be besides `study` and `about`, and how each is read.
+    required: those that there must be, with an example for each.
+    make: of the values by key, with the scenario's `name` and `digest`, and of what the file has; raises `FileError`.
+    Raises `ScenarioError`.
+    """
+    readers: Keys = {**_COMMON, **keys}
+    try:
+        document = parse(text, file_name)
+        if document is None:
+            raise FileError(f"{file_name}:1: is empty; see docs/lab.md for what belongs there")
+        known = [key for key in readers if key != "study" or "study" in required]
+        fields = document.fields(required, optional=[key for key in known if key not in required])
+        values = {key: readers[key](value) for key, value in fields.items() if key != "study"}
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return make({**values, "name": file_name.rpartition(".")[0], "digest": digest}, fields)
+    except FileError as error:
+        raise ScenarioError(str(error)) from None
 
 
 def whole(least: int, most: int) -> Callable[[Value], int]:
@@ -94,3 +124,10 @@ def nearest(given: str, there_are: Sequence[str]) -> str:
     if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
         return f"; did you mean {near[0]}?"
     return f"; there are {', '.join(there_are)}"
+
+
+_COMMON: Keys = {
+    "study": lambda value: value.text(),
+    "about": lambda value: value.text().strip(),
+    "repetitions": whole(1, 100),
+}

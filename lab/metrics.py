@@ -1,30 +1,59 @@
-"""The runner's metrics: which step is being measured, and facts about the run.
+"""The runner's metrics: facts about the run, the results of its steps, and which step of a consolidation is measured.
 
     lab_step_info{run="20261121T090512-scale",scenario="scale",step="4x700-1",instances="4",clients="700",
                   placement="one node",repetition="1"} 1
 
-The series of a step exist only while it is measured, not during its warm-up: their samples define the time over which
-its values are computed.
+The series of such a step exist only while it is measured, not during its warm-up: their samples define the time over
+which its values are computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from lab.calibration import Scale
+from lab.measurements import METRIC, UNSETTLED, Measurement
 from lab.scenario import Scenario, Step
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
+_OF_STEP = {
+    "lab_step_info": "The step that is being measured.",
+    "lab_step_clients": "Clients of each instance that really run.",
+    "lab_step_planned_seconds": "How long the step is to be measured.",
+    "lab_step_cpus": "CPUs that all tiers together may use.",
+}
+_LABELS = (
+    "run",
+    "step",
+    "environment",
+    "virtualization",
+    "emulated",
+    "test",
+    "unit",
+    "better",
+    "repetition",
+    "attempt",
+)
 
 
-class RunnerMetrics:
-    """What a runner of any study exposes, on loopback: facts about the run."""
+class RunnerMetrics(Collector):
+    """What a runner exposes, on loopback."""
 
     def __init__(self) -> None:
+        self._found: list[tuple[tuple[str, ...], float]] = []
+        self._scaled = False
+        self._unsettled: dict[tuple[str, str], float] = {}
         self.registry = CollectorRegistry()
+        self.registry.register(self)
+        self._of_step = {
+            name: Gauge(name, help_text, STEP_LABELS, registry=self.registry) for name, help_text in _OF_STEP.items()
+        }
         self._server: WSGIServer
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
@@ -37,33 +66,11 @@ class RunnerMetrics:
         steps = Gauge("lab_run_planned_steps", "Steps of the whole run.", ["run"], registry=self.registry)
         steps.labels(run).set(planned_steps)
 
-    def stop(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class Metrics(RunnerMetrics):
-    """Those of a consolidation too: its steps, and its scale."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._of_step = {
-            "info": Gauge("lab_step_info", "The step that is being measured.", STEP_LABELS, registry=self.registry),
-            "clients": Gauge(
-                "lab_step_clients", "Clients of each instance that really run.", STEP_LABELS, registry=self.registry
-            ),
-            "seconds": Gauge(
-                "lab_step_planned_seconds", "How long the step is to be measured.", STEP_LABELS, registry=self.registry
-            ),
-            "cpus": Gauge(
-                "lab_step_cpus", "CPUs that all tiers together may use.", STEP_LABELS, registry=self.registry
-            ),
-        }
-
     def describe_scale(self, run: str, scale: Scale) -> None:
-        """Expose the result of the calibration."""
+        """Expose the result of the calibration, once."""
+        if self._scaled:
+            return
+        self._scaled = True
         for name, help_text, value in (
             ("lab_study_clients", "The study's clients that one client stands for.", scale.study_clients),
             ("lab_request_cpu_seconds", "CPU time of a request as calibration measured it.", scale.request_cpu_seconds),
@@ -73,10 +80,41 @@ class Metrics(RunnerMetrics):
     def begin_step(self, run: str, scenario: Scenario, step: Step, clients: int, cpus: int) -> None:
         """Show a step as being measured from now on."""
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
-        for name, value in {"info": 1, "clients": clients, "seconds": scenario.duration, "cpus": cpus}.items():
-            self._of_step[name].labels(*labels).set(value)
+        for gauge, value in zip(self._of_step.values(), (1, clients, scenario.duration, cpus), strict=True):
+            gauge.labels(*labels).set(value)
 
     def end_step(self) -> None:
         """Show none."""
         for gauge in self._of_step.values():
             gauge.clear()
+
+    def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
+        """Expose what a step has measured, all at once."""
+        attempt = str(int(time.time()))
+        self._found = [*self._found, *(((run, step, *_labels(each), attempt), each.value) for each in found)]
+
+    def unsettled(self, run: str, step: str, cpus: float) -> None:
+        """Expose that others used so many CPUs right before a step."""
+        self._unsettled[run, step] = cpus
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """For prometheus_client."""
+        family = GaugeMetricFamily(METRIC, "What a step of the lab has measured, in the label `unit`.", labels=_LABELS)
+        for labels, value in self._found:
+            family.add_metric(labels, value)
+        help_text = "CPUs that others used right before the step, if the machine did not settle."
+        unsettled = GaugeMetricFamily(UNSETTLED, help_text, labels=["run", "step"])
+        for step, cpus in self._unsettled.items():
+            unsettled.add_metric(step, cpus)
+        yield from (family, unsettled)
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _labels(of: Measurement) -> tuple[str, ...]:
+    emulated = "yes" if of.emulated else "no"
+    return of.environment, of.virtualization, emulated, of.test, of.unit, of.better, str(of.repetition)

@@ -9,26 +9,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, NoReturn
 
 from rich.console import Console
 
-from lab import LabError, consolidation, scenario, studies
-from lab.allocation import switching
-from lab.allocation.scenario import Allocation
-from lab.factors import experiment
-from lab.factors.scenario import Factors
-from lab.network import experiment as network
-from lab.network.scenario import Network
-from lab.scenario import Scenario
+from lab import LabError, guard, scenario, scrapes, studies, targets
+from lab.metrics import RunnerMetrics
+from lab.progress import Course
 from lab.stage import FOLDER
 from lab.state import State
-from lab.studies import Study
-from lab.suites import running
-from lab.suites.scenario import Suites
+from lab.study import Run, Scenario, Study
 from tools import StackError, stack, supervision
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT, ProgramsError
@@ -56,11 +49,11 @@ def main(arguments: argparse.Namespace) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        what = studies.load(scenario.find(arguments.scenario))
+        study, what = studies.load(scenario.find(arguments.scenario))
         if arguments.dry_run:
-            _show(plan(what))
+            _show(plan(study, what))
         else:
-            run(what, new=arguments.new)
+            run(study, what, new=arguments.new)
     except KeyboardInterrupt:
         print("Interrupted; everything was stopped. The same command continues where it stopped.", file=sys.stderr)
         return 130
@@ -70,50 +63,61 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run(what: Study, *, new: bool = False) -> None:
+def run(study: Study, what: Scenario, *, new: bool = False) -> None:
     """Run a scenario, or the rest of its latest runs. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
     console = Console()
     with _alone():
         prometheus_port = _stack()
-        for one, state in _begun(what, new=new):
-            _carry_out(one, state, console, prometheus_port)
+        for one, state in _begun(study, what, new=new):
+            _carry_out(study, one, state, console, prometheus_port)
             state.finish()
             _report(state.run, prometheus_port)
 
 
-def _begun(what: Study, *, new: bool) -> list[tuple[Study, State]]:
-    """The runs that are to be carried out, one for each host: those that are unfinished; if none is, all."""
-    runs = what.runs if isinstance(what, Allocation) else (what,)
+def _begun(study: Study, what: Scenario, *, new: bool) -> list[tuple[Scenario, State]]:
+    """The runs to carry out: those that are unfinished; if none is, all."""
+    runs: Sequence[Scenario] = study.runs(what)
     unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
     now = datetime.now(UTC)
     return unfinished or [(run, State.begin(run, now)) for run in runs]
 
 
-def _carry_out(what: Study, state: State, console: Console, prometheus_port: int) -> None:
+def _carry_out(study: Study, what: Scenario, state: State, console: Console, prometheus_port: int) -> None:
+    """Measure the steps that aren't finished; each is, once Prometheus has its results."""
     going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
-    about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *_plan(what)[0]])
+    about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *study.plan(what)])
     console.print(about, highlight=False, markup=False, soft_wrap=True)
-    match what:
-        case Allocation():
-            switching.carry_out(what, state, console, prometheus_port)
-        case Factors():
-            experiment.carry_out(what, state, console, prometheus_port)
-        case Network():
-            network.carry_out(what, state, console, prometheus_port)
-        case Suites():
-            running.carry_out(what, state, console, prometheus_port)
-        case Scenario():
-            consolidation.carry_out(what, state, console, prometheus_port)
+    left = [step for step in what.steps if step.name not in state.finished]
+    with contextlib.ExitStack() as ending:
+        course = ending.enter_context(Course(study.planned_seconds(what, left), console))
+        guard.await_all(FOLDER / "instances")
+        metrics = RunnerMetrics()
+        ending.callback(metrics.stop)
+        experiment = ending.enter_context(study.ready(what, Run(state, course, metrics, prometheus_port)))
+        metrics.describe_run(state.run, study.name, what.name, len(experiment.steps), experiment.facts)
+        ports = {**experiment.ports, "lab": (metrics.port, *experiment.ports.get("lab", ()))}
+        ending.enter_context(targets.written(ports))
+        scrapes.await_targets(prometheus_port, ports, experiment.check)
+        done = []
+        for step in (step for step in experiment.steps if step.name not in state.finished):
+            outcome = experiment.measure(step)
+            if found := outcome.measurements:
+                metrics.add(state.run, step.name, found)
+                scrapes.await_measurements(prometheus_port, state.run, step.name, found, experiment.check)
+            state.finish_step(step.name)
+            done.append(step)
+            course.reach(study.planned_seconds(what, done))
+            course.say(outcome.summary)
 
 
-def plan(what: Study) -> list[str]:
+def plan(study: Study, what: Scenario) -> list[str]:
     """What a run would do, as lines to read."""
-    changes, seconds = _plan(what)
-    steps = [f"  {step.name}" for step in what.steps]
-    several = " on each host" if isinstance(what, Allocation) and len(what.runs) > 1 else ""
-    return [what.about, *changes, f"{len(steps)} steps{several}, about {_duration(seconds)}:", *steps]
+    runs, steps = len(study.runs(what)), [f"  {step.name}" for step in what.steps]
+    several = " on each host" if runs > 1 else ""
+    duration = _duration(study.planned_seconds(what, what.steps) * runs)
+    return [what.about, *study.plan(what), f"{len(steps)} steps{several}, about {duration}:", *steps]
 
 
 def _show(lines: list[str]) -> None:
@@ -121,21 +125,6 @@ def _show(lines: list[str]) -> None:
         print("\n".join(lines), flush=True)
     except BrokenPipeError:  # who reads has enough: make lab DRY_RUN=1 | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would raise again at exit
-
-
-def _plan(what: Study) -> tuple[list[str], float]:
-    """What a run changes or runs where, as lines to read, and how many seconds it takes, about."""
-    match what:
-        case Allocation():
-            return switching.plan(what), switching.planned_seconds(what)
-        case Factors():
-            return experiment.plan(what), experiment.planned_seconds(what)
-        case Network():
-            return network.plan(what), network.planned_seconds(what)
-        case Suites():
-            return running.plan(what), running.planned_seconds(what, what.steps)
-        case Scenario():
-            return consolidation.plan(what), consolidation.planned_seconds(what)
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,6 @@ Each combination of a placement, a number of instances and of clients, and with 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Callable, Mapping
@@ -19,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from alerts.generator.document import FileError, Value
-from alerts.generator.document import parse as document_of
+from alerts.generator.document import Value
+from lab import keys
 from lab.keys import ScenarioError, nearest, one_of, one_or_more, seconds, whole
 
 STUDY = "consolidation"
@@ -68,7 +67,7 @@ class Scenario:
     """A valid scenario; times in seconds."""
 
     name: str
-    digest: str  # of the file: a run is only resumed with the scenario that it began with
+    digest: str
     about: str
     instances: tuple[int, ...]
     clients: tuple[int, ...]  # per instance; in sequence, each for `duration`
@@ -125,24 +124,20 @@ def read(file: Path) -> str:
 
 def parse(text: str, file_name: str) -> Scenario:
     """The scenario in a text; raises `ScenarioError`."""
-    try:
-        document = document_of(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab.md for what belongs there")
-        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
-        values = {key: _KEYS[key](value) for key, value in fields.items()}
-        for name, at in fields["limits"].entries().items() if "limits" in fields else ():
-            if (match := _VSERVER.fullmatch(name)) and int(match[1]) > (most := max(values["instances"])):
-                at.refuse(f"no such instance runs: there are at most {most}")
-        if (together := max(values["instances"]) * max(values["clients"])) > MOST_CLIENTS:
-            fields["clients"].refuse(
-                f"{max(values['clients'])} for each of {max(values['instances'])} instances are {together}: "
-                f"at most {MOST_CLIENTS} clients can be played at a time"
-            )
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Scenario(name=file_name.rpartition(".")[0], digest=digest, **values)
+    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
+
+
+def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Scenario:
+    most, clients = max(values["instances"]), max(values["clients"])
+    for name, at in fields["limits"].entries().items() if "limits" in fields else ():
+        if (match := _VSERVER.fullmatch(name)) and int(match[1]) > most:
+            at.refuse(f"no such instance runs: there are at most {most}")
+    if most * clients > MOST_CLIENTS:
+        fields["clients"].refuse(
+            f"{clients} for each of {most} instances are {most * clients}: at most {MOST_CLIENTS} clients can be "
+            "played at a time"
+        )
+    return Scenario(**values)
 
 
 def _cap(value: Value) -> float:
@@ -150,13 +145,6 @@ def _cap(value: Value) -> float:
     if cpus < 0.05:  # lab.cgroups.SMALLEST_CAP
         value.refuse(f"{cpus:g} is not a number of CPUs from 0.05, such as 0.2")
     return cpus
-
-
-def _placement(value: Value) -> str:
-    text = value.text()
-    if text not in PLACEMENTS:
-        value.refuse(f"there is no placement {text!r}{nearest(text, PLACEMENTS)}")
-    return text
 
 
 def _limits(value: Value) -> dict[str, Limit]:
@@ -171,14 +159,12 @@ def _limit(value: Value) -> Limit:
 
 
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
-_KEYS: Mapping[str, Callable[[Value], Any]] = {
-    "about": lambda value: value.text().strip(),
+_KEYS: keys.Keys = {
     "instances": one_or_more(whole(1, 32)),
     "clients": one_or_more(whole(1, MOST_CLIENTS)),
     "duration": seconds(15, 86_400),  # three scrapes: lab.stage.STEP_SCRAPES
     "warm_up": seconds(0, 3_600),
-    "repetitions": whole(1, 100),
-    "placement": one_or_more(_placement),
+    "placement": one_or_more(one_of(PLACEMENTS)),
     "batch": one_or_more(one_of(BATCH)),
     "think_time": seconds(0.1, 600),
     "timeout": seconds(0.1, 600),

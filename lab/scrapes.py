@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lab import LabError
+from lab.measurements import METRIC
 from lab.prometheus import Prometheus, PrometheusError
 from tools import health
 
@@ -22,6 +24,15 @@ def await_targets(prometheus_port: int, ports: Mapping[str, Iterable[int]], chec
             raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
         check()
         time.sleep(POLL_SECONDS)
+
+
+def await_measurements(
+    prometheus_port: int, run: str, step: str, found: Sequence[object], check: Callable[[], None]
+) -> None:
+    """Return once Prometheus has all measurements of a step; raises `LabError` if it doesn't get them."""
+    attempts = f"{METRIC}{{run={json.dumps(run)}, step={json.dumps(step, ensure_ascii=False)}}}"
+    query = f"max(count by (attempt) ({attempts})) >= {len(found)}"
+    await_samples(prometheus_port, lambda: query, f"not all measurements of step {step}", check)
 
 
 def await_samples(prometheus_port: int, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:

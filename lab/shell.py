@@ -18,9 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import Self
 
-from lab import LabError
+from lab import LabError, ssh
 
-CONNECT_SECONDS = 15
 COMMAND_SECONDS = 60.0
 UNDO_SECONDS = 30.0
 _LINES = 5  # of what a command says before it fails
@@ -52,9 +51,8 @@ class Shell:
     def __enter__(self) -> Self:
         """Connect; raises `LabError` if that isn't possible."""
         loop = shlex.join(["sh", "-c", _LOOP.replace("MARK", self._mark)])
-        options = ("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}")
         self._process = subprocess.Popen(
-            ["ssh", *options, "--", self.destination, loop],
+            ssh.command(self.destination, loop),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from lab import LabError, batch, scrapes, targets
+from lab import LabError, batch, scrapes
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
-from lab.metrics import Metrics
 from lab.scenario import Scenario
 from lab.sensors import Sensors
-from lab.servers import DB, TIERS, WEB, Instance, TierLimits, guard
+from lab.servers import DB, TIERS, WEB, Instance, TierLimits
 from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "lab"
@@ -56,15 +55,12 @@ class Stage:
         self._running: list[Instance] = []
         self._batch = batch.BatchJob(FOLDER / "instances" / batch.NAME)
         self._ending = contextlib.ExitStack()
-        self.metrics = Metrics()
         self._sensors: Sensors
         self._clients: Clients
 
     def __enter__(self) -> Self:
-        """Start sensors and clients, and add them to Prometheus's targets; raises `LabError` and cleans up."""
+        """Start sensors and clients; raises `LabError` and cleans up."""
         try:
-            self._ending.callback(self.metrics.stop)
-            guard.await_all(FOLDER / "instances")
             self._ending.callback(self._stop_instances)
             self._ending.callback(self._batch.stop)
             sensors_folder = FOLDER / "sensors"
@@ -76,7 +72,6 @@ class Stage:
             self._ending.callback(self._sensors.stop)
             self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
             self._ending.callback(self._clients.stop)
-            self._ending.enter_context(targets.written(self._ports_by_job))
         except BaseException:
             self._ending.close()
             raise
@@ -133,10 +128,6 @@ class Stage:
         self._sensors.check()
         self._clients.check()
 
-    def await_scrapes(self) -> None:
-        """Return once Prometheus has scraped all targets; raises `LabError` if it doesn't."""
-        scrapes.await_targets(self._prometheus_port, self._ports_by_job, self.check)
-
     def await_step(self, run: str, step: str, seconds: float) -> None:
         """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
 
@@ -153,9 +144,10 @@ class Stage:
         scrapes.await_samples(self._prometheus_port, samples, too_few, self.check)
 
     @property
-    def _ports_by_job(self) -> Mapping[str, tuple[int, ...]]:
+    def ports(self) -> Mapping[str, tuple[int, ...]]:
+        """Of sensors and clients, on loopback, by Prometheus's job."""
         telegraf, cadvisor = self._sensor_ports
-        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port, self.metrics.port)}
+        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port,)}
 
     def _limits(self, instance: str, tier: str, where: Cpus) -> TierLimits:
         limit = self._scenario.limit(instance, tier)

@@ -7,25 +7,16 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from lab import LabError
 from lab.calibration import Scale
 from tools.programs import CHECKOUT
 
+if TYPE_CHECKING:
+    from lab.study import Scenario
+
 RUNS = CHECKOUT / ".stack" / "lab" / "runs"
-
-
-class Scenario(Protocol):
-    """A scenario of any study."""
-
-    @property
-    def name(self) -> str:
-        """Its file's name, without the ending."""
-
-    @property
-    def digest(self) -> str:
-        """Of its file: a run is only resumed with the scenario that it began with."""
 
 
 @dataclass

@@ -1,43 +1,39 @@
-"""Which study a scenario repeats: the key `study` of its file says it; without one, it consolidates applications."""
+"""All studies. The key `study` of a scenario's file names its own; without one, it is a consolidation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from alerts.generator.document import FileError
 from alerts.generator.document import parse as document_of
-from lab import scenario
-from lab.allocation import scenario as allocation
-from lab.allocation.scenario import Allocation
-from lab.factors import scenario as factors
-from lab.factors.scenario import Factors
+from lab import consolidation, scenario
+from lab.allocation import switching
+from lab.factors import experiment as factors
 from lab.keys import ScenarioError, nearest
-from lab.network import scenario as network
-from lab.network.scenario import Network
-from lab.scenario import Scenario
-from lab.suites import scenario as suites
-from lab.suites.scenario import Suites
+from lab.network import experiment as network
+from lab.study import Scenario, Study
+from lab.suites import running as suites
 
-Study = Scenario | Allocation | Factors | Network | Suites
-_PARSERS: Mapping[str, Callable[[str, str], Study]] = {
-    allocation.STUDY: allocation.parse,
-    factors.STUDY: factors.parse,
-    network.STUDY: network.parse,
-    suites.STUDY: suites.parse,
+CONSOLIDATION = consolidation.STUDY
+STUDIES: Mapping[str, Study] = {
+    study.name: study for study in (CONSOLIDATION, switching.STUDY, factors.STUDY, network.STUDY, suites.STUDY)
 }
 
 
-def load(file: Path) -> Study:
+def load(file: Path) -> tuple[Study, Scenario]:
     """Read a scenario of any study; raises `ScenarioError`."""
     text = scenario.read(file)
     try:
         document = document_of(text, file.name)
-        study = document.entries().get("study") if document else None
-        named = study.text() if study else ""
-        if study and named not in _PARSERS:
-            there_are = nearest(named, tuple(_PARSERS))
-            study.refuse(f"there is no study {named!r}{there_are}; without this key it is {scenario.STUDY}")
+        value = document.entries().get("study") if document else None
+        study = STUDIES.get(value.text()) if value else CONSOLIDATION
+        if value and (study is None or study is CONSOLIDATION):
+            others = tuple(name for name in STUDIES if name != CONSOLIDATION.name)
+            there_are = nearest(value.text(), others)
+            value.refuse(f"there is no study {value.text()!r}{there_are}; without this key it is {CONSOLIDATION.name}")
     except FileError as error:
         raise ScenarioError(str(error)) from None
-    return _PARSERS.get(named, scenario.parse)(text, file.name)
+    assert study is not None  # refused above
+    found: Scenario = study.parse(text, file.name)
+    return study, found

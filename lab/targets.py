@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from lab.servers import guard
+from lab import guard
 from tools import targets
 
 JOBS = ("telegraf", "cadvisor", "lab")
@@ -30,9 +30,7 @@ def written(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -
     with contextlib.ExitStack() as ending:
         for job, of_job in ports.items():
             file = folder / f"{job}-lab-{os.getpid()}.yml"
-            watching = guard.start(file, [])
-            ending.callback(watching.wait)
-            ending.callback(watching.kill)
+            ending.callback(guard.stop, guard.start(file))
             ending.callback(file.unlink, missing_ok=True)
             addresses = json.dumps([f"127.0.0.1:{port}" for port in of_job])
             new = file.with_suffix(".new")

@@ -16,8 +16,8 @@ def make() -> dashboard.Dashboard:
         title="Experiments",
         question="What did the lab measure?",
         answer=(
-            "All runs in the time shown, of all hosts: each test in each environment beside a baseline, and what "
-            "switching caps costs. Reports have intervals, and the studies' values."
+            "All runs in the time shown, of all hosts: each test in each environment compared with a baseline. Reports "
+            "have intervals, and the studies' values."
         ),
         any_hosts=True,
         time="now-7d",
@@ -53,26 +53,6 @@ def make() -> dashboard.Dashboard:
                         [experiments.RELATIVE, experiments.MEAN, experiments.DEVIATION, experiments.REPETITIONS],
                     )
                     .override_by_name(experiments.RELATIVE.name, panels.as_bar(palette.GUESTS, 160))
-                    .filterable(True)
-                    .span(24)
-                    .height(14)
-                ],
-            ),
-            Row(
-                "Dynamic allocation",
-                [
-                    panels.columns(
-                        "Caps that are switched",
-                        experiments.HOST_CPU.description,
-                        {
-                            "run": "Run",
-                            "virtualization": "On",
-                            "of": "Containers",
-                            "caps": "Caps",
-                            "every": "Every",
-                        },
-                        [experiments.HOST_CPU, experiments.CONTAINERS_CPU, experiments.TASKS, experiments.CALL],
-                    )
                     .filterable(True)
                     .span(24)
                     .height(14)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_hosts
+from dashboards.signals import Signal, on_hosts
 
 _RUNS = f"max by (run, study, scenario, host) (last_over_time({on_hosts('lab_run_info', run='$run')}[$__range]))"
 _OF_A_RUN = "on (run, host) group_left (study, scenario)"
@@ -22,7 +22,7 @@ PLANNED = Signal(
 
 _STEPS = " or ".join(
     f"group by (run, host, step) (last_over_time({on_hosts(metric, run='$run')}[$__range]))"
-    for metric in ("lab_measurement", "lab_allocation_step_info", "lab_step_info")
+    for metric in ("lab_measurement", "lab_step_info")
 )
 FINISHED = Signal(
     name="Steps begun",
@@ -92,75 +92,4 @@ RELATIVE = Signal(
     description="The mean divided by that of the chosen baseline in the same run.",
     absent=_NO_MEASUREMENT,
     decimals=2,
-)
-
-# --- Dynamic allocation -----------------------------------------------------------------------------------------------
-
-_OF_STEP = "run, host, step, attempt"
-_CASE = "run, host, virtualization, of, caps, every"
-_NO_ALLOCATION = "No run of dynamic allocation in the time shown: make lab SCENARIO=allocation-short."
-
-
-def _total(metric: str) -> str:
-    return f"sum by ({_OF_STEP}) (last_over_time({on_hosts(f'lab_allocation_{metric}_total', run='$run')}[$__range]))"
-
-
-_PLANNED = on_hosts("lab_allocation_step_planned_seconds", run="$run")
-# Of a step that was cut short nothing is shown, as in the report.
-_SECONDS = f"({_total('seconds')} >= max by ({_OF_STEP}) (last_over_time({_PLANNED}[$__range])) - 1.5)"
-# Whose caps were switched; what is emulated says so.
-_WHERE = (
-    "max by (run, host, virtualization) (label_replace(label_join("
-    f"last_over_time({on_hosts('lab_run_info', run='$run', study='allocation')}[$__range]), "
-    '"emulated", "/", "virtualization", "emulated"), "virtualization", "$1 (emulated)", "emulated", "(.+)/yes"))'
-)
-
-
-def _by_case(of_steps: str) -> str:
-    info = f"last_over_time({on_hosts('lab_allocation_step_info', run='$run')}[$__range])"
-    words = f'label_join({info}, "of", ", ", "containers", "pinning", "load")'
-    words = f'label_join({words}, "caps", " to ", "low", "high")'
-    words = f'label_join({words}, "every", " s, ", "interval", "mode")'
-    facts = "of, caps, every"
-    cases = f"max by ({_OF_STEP}, {facts}) ({words}) * on (run, host) group_left (virtualization) {_WHERE}"
-    return f"avg by ({_CASE}) (({of_steps}) * on ({_OF_STEP}) group_left (virtualization, {facts}) ({cases}))"
-
-
-HOST_CPU = Signal(
-    name="Host's own CPU",
-    query=_by_case(f"({_total('machine_cpu_seconds')} - {_total('container_cpu_seconds')}) / {_SECONDS}"),
-    unit=CPUS,
-    description=(
-        "Caps that are switched every so many seconds (dynamic), written again without a change (control), or left "
-        "alone (static), and what the host itself uses meanwhile: means over repetitions."
-    ),
-    absent=_NO_ALLOCATION,
-    decimals=3,
-)
-
-CONTAINERS_CPU = Signal(
-    name="Containers' CPU",
-    query=_by_case(f"{_total('container_cpu_seconds')} / {_SECONDS}"),
-    unit=CPUS,
-    description="CPU that all containers together used.",
-    absent=_NO_ALLOCATION,
-    decimals=3,
-)
-
-TASKS = Signal(
-    name="Tasks/s",
-    query=_by_case(f"{_total('tasks')} / {_SECONDS}"),
-    unit=units.NoUnit,
-    description="Tasks that all containers together finished in a second, or requests that they answered.",
-    absent=_NO_ALLOCATION,
-    decimals=1,
-)
-
-CALL = Signal(
-    name="Writing takes",
-    query=_by_case(f"{_total('call_seconds')} / ({_total('calls')} > 0) and {_SECONDS}"),
-    unit=units.Seconds,
-    description="How long it took to write all caps once.",
-    absent=_NO_ALLOCATION,
-    decimals=1,
 )

@@ -1,7 +1,7 @@
 """Dynamic allocation: what it costs to move CPU between containers by their caps, and how soon that takes effect.
 
-    scenario -> switching -> containers (a load in each, in a cgroup), metrics -> the stack's Prometheus
-                                                                               -> lab.report.allocation
+    scenario -> switching -> containers (a load in each, in a cgroup), results
+                          -> lab.measurements -> the stack's Prometheus -> lab.report.allocation
 
 Containers share one CPU by caps that always add up to it. Every T seconds the caps change places: who had the smaller
 share has the larger one. Each step is compared with a static one, and with a control that writes the same caps again.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import socket
 import subprocess
 import sys
@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 from typing import Self
 
-from lab import LabError, machine
+from lab import LabError, guard, machine
 from lab.allocation.load import Count
-from lab.allocation.metrics import Sample
+from lab.allocation.results import Sample
 from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.servers import guard
 from tools.programs import CHECKOUT
 
 WEIGHT = 10_000  # the maximum: nothing else on the machine gets in their way
@@ -42,17 +41,16 @@ class Containers:
         self._clients = Cgroup("allocation-clients", mounted()) if load == TRANSACTIONAL else None
         self._counts: list[Count] = []
         self._programs: list[tuple[Cgroup, subprocess.Popen[bytes]]] = []
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._ending = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Start them, and return once each has finished a task; raises `LabError`, leaving nothing behind."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for cgroup in self._cgroups:
-                cgroup.make(self._limits)
-            if self._clients:
-                self._clients.make(TierLimits(WEIGHT))
-            self._guard = guard.start(self._folder, self._all)
+        with contextlib.ExitStack() as ending:
+            ending.callback(self._wait)
+            cgroups = [(cgroup, self._limits) for cgroup in self._cgroups]
+            # Clients end first: they would complain about servers that are gone.
+            clients = [(self._clients, TierLimits(WEIGHT))] if self._clients else []
+            ending.enter_context(guard.guarded(self._folder, [*cgroups, *clients]))
             with self._log.open("ab") as log:
                 if self._clients:
                     self._serve_and_visit(self._clients, log.fileno())
@@ -64,23 +62,11 @@ class Containers:
                 if time.monotonic() > deadline:
                     raise LabError(f"a container has not finished a task within {START_SECONDS:g} s; see {self._log}")
                 time.sleep(0.05)
-        except BaseException:
-            self.__exit__()
-            raise
+            self._ending = ending.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in reversed(self._all):  # clients first, which would complain about servers that are gone
-            if each.is_ours:
-                each.remove()
-        for _cgroup, program in self._programs:
-            program.wait()
-        for count in self._counts:
-            count.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.wait()
+        self._ending.close()
 
     def cap(self, container: int, cpus: float) -> None:
         """Change the cap of one, from 0, and nothing else; raises `CgroupError`."""
@@ -99,9 +85,11 @@ class Containers:
                 status = program.returncode
                 raise LabError(f"the load in {cgroup.path} has ended with status {status}; see {self._log}")
 
-    @property
-    def _all(self) -> list[Cgroup]:
-        return [*self._cgroups, *([self._clients] if self._clients else [])]
+    def _wait(self) -> None:
+        for _cgroup, program in self._programs:
+            program.wait()
+        for count in self._counts:
+            count.close()
 
     def _compute(self, log: int) -> None:
         for cgroup in self._cgroups:

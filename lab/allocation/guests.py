@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import Self
 
-from lab import LabError
+from lab import LabError, ssh
 from lab.allocation import platforms
-from lab.allocation.metrics import Sample
 from lab.allocation.platforms import SCHEDULERS, CpuTimes, Platform
+from lab.allocation.results import Sample
 from lab.allocation.scenario import Elsewhere, Guest
-from lab.shell import CONNECT_SECONDS, Shell
+from lab.shell import Shell
 
 START_SECONDS = 60.0  # until each load has finished a task
 # The computational load where nothing but awk can be counted on: about 20 ms of CPU, and a line when it is done. It
@@ -117,9 +117,8 @@ class _Load:
     def __init__(self, guest: str, destination: str, log: int) -> None:
         self.guest = guest
         self.tasks = 0
-        options = ("-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}")
         self._process = subprocess.Popen(
-            ["ssh", *options, "--", destination, LOAD],
+            ssh.command(destination, LOAD),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -21,20 +21,19 @@ or of a list of such hosts: then there is a run of each, one after the other.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
-from alerts.generator.document import FileError, Value
-from alerts.generator.document import parse as document_of
+from alerts.generator.document import Value
+from lab import keys
 from lab.cgroups import SMALLEST_CAP
 from lab.environments import PLATFORMS
-from lab.keys import ScenarioError, nearest, one_of, one_or_more, seconds, whole, whole_seconds, yes
+from lab.keys import one_of, one_or_more, seconds, whole_seconds, yes
 
 STUDY = "allocation"
 CONTAINERS = (2, 4)
@@ -42,6 +41,12 @@ PINNING = ("unpinned", "pinned")
 IN_PERCENT = ("xen", "openvz")  # how their tools take caps
 COMPUTATIONAL, TRANSACTIONAL = LOADS = ("computational", "transactional")
 STATIC, CONTROL, DYNAMIC = "static", "control", "dynamic"
+
+
+_ENVIRONMENT = re.compile(
+    r"(\d{1,3}) containers, (\w+), (\w+), (\w+) \[(\d{1,6}(?:\.\d{1,9})?), (\d{1,6}(?:\.\d{1,9})?)\], (\d{1,6}) s",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,20 @@ class Step:
         pinned = "pinned-" if self.pinning == "pinned" else ""
         what = f"{self.low:g}-{self.high:g}" if self.mode == DYNAMIC else self.mode
         return f"{load}{pinned}{self.containers}x{what}-{self.interval}s-{self.repetition}"
+
+    @property
+    def environment(self) -> str:
+        """Of all its repetitions, such as "2 containers, unpinned, computational, dynamic [0.2, 0.8], 6 s"."""
+        caps = f"{self.mode} [{self.low:g}, {self.high:g}]"
+        return f"{self.containers} containers, {self.pinning}, {self.load}, {caps}, {self.interval} s"
+
+    @classmethod
+    def parse(cls, environment: str, repetition: int = 1) -> Step | None:
+        """The step of this environment; None if it is of another study."""
+        if not (found := _ENVIRONMENT.fullmatch(environment)):
+            return None
+        containers, pinning, load, mode, low, high, interval = found.groups()
+        return cls(int(containers), pinning, int(interval), mode, float(low), float(high), repetition, load)
 
     @property
     def unit(self) -> str:
@@ -103,7 +122,7 @@ class Allocation:
     """A valid scenario; times in seconds."""
 
     name: str
-    digest: str  # of the file: a run is only resumed with the scenario that it began with
+    digest: str
     about: str
     magnitudes: tuple[tuple[float, float], ...]
     intervals: tuple[int, ...]
@@ -153,25 +172,19 @@ def containers_of(magnitude: tuple[float, float]) -> int | None:
 
 def parse(text: str, file_name: str) -> Allocation:
     """The scenario in a text; raises `ScenarioError`."""
-    try:
-        document = document_of(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab.md for what belongs there")
-        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
-        values = {key: _KEYS[key](value) for key, value in fields.items()}
-        least = 2 * max(values["intervals"])
-        if (duration := values.get("duration", Allocation.duration)) < least:
-            fields.get("duration", fields["intervals"]).refuse(
-                f"{duration} s are too short for switches every {max(values['intervals'])} s: give at least {least}s"
-            )
-        for elsewhere in values.get("target", ()):
-            _agree(elsewhere, fields)
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
-    del values["study"]
+    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
+
+
+def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Allocation:
+    longest = max(values["intervals"])
+    if (duration := values.get("duration", Allocation.duration)) < 2 * longest:
+        fields.get("duration", fields["intervals"]).refuse(
+            f"{duration} s are too short for switches every {longest} s: give at least {2 * longest}s"
+        )
     targets = values.pop("target", ())
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Allocation(name=file_name.rpartition(".")[0], digest=digest, targets=targets, **values)
+    for elsewhere in targets:
+        _agree(elsewhere, fields)
+    return Allocation(targets=targets, **values)
 
 
 def _magnitudes(value: Value) -> tuple[tuple[float, float], ...]:
@@ -212,8 +225,7 @@ def _targets(value: Value) -> tuple[Elsewhere, ...]:
 def _target(value: Value) -> Elsewhere:
     examples = {"platform": "xen", "host": "root@xen1", "guests": "[web1, web2]"}
     fields = value.fields(examples, optional=["emulated"])
-    if (platform := fields["platform"].text()) not in PLATFORMS:
-        fields["platform"].refuse(f"{platform!r} is no platform{nearest(platform, PLATFORMS)}")
+    platform = one_of(PLATFORMS)(fields["platform"])
     guests = one_or_more(_guest)(fields["guests"])
     if len({guest.name for guest in guests}) < len(guests):
         fields["guests"].refuse("two guests have the same name")
@@ -252,15 +264,12 @@ def _agree(elsewhere: Elsewhere, fields: Mapping[str, Value]) -> None:
         fields["load"].refuse("is of cgroups: guests run the computational load, or their own")
 
 
-_KEYS: Mapping[str, Callable[[Value], Any]] = {
-    "study": lambda value: value.text(),
-    "about": lambda value: value.text().strip(),
+_KEYS: keys.Keys = {
     "magnitudes": _magnitudes,
     # From 3 s on there is a second between two switches in which the first has taken effect.
     "intervals": one_or_more(whole_seconds(3, 3_600)),
     "duration": whole_seconds(6, 86_400),
     "warm_up": seconds(0, 3_600),
-    "repetitions": whole(1, 100),
     "pinning": one_or_more(one_of(PINNING)),
     "load": one_or_more(one_of(LOADS)),
     "target": _targets,

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from lab import LabError, machine, scrapes, targets
+from lab import LabError, machine
+from lab.allocation import scenario
 from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
 from lab.allocation.load import LOAD as COMPUTING
-from lab.allocation.metrics import Attempt, Metrics, Sums, since
+from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import (
     COMPUTATIONAL,
     CONTROL,
     DYNAMIC,
     STATIC,
-    STUDY,
     TRANSACTIONAL,
     Allocation,
     Step,
 )
 from lab.allocation.transactions import LOAD as ANSWERING
 from lab.cgroups import PARENT, cap_setting, mounted
-from lab.progress import Course
-from lab.servers import guard
 from lab.stage import FOLDER
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
 SCRAPE_SECONDS = 5  # prometheus.yml's; the rules are evaluated as often
@@ -39,70 +35,67 @@ LATE_SECONDS = 2.0  # of a sample over ssh
 BETWEEN_SECONDS = 5.0  # about; a step waits for the scrape of its last values, the next for its second to begin at
 
 
-def carry_out(what: Allocation, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with contextlib.ExitStack() as ending, Course(_planned_seconds(what, len(steps)), console) as course:
-        guard.await_all(INSTANCES)
-        metrics = Metrics()
-        ending.callback(metrics.stop)
-        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), {**machine.host(), **_where(what)})
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
-        switching = _Switching(what, state, metrics, course, prometheus_port)
-        done = itertools.count(1)
-        for setting, group in itertools.groupby(steps, key=lambda step: (step.containers, step.pinning, step.load)):
-            with _containers(what, *setting, state.folder / "containers.log") as containers:
-                for step in group:
-                    summary = switching.measure(step, containers)
-                    course.reach(_planned_seconds(what, next(done)))
-                    course.say(summary)
+@contextlib.contextmanager
+def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
+    with contextlib.ExitStack() as ending:
+        switching = _Switching(what, run, ending)
+        yield Experiment(switching.measure, {**machine.host(), **_where(what)}, what.steps, check=switching.check)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Switching:
-    """A run's steps, one after the other."""
+    """A run's steps, one after the other. Containers stay as long as the next steps have the same."""
 
     what: Allocation
-    state: State
-    metrics: Metrics
-    course: Course
-    prometheus_port: int
+    run: Run
+    ending: contextlib.ExitStack
+    setting: tuple[int, str, str] | None = None
+    containers: Containers | Guests | None = None
 
-    def measure(self, step: Step, containers: Containers | Guests) -> str:
-        """Warm up with the first caps, measure, and return a summary once Prometheus has all of it."""
+    def check(self) -> None:
+        """Raise `LabError` if a load has ended."""
+        if self.containers:
+            self.containers.check()
+
+    def measure(self, step: Step) -> Outcome:
+        """Warm up with the first caps, and measure."""
+        containers = self._ready(step)
+        course, warm_up, where = self.run.course, self.what.warm_up, _where(self.what)
         _write_caps(step, 0, containers)
-        self.course.doing(f"{step.name}: warming up")
-        warm_up = self.what.warm_up
-        self.course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), containers.check)
-        self.course.doing(f"{step.name}: measuring")
-        attempt = Attempt(self.state.run, self.what.name, step, int(time.time()), self.what.duration)
-        try:
-            sums = self._switch(attempt, containers)
-            self._await_last_values(attempt, sums, containers)
-        finally:
-            self.metrics.clear()
-        self.state.finish_step(step.name)
-        return _summary(step, sums)
+        course.doing(f"{step.name}: warming up")
+        course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), self.check)
+        course.doing(f"{step.name}: measuring")
+        sums = self._switch(step, containers)
+        emulated = where["emulated"] == "yes"
+        return Outcome(_summary(step, sums), measurements(step, sums, where["virtualization"], emulated=emulated))
 
-    def _switch(self, attempt: Attempt, containers: Containers | Guests) -> Sums:
+    def _ready(self, step: Step) -> Containers | Guests:
+        setting = (step.containers, step.pinning, step.load)
+        if self.containers is None or setting != self.setting:
+            self.containers = None
+            self.ending.close()
+            made = _containers(self.what, *setting, self.run.state.folder / "containers.log")
+            self.containers, self.setting = made.__enter__(), setting
+            self.ending.push(made)
+        return self.containers
+
+    def _switch(self, step: Step, containers: Containers | Guests) -> Sums:
         """Sample each second, and write the caps on schedule, right after a sample."""
-        step, sums, begun = attempt.step, Sums(), time.monotonic()
+        sums, begun, planned = Sums(), time.monotonic(), self.what.duration
         caps = [step.cap(container, 0) for container in range(step.containers)]
         before, switched = containers.sample(), None
-        for second in range(1, attempt.planned + 1):
-            self.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
+        for second in range(1, planned + 1):
+            self.run.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
             now = containers.sample()
             if self.what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
                 raise LabError(
                     f"{self.what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be "
                     "switched more seldom than the report says"
                 )
-            sums.add(before, now, since(None if switched is None else second - 1 - switched), caps)
+            sums.add(before, now, NEVER if switched is None else second - 1 - switched, caps)
             before = now
-            self.metrics.show(attempt, sums)
-            if step.mode != STATIC and second % step.interval == 0 and second < attempt.planned:
+            if step.mode != STATIC and second % step.interval == 0 and second < planned:
                 cpu, clock = time.thread_time(), time.monotonic()
                 caps = _write_caps(step, second // step.interval, containers)
                 if not self.what.target:  # there it is the host's own commands
@@ -111,13 +104,6 @@ class _Switching:
                 sums.calls += 1
                 switched = second
         return sums
-
-    def _await_last_values(self, attempt: Attempt, sums: Sums, containers: Containers | Guests) -> None:
-        labels = ", ".join(f'{name}="{value}"' for name, value in attempt.labels.items())
-        enough = sum(sums.seconds.values()) - 0.001  # floating point
-        query = f"sum(lab_allocation_seconds_total{{{labels}}}) >= {enough}"
-        unseen = f"not the end of step {attempt.step.name}"
-        scrapes.await_samples(self.prometheus_port, lambda: query, unseen, containers.check)
 
 
 def plan(what: Allocation) -> list[str]:
@@ -138,9 +124,9 @@ def plan(what: Allocation) -> list[str]:
 _IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
 
 
-def planned_seconds(what: Allocation) -> float:
-    """How long the runs of all hosts take, about."""
-    return _planned_seconds(what, len(what.steps)) * len(what.runs)
+def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`, on one host."""
+    return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
 def _where(what: Allocation) -> dict[str, str]:
@@ -178,14 +164,7 @@ def _until_its_second(now: float, repetition: int) -> float:
     return (repetition - now) % SCRAPE_SECONDS
 
 
-def _planned_seconds(what: Allocation, steps: int) -> float:
-    return steps * (what.warm_up + what.duration + BETWEEN_SECONDS)
-
-
 def _summary(step: Step, sums: Sums) -> str:
-    seconds = sum(sums.seconds.values())
-    used = sum(sums.container_cpu.values()) / seconds
-    others = sum(sums.machine_cpu.values()) / seconds - used
     caps = f"caps of {step.low:g} and {step.high:g}" if step.mode == DYNAMIC else f"caps of {step.low:g}"
     what = {
         STATIC: f"{caps}, never written",
@@ -193,6 +172,9 @@ def _summary(step: Step, sums: Sums) -> str:
         DYNAMIC: f"{caps}, switched every {step.interval} s",
     }[step.mode]
     return (
-        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / seconds:.1f} {step.unit}/s, "
-        f"{used:.3f} CPU, all else {others:.3f} CPU"
+        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / sums.duration:.1f} {step.unit}/s, "
+        f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
     )
+
+
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)

@@ -8,54 +8,36 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
-from lab import LabError, machine, measurements, scrapes, targets
+from lab import LabError, machine
 from lab.cgroups import PARENT
 from lab.environments import Base, Environment
-from lab.factors import servers, workloads
+from lab.factors import scenario, servers, workloads
 from lab.factors.cases import BASE, Case
-from lab.factors.scenario import COMPUTING, STUDY, Factors, Step
+from lab.factors.scenario import COMPUTING, Factors, Step
 from lab.factors.workloads import BENCHMARKS, Benchmark
-from lab.measurements import Measurement, Measurements
+from lab.measurements import Measurement
 from lab.progress import Course
-from lab.servers import guard
 from lab.stage import FOLDER
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 from tools import programs
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
 BETWEEN_SECONDS = 4.0  # about; cgroups are made, and a step waits until its values are scraped
 
 
-def carry_out(what: Factors, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+@contextlib.contextmanager
+def ready(what: Factors, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
     available = sorted(os.sched_getaffinity(0))
     if what.cpus > len(available):
         raise LabError(
             f"the scenario takes {what.cpus} CPUs, and this machine has {len(available)}: change its key cpus"
         )
     programs.root(programs.BENCHMARKS)
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with contextlib.ExitStack() as ending, Course(planned_seconds(what, steps), console) as course:
-        guard.await_all(INSTANCES)
+    with contextlib.ExitStack() as ending:
         for guest in what.guests:
             ending.enter_context(guest.ready())
-        metrics = Measurements()
-        ending.callback(metrics.stop)
-        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
-        experiment = Experiment(what, available, course)
-        for number, step in enumerate(steps, 1):
-            course.doing(f"{step.name}: measuring")
-            found = experiment.measure(step)
-            metrics.add(state.run, step.name, found)
-            measurements.await_scraped(prometheus_port, state.run, step.name, len(found), lambda: None)
-            state.finish_step(step.name)
-            course.reach(planned_seconds(what, steps[:number]))
-            course.say(f"{step.name}: {_summary(found)}")
+        yield Experiment(Cases(what, available, run.course).measure, machine.host(), what.steps)
 
 
 def plan(what: Factors) -> list[str]:
@@ -80,29 +62,29 @@ def plan(what: Factors) -> list[str]:
     ]
 
 
-def planned_seconds(what: Factors, steps: Sequence[Step] | None = None) -> float:
-    """How long these steps take, all if None."""
-    return sum(
-        workloads.seconds(step.workload, what.warm_up, what.duration) + BETWEEN_SECONDS
-        for step in (what.steps if steps is None else steps)
-    )
+def planned_seconds(what: Factors, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`."""
+    return sum(workloads.seconds(step.workload, what.warm_up, what.duration) + BETWEEN_SECONDS for step in steps)
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Cases:
     """Steps on this machine, which has these CPUs."""
 
     what: Factors
     available: Sequence[int]
     course: Course
 
-    def measure(self, step: Step) -> list[Measurement]:
-        """Run a step's benchmarks. Raises `LabError`; in any case everything of it has ended."""
-        return [
+    def measure(self, step: Step) -> Outcome:
+        """Run a step's benchmarks, as `Experiment.measure`."""
+        self.course.doing(f"{step.name}: measuring")
+        found = [
             measurement
             for benchmark in BENCHMARKS[step.workload]
             for measurement in self._measured(step, benchmark, self._values(step.case, benchmark))
         ]
+        values = (f"{one.environment}: {one.test} {one.value:.4g} {one.unit}" for one in found)
+        return Outcome(f"{step.name}: {', '.join(values)}", found)
 
     def _measured(self, step: Step, benchmark: Benchmark, values: Sequence[float]) -> Iterator[Measurement]:
         """The mean of all virtual servers, and of those that have weights each one too."""
@@ -156,5 +138,4 @@ class Experiment:
             return [where.run(servers.enclosed(state, command), 2 * seconds + servers.START_SECONDS)]
 
 
-def _summary(found: Sequence[Measurement]) -> str:
-    return ", ".join(f"{one.environment}: {one.test} {one.value:.4g} {one.unit}" for one in found)
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

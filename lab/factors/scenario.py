@@ -12,18 +12,16 @@ under a workload, in each repetition once.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from alerts.generator.document import FileError, Value
-from alerts.generator.document import parse as document_of
-from lab import environments
+from alerts.generator.document import Value
+from lab import environments, keys
 from lab.cgroups import SMALLEST_CAP
 from lab.environments import Guest
 from lab.factors.cases import BASE, Case
-from lab.keys import ScenarioError, one_of, one_or_more, whole, whole_seconds
+from lab.keys import one_of, one_or_more, whole, whole_seconds
 
 STUDY = "factors"
 COMPUTING = ("cpu", "memory")  # workloads that CPU factors act upon
@@ -55,7 +53,7 @@ class Factors:
     """A valid scenario; times in seconds."""
 
     name: str
-    digest: str  # of the file: a run is only resumed with the scenario that it began with
+    digest: str
     about: str
     workloads: tuple[str, ...] = WORKLOADS
     factors: tuple[str, ...] = FACTORS
@@ -102,23 +100,12 @@ class Factors:
 
 def parse(text: str, file_name: str) -> Factors:
     """The scenario in a text; raises `ScenarioError`."""
-    try:
-        document = document_of(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab-factors.md for what belongs there")
-        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
-        values = {key: _KEYS[key](value) for key, value in fields.items()}
-        del values["study"]
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        found = Factors(name=file_name.rpartition(".")[0], digest=digest, **values)
-        _check(found, fields)
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
-    return found
+    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
 
 
-def _check(found: Factors, fields: Mapping[str, Value]) -> None:
+def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Factors:
     """Refuse values that are only invalid together."""
+    found = Factors(**values)
     if found.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in found.factors), None)):
         fields["cpus"].refuse(f"{one} needs at least two CPUs; leave it out of factors")
     if (most := max(found.overcommit) * found.cpus) > MOST_SERVERS:
@@ -134,6 +121,7 @@ def _check(found: Factors, fields: Mapping[str, Value]) -> None:
         fields.get("factors", fields["about"]).refuse(
             f"none of them acts on {' and '.join(found.workloads)}: take {' or '.join(OF_ALL_WORKLOADS)} too"
         )
+    return found
 
 
 def _cap(value: Value) -> float:
@@ -151,21 +139,14 @@ def _weights(value: Value) -> tuple[int, ...]:
 
 
 def _guests(value: Value) -> tuple[Guest, ...]:
-    found: list[Guest] = []
-    for each in value.items():
-        guest = environments.read(each, None)
-        if not isinstance(guest, Guest):
-            each.refuse("is no guest: give its name, ssh and platform; the machine itself and a cgroup always run")
-        taken = {Case(elsewhere=name).slug for name in (BASE, *(other.name for other in found))}
-        if Case.parse(guest.name) or Case(elsewhere=guest.name).slug in taken:
-            each.refuse(f"the name {guest.name!r} is taken; give it another")
-        found.append(guest)
-    return tuple(found)
+    guests = environments.guests(value, lambda name: Case(elsewhere=name).slug, taken=(BASE,))
+    for guest, at in zip(guests, value.items(), strict=True):
+        if Case.parse(guest.name):
+            at.refuse(f"the name {guest.name!r} is taken; give it another")
+    return guests
 
 
-_KEYS: Mapping[str, Callable[[Value], Any]] = {
-    "study": lambda value: value.text(),
-    "about": lambda value: value.text().strip(),
+_KEYS: keys.Keys = {
     "workloads": one_or_more(one_of(WORKLOADS)),
     "factors": one_or_more(one_of(FACTORS)),
     "cpus": whole(1, 256),
@@ -176,6 +157,5 @@ _KEYS: Mapping[str, Callable[[Value], Any]] = {
     "guests": _guests,
     "duration": whole_seconds(1, 3_600),
     "warm_up": whole_seconds(1, 600),
-    "repetitions": whole(1, 100),
 }
 _REQUIRED = {"study": STUDY, "about": "Does pinning help?"}  # with an example for each

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from lab import LabError
+from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.factors.cases import WEIGHT, Case
-from lab.servers import enclosure, guard
+from lab.servers import enclosure
 from tools import programs
 
 START_SECONDS = 10.0  # for a peer to listen, and for benchmarks to begin and end
@@ -36,7 +35,7 @@ def side_by_side(case: Case, cpus: list[int], folder: Path) -> Iterator[Servers]
         for server, place in enumerate(case.places(cpus))
     ]
     cgroups = [Cgroup(f"factors-{server + 1}", mounted()) for server in range(case.servers)]
-    with _guarded(folder, list(zip(cgroups, limits, strict=True))):
+    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))):
         yield Servers(cgroups, folder)
 
 
@@ -104,25 +103,9 @@ class Servers:
 @contextlib.contextmanager
 def own_folder(folder: Path) -> Iterator[Path]:
     """A folder for a benchmark outside of cgroups to write to; a killed lab's guard removes it too."""
-    with _guarded(folder, []):
+    with guard.guarded(folder):
         enclosure.make_state(folder / "state")
         yield folder / "state"
-
-
-@contextlib.contextmanager
-def _guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]]) -> Iterator[None]:
-    """A folder and cgroups with limits while the block lasts; the guard of a killed lab removes them."""
-    with contextlib.ExitStack() as ending:
-        shutil.rmtree(folder, ignore_errors=True)  # after a crash of the machine
-        folder.mkdir(parents=True)
-        ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        for cgroup, limits in cgroups:
-            cgroup.make(limits)
-            ending.callback(cgroup.remove)
-        watching = guard.start(folder, [cgroup for cgroup, _ in cgroups])
-        ending.callback(watching.wait)
-        ending.callback(watching.kill)
-        yield
 
 
 def enclosed(state: Path, command: Sequence[str]) -> list[str]:
@@ -138,7 +121,7 @@ def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
     """
     cgroup = Cgroup("factors-peers", mounted())
     limits = TierLimits(min(WEIGHT * number, 10_000), None, cpus)
-    with _guarded(folder, [(cgroup, limits)]), contextlib.ExitStack() as ending:
+    with guard.guarded(folder, [(cgroup, limits)]), contextlib.ExitStack() as ending:
         enclosure.make_state(folder / "state")
         ports = _free_ports(number)
         started: list[subprocess.Popen[bytes]] = []

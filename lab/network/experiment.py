@@ -10,19 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rich.console import Console
-
-from lab import LabError, machine, measurements, scrapes, targets
+from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
-from lab.measurements import Measurement, Measurements
-from lab.network import outputs, paths, web
+from lab.measurements import Measurement
+from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
-from lab.network.scenario import FILES, ON, STUDY, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
-from lab.progress import Course
-from lab.servers import guard
+from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
 from lab.stage import FOLDER
-from lab.state import State
+from lab.study import Experiment, Outcome, Run, Study
 from tools import go_programs, programs
 from tools.go_programs import GoProgramsError
 
@@ -36,38 +32,30 @@ LATENCIES = {P50: 0.5, P99: 0.99}
 ADDRESS = "ADDRESS"  # of a guest, in a plan: nobody has asked it yet
 
 
-def carry_out(what: Network, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
+@contextlib.contextmanager
+def ready(what: Network, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
     if shutil.which("ip") is None:
         raise LabError("network paths are made with ip: install iproute2")
     programs.root(programs.BENCHMARKS)
     if what.web_rates:
         programs.root(programs.WEB_SERVER)
         _vegeta()
-    cpus = ends_on(sorted(os.sched_getaffinity(0)))
-    counts = counts_events()
-    steps = [step for step in what.steps if step.name not in state.finished]
-    with contextlib.ExitStack() as ending, Course(planned_seconds(what, steps), console) as course:
-        guard.await_all(STATE.parent)
+    cpus, counts, course = ends_on(sorted(os.sched_getaffinity(0))), counts_events(), run.course
+    with contextlib.ExitStack() as ending:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
-        metrics = Measurements()
-        ending.callback(metrics.stop)
-        metrics.describe_run(state.run, STUDY, what.name, len(what.steps), machine.host())
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
         for path, to in reached.items():
             course.say(f"{path}: {to.address}, through {to.device}")
-        for number, step in enumerate(steps, 1):
+
+        def measure_step(step: Step) -> Outcome:
             course.doing(f"{step.name}: measuring")
-            found = run(step, what, reached, cpus, events=counts)
-            metrics.add(state.run, step.name, found)
-            measurements.await_scraped(prometheus_port, state.run, step.name, len(found), lambda: None)
-            state.finish_step(step.name)
-            course.reach(planned_seconds(what, steps[:number]))
-            course.say(f"{step.name}: {', '.join(f'{one.test} {one.value:.4g} {one.unit}' for one in found)}")
+            found = measured(step, what, reached, cpus, events=counts)
+            values = (f"{one.test} {one.value:.4g} {one.unit}" for one in found)
+            return Outcome(f"{step.name}: {', '.join(values)}", found)
+
+        yield Experiment(measure_step, machine.host(), what.steps)
 
 
 def plan(what: Network) -> list[str]:
@@ -101,10 +89,9 @@ def plan(what: Network) -> list[str]:
     return lines
 
 
-def planned_seconds(what: Network, steps: Sequence[Step] | None = None) -> float:
-    """How long these steps take, all if None."""
-    number = len(what.steps if steps is None else steps)
-    return number * (what.warm_up + what.duration + BETWEEN_SECONDS)
+def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
+    """As `Study.planned_seconds`."""
+    return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
 def ends_on(available: Sequence[int]) -> paths.Cpus:
@@ -148,61 +135,34 @@ def reach(guest: Guest) -> Iterator[Reached]:
         yield Reached(guest, address, device)
 
 
-def run(
+def measured(
     step: Step, what: Network, reached: Mapping[str, Reached], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
-    """Run a step on its path. Raises `LabError`; in any case everything of it has ended."""
-    of, warm_up, duration = step.configuration, what.warm_up, what.duration
-    if isinstance(of, WebLoad):
-        to = reached.get(of.path)
-        served = measure_web(of, warm_up, duration, cpus, events=events, to=to)
-        return web_values(step, served, duration, to.guest if to else None)
-    if of.path in reached:
-        to = reached[of.path]
-        return values(step, measure_guest(of, to, warm_up, duration, cpus, events=events), duration, to.guest)
-    return values(step, measure(of, warm_up, duration, cpus, events=events), duration)
-
-
-def measure(of: Configuration, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool) -> Counted:
-    """Make a path and send over it. Raises `LabError`; in any case everything of it has ended."""
-    _, _, address, _ = paths.ends(of.path)
-    with own_folder(STATE) as state:
-        ends = paths.iperf3(of, address, warm_up, duration).enclosed(partial(enclosed, state))
-        script = paths.script(of.path, of.offloads, ends, cpus, events=events)
-        return outputs.read(_said(of.name, script, warm_up + duration))
-
-
-def measure_guest(
-    of: Configuration, to: Reached, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool
-) -> Counted:
-    """Send to a guest or receive from it. Raises `LabError`; in any case everything of it has ended, there too."""
-    ends, seconds = paths.iperf3(of, to.address, warm_up, duration), warm_up + duration
+    """Run a step on a path that is made, or on that to a guest. Raises `LabError`; in any case everything has ended."""
+    of, to, duration = step.configuration, reached.get(step.configuration.path), what.duration
+    address, guest = (to.address, to.guest) if to else (paths.ends(of.path)[2], None)
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
-        for server in ends.servers.values():
-            serving.enter_context(to.guest.serving(server, paths.LISTENING, seconds + 2 * SLACK_SECONDS))
-        script = paths.script_to_guest(ends.enclosed(partial(enclosed, state)), cpus, events=events)
-        return outputs.read(_said(of.name, script, seconds))
-
-
-def measure_web(
-    of: WebLoad, warm_up: int, duration: int, cpus: paths.Cpus, *, events: bool, to: Reached | None = None
-) -> Served:
-    """Make a path, or take the one to a guest, and ask for a file over it.
-
-    Raises `LabError`; in any case everything of it has ended, in the guest too.
-    """
-    seconds = warm_up + duration + web.TIMEOUT
-    address = to.address if to else paths.ends(of.path)[2]
-    with own_folder(STATE) as state, contextlib.ExitStack() as serving:
-        web.prepare(STATE, web.target(of, address))
-        ends = web.ends(of, warm_up, duration).enclosed(partial(web.enclosed, state))
-        if to:
-            server = web.server_in_guest(address)
-            serving.enter_context(to.guest.serving(server, web.STARTED, seconds + 2 * SLACK_SECONDS, "nginx"))
-            script = paths.script_to_guest(ends, cpus, events=events)
+        if isinstance(of, WebLoad):
+            seconds, offloads = what.warm_up + duration + web.TIMEOUT, ON
+            web.prepare(STATE, web.target(of, address))
+            ends = web.ends(of, what.warm_up, duration)
+            enclosed_ends = ends.enclosed(partial(web.enclosed, state))
+            servers = [(web.server_in_guest(address), web.STARTED, "nginx")]
         else:
-            script = paths.script(of.path, ON, ends, cpus, events=events)
-        return outputs.read_web(_said(of.name, script, seconds), of.rate)
+            seconds, offloads = what.warm_up + duration, of.offloads
+            ends = paths.iperf3(of, address, what.warm_up, duration)
+            enclosed_ends = ends.enclosed(partial(enclosed, state))
+            servers = [(list(server), paths.LISTENING, "") for server in ends.servers.values()]
+        if guest:
+            for server, listening, called in servers:
+                serving.enter_context(guest.serving(server, listening, seconds + 2 * SLACK_SECONDS, called))
+            script = paths.script_to_guest(enclosed_ends, cpus, events=events)
+        else:
+            script = paths.script(of.path, offloads, enclosed_ends, cpus, events=events)
+        said = _said(of.name, script, seconds)
+    if isinstance(of, WebLoad):
+        return web_values(step, outputs.read_web(said, of.rate), duration, guest)
+    return values(step, outputs.read(said), duration, guest)
 
 
 def _said(name: str, script: str, seconds: float) -> str:
@@ -261,3 +221,6 @@ def _measurements(step: Step, found: Sequence[_Value], guest: Guest | None) -> l
         Measurement(where, platform, emulated, one.test, one.unit, one.better, step.repetition, one.value)
         for one in found
     ]
+
+
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

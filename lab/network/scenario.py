@@ -12,18 +12,14 @@ is a configuration, in each repetition once.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Self
+from typing import Self
 
-from alerts.generator.document import FileError, Value
-from alerts.generator.document import parse as document_of
-from lab import environments
+from lab import environments, keys
 from lab.environments import Guest
-from lab.keys import ScenarioError, one_of, one_or_more, whole, whole_seconds
+from lab.keys import one_of, one_or_more, whole, whole_seconds
 
 STUDY = "network"
 LOOPBACK, VETH, BRIDGE = "loopback", "veth", "bridge"
@@ -125,7 +121,7 @@ class Network:
     """A valid scenario; times in seconds, sizes in bytes."""
 
     name: str
-    digest: str  # of the file: a run is only resumed with the scenario that it began with
+    digest: str
     about: str
     paths: tuple[str, ...] = PATHS
     directions: tuple[str, ...] = DIRECTIONS
@@ -160,46 +156,21 @@ def guest_path(guest: Guest) -> str:
 
 def parse(text: str, file_name: str) -> Network:
     """The scenario in a text; raises `ScenarioError`."""
-    try:
-        document = document_of(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab-network.md for what belongs there")
-        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
-        values = {key: _KEYS[key](value) for key, value in fields.items()}
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
-    del values["study"]
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Network(name=file_name.rpartition(".")[0], digest=digest, **values)
+    return keys.scenario(text, file_name, _KEYS, _REQUIRED, lambda values, _: Network(**values))
 
 
 def _slug(path: str) -> str:
     return re.sub(r"[^\w.-]+", "-", path)
 
 
-def _guests(value: Value) -> tuple[Guest, ...]:
-    found: list[Guest] = []
-    for each in value.items():
-        guest = environments.read(each, None)
-        if not isinstance(guest, Guest):
-            each.refuse("is no guest: give its name, ssh and platform; this machine's own paths are in paths")
-        if _slug(guest_path(guest)) in {_slug(guest_path(other)) for other in found}:
-            each.refuse(f"the name {guest.name!r} is taken; give it another")
-        found.append(guest)
-    return tuple(found)
-
-
-_KEYS: Mapping[str, Callable[[Value], Any]] = {
-    "study": lambda value: value.text(),
-    "about": lambda value: value.text().strip(),
+_KEYS: keys.Keys = {
     "paths": one_or_more(one_of(PATHS)),
     "directions": one_or_more(one_of(DIRECTIONS)),
     "sizes": one_or_more(whole(16, 1_048_576)),
     "offloads": one_or_more(one_of(OFFLOADS)),
     "web_rates": one_or_more(whole(1, MOST_REQUESTS)),
-    "guests": _guests,
+    "guests": lambda value: environments.guests(value, _slug),
     "duration": whole_seconds(1, 3_600),
     "warm_up": whole_seconds(1, 600),
-    "repetitions": whole(1, 100),
 }
 _REQUIRED = {"study": STUDY, "about": "What does a bridge cost?"}  # with an example for each

@@ -1,12 +1,8 @@
 """The report of a run of the lab: what Prometheus recorded, as one HTML page and as Markdown.
 
-A number passes through these modules, none of which depends on those after it:
+    recorded (runs, measurements) -> allocation, factors, network, suites (with statistics, units)
+    consolidation (queries over the time of each step)                    -> page (with charts) -> rendering
 
-    prometheus -> runs, queries -> collection -> judgement, results -> loads
-               -> verdict, sections -> tables, panels (drawn by charts) -> document -> rendering
-
-Dynamic allocation has its own modules between the first and the last, in `allocation`.
-
-`prometheus` queries and `rendering` writes; everything between is pure functions of the results. The report only uses
-Prometheus's data, so it can be created on another machine, later, or again after a bug is fixed.
+Each study has its comparisons, tables and verdict in Python, and its texts and the publication's numbers in `studies`.
+A report only uses Prometheus's data, so it can be created on another machine, later, or again after a bug is fixed.
 """

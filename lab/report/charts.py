@@ -35,6 +35,7 @@ HEADROOM = 0.08  # of an axis, beyond its points
 LABEL_GAP = 11.0  # points between two labels at curves' ends
 WIDTH, HEIGHT = 9.6, 3.1  # inches; the height of one row
 COLUMNS = 2
+ROW, LEFT = 0.21, 0.46  # of a row of intervals: its height in inches, the share of the width for its words
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 
@@ -78,6 +79,17 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A value in the axis's unit with the ends of its interval; `shade` is the index of its colour and marker."""
+
+    value: float
+    low: float | None
+    high: float | None
+    shade: int
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
 class XAxis:
     """The x axis of all panels in a report: the loads and their labels."""
 
@@ -85,8 +97,9 @@ class XAxis:
     ticks: tuple[tuple[float, str], ...]
 
 
-def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) -> str:
-    """Panels, two per row, as an <svg> element; `name` makes its ids unique on the page."""
+def draw(panels: Sequence[Panel], x_axis: XAxis, title: str) -> str:
+    """Panels, two per row, as an <svg> element; `title` is unique on the page."""
+    described = "; ".join(f"{panel.title}: {', '.join(curve.label for curve in panel.curves)}" for panel in panels)
     with matplotlib.rc_context(fname=STYLE):
         columns = min(len(panels), COLUMNS)
         rows = -(-len(panels) // columns)
@@ -108,9 +121,48 @@ def draw(panels: Sequence[Panel], x_axis: XAxis, name: str, description: str) ->
             _share_scale(drawn[first : first + columns])
         for panel, axis in zip(panels, axes, strict=True):
             _label_ends(axis, panel, figure.dpi)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return standalone(out.getvalue(), name, description)
+        return _svg(figure, title, described)
+
+
+def draw_intervals(rows: Sequence[tuple[str, Mark | None]], label: str, title: str) -> str:
+    """A row for each value with its interval, below the rows without one, which are headings, as an <svg> element."""
+    with matplotlib.rc_context(fname=STYLE):
+        height = ROW * len(rows) + 0.7
+        figure = Figure(figsize=(WIDTH, height))
+        axis = figure.subplots()
+        figure.subplots_adjust(left=LEFT, right=0.97, bottom=0.55 / height, top=1 - 0.1 / height)
+        axis.grid(visible=True, axis="x")
+        axis.grid(visible=False, axis="y")
+        axis.axvline(0, color=INK, linewidth=1)
+        for place, (words, mark) in enumerate(rows):
+            axis.annotate(
+                words,
+                (0, place),
+                (-WIDTH * LEFT * POINTS + (4 if mark is None else 20), 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                va="center",
+                fontweight="bold" if mark is None else "normal",
+                annotation_clip=False,
+            )
+            if mark is not None:
+                colour, marker = SHADES[mark.shade % len(SHADES)], MARKERS[mark.shade % len(MARKERS)]
+                if mark.low is not None and mark.high is not None:
+                    axis.hlines(place, mark.low, mark.high, color=colour, linewidth=1.4)
+                face = "white" if mark.hollow else colour
+                axis.plot(mark.value, place, marker, color=colour, markerfacecolor=face, markersize=6)
+        axis.set_ylim(len(rows) - 0.5, -0.5)
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+        axis.set_xlabel(label, color=FAINT)
+        return _svg(figure, title, "; ".join(words for words, mark in rows if mark is None))
+
+
+def _svg(figure: Figure, title: str, described: str) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    name = re.sub(r"\W+", "-", title.lower())
+    return standalone(out.getvalue(), name, f"{title}. {described}".replace("\n", " "))
 
 
 def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:

@@ -1,49 +1,53 @@
-"""`python -m lab report [RUN] [--prometheus URL] [--output DIR]`: the report of a run."""
+"""The commands that write a report: of a run, and of results of benchmark suites that were made elsewhere."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lab import LabError
-from lab.factors import scenario as factors
-from lab.network import scenario as network
+from lab.measurements import Measurement
 from lab.prometheus import Prometheus
-from lab.report import collection, document, measurements, queries, runs, study
-from lab.report.allocation import document as allocation_document
-from lab.report.allocation import recording as allocation_recording
-from lab.report.allocation import study as allocation_study
-from lab.report.allocation.recording import AllocationRun
-from lab.report.document import Document
-from lab.report.factors import document as factors_document
-from lab.report.measurements import MeasuredRun, Recording
-from lab.report.network import document as network_document
+from lab.report import allocation, factors, network, recorded, suites
+from lab.report.consolidation import page as consolidation
+from lab.report.page import Page
+from lab.report.recorded import Recording
 from lab.report.rendering import write
-from lab.report.runs import Run
-from lab.report.suites import document as suites_document
-from lab.suites import scenario as suites
+from lab.suites import outputs, table
+from lab.suites.rows import OutputError
 from tools import StackError, stack
 from tools.parts import PROMETHEUS
 from tools.programs import CHECKOUT
 
-AnyRun = Run | AllocationRun | MeasuredRun
-# The studies whose steps end in measurements, and what writes up their runs.
-MEASURED: Mapping[str, Callable[[Recording, str], Document]] = {
-    factors.STUDY: factors_document.write_up,
-    network.STUDY: network_document.write_up,
-    suites.STUDY: suites_document.write_up,
-}
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
+# What writes up the runs of a study whose steps end in measurements.
+STUDIES: Mapping[str, Callable[[Recording], Page]] = {
+    "allocation": allocation.write_up,
+    "factors": factors.write_up,
+    "network": network.write_up,
+    "suites": suites.write_up,
+}
+OF_A_RUN = "`python -m lab report [RUN] [--prometheus URL] [--output DIR]`: the report of a run."
+OF_FILES = """`python -m lab suites FILE...`: the report of benchmark results that were made elsewhere.
+
+    python -m lab suites base=host.0 base=host.1 xen=guest.0 --output DIR
+    python -m lab suites results.csv
+
+ENVIRONMENT=FILE is what a suite has printed there: lmbench's results file or summary, UnixBench's report, nbench's
+output, stress-ng's --yaml; files of the same environment and suite are repetitions. Any other FILE is a table with the
+columns of lab/report/studies/fisher2012.csv. The others are compared with the environment `base` or `host`.
+"""
 
 
 def add_to(commands: Any) -> None:
-    """Add the subcommand to argparse's; `func` of its arguments runs it and returns the exit status."""
+    """Add the subcommands to argparse's; `func` of their arguments runs them and returns the exit status."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "report", help="write the report of a run, from what Prometheus recorded", description=__doc__
+        "report", help="write the report of a run, from what Prometheus recorded", description=OF_A_RUN
     )
     parser.add_argument("run", nargs="?", metavar="RUN", help="its name; without, the newest run")
     parser.add_argument(
@@ -52,41 +56,62 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--output", metavar="DIR", type=Path, help="where the files go; default: .stack/lab/reports/RUN"
     )
-    parser.set_defaults(func=main)
+    parser.set_defaults(func=lambda arguments: _written(_report, arguments))
+    parser = commands.add_parser(
+        "suites",
+        help="write the report of benchmark results that were made elsewhere",
+        description=OF_FILES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="+", metavar="[ENVIRONMENT=]FILE", help="results, as above")
+    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="where the report goes")
+    parser.set_defaults(func=lambda arguments: _written(_of_files, arguments))
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Return the exit status: 0 if the report was written, 1 if there is no run or no Prometheus."""
+def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments: argparse.Namespace) -> int:
+    """Write a report and print its summary; returns the exit status, 1 without a run, a Prometheus or a file."""
     try:
-        url = arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}"
-        print(report(arguments.run, url, arguments.output))
+        content, folder = make(arguments)
+        page = write(content, folder)
     except (LabError, StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    print("\n".join([*content.verdict, "", f"Report: {page}, and as Markdown beside it"]))
     return 0
 
 
-def report(run_name: str | None, url: str, folder: Path | None = None) -> str:
-    """Write the report of a run, or of the newest, and return a summary to print. Raises `LabError`."""
-    prometheus = Prometheus(url)
-    found: list[AnyRun] = [
-        *runs.runs(prometheus.recorded(queries.RUNS)),
-        *allocation_recording.runs(prometheus.recorded(allocation_recording.RUNS)),
-        *(run for study in MEASURED for run in measurements.runs(prometheus.recorded(measurements.runs_of(study)))),
-    ]
-    run = collection.choose(sorted(found, key=lambda run: run.start, reverse=True), run_name, prometheus.url)
-    content = _content(prometheus, run)
-    page = write(content, folder or REPORTS / run.name)
-    return "\n".join([*content.verdict, "", f"Report: {page}, and as Markdown beside it"])
+def _report(arguments: argparse.Namespace) -> tuple[Page, Path]:
+    prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}")
+    run, now = recorded.find_run(prometheus, arguments.run), time.time()
+    if run.study in STUDIES:
+        page = STUDIES[run.study](recorded.collect(prometheus, run, now))
+    else:
+        page = consolidation.write_up(prometheus, run, now)
+    return page, arguments.output or REPORTS / run.name
 
 
-def _content(prometheus: Prometheus, run: AnyRun) -> Document:
-    now = time.time()
-    match run:
-        case AllocationRun():
-            recording = allocation_recording.collect(prometheus, run, now)
-            return allocation_document.write_up(recording, allocation_study.load(), prometheus.url)
-        case MeasuredRun():
-            return MEASURED[run.study](measurements.collect(prometheus, run, now), prometheus.url)
-        case Run():
-            return document.write_up(collection.collect(prometheus, run, now), study.load(), prometheus.url)
+def _of_files(arguments: argparse.Namespace) -> tuple[Page, Path]:
+    return suites.of_files(tuple(measurements(arguments.files)), arguments.files), arguments.output
+
+
+def measurements(files: Sequence[str]) -> Iterator[Measurement]:
+    """What is measured in files as on the command line; raises `LabError` with the file's name, and `OSError`."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for file in files:
+        environment, is_output, name = file.partition("=")
+        if not is_output or Path(file).is_file():
+            yield from table.measurements(table.parse(_text(Path(file)), file))
+            continue
+        try:
+            runs = outputs.parse(_text(Path(name)))
+        except OutputError as error:
+            raise LabError(f"{name}: {error}") from None
+        for run in runs:
+            seen.update((environment, suite) for suite in {row.test.suite for row in run})
+            for row in run:
+                of, repetition = row.test, seen[environment, row.test.suite]
+                yield Measurement(environment, "", False, of.key, of.unit, of.better, repetition, row.value)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""A document as files: one self-contained HTML page, and Markdown with its charts in a folder."""
+"""A page as files: one self-contained HTML page, and Markdown with its charts in a folder."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ from pathlib import Path
 
 import jinja2
 
-from lab.report.document import Document
+from lab.report.page import Page
 
 HTML_NAME, MARKDOWN_NAME, CHARTS_NAME = "report.html", "report.md", "charts"
 
 
-def write(document: Document, folder: Path) -> Path:
+def write(page: Page, folder: Path) -> Path:
     """Write both formats into the folder, which is created if necessary; returns the HTML page."""
     figures = folder / CHARTS_NAME
     figures.mkdir(parents=True, exist_ok=True)
-    for part in document.parts:
+    for section in page.sections:
         # GitHub and others don't show charts embedded in Markdown.
-        if part.figure is not None:
-            (figures / f"{part.key}.svg").write_text(part.figure)
-    (folder / MARKDOWN_NAME).write_text(markdown(document))
-    page = folder / HTML_NAME
-    page.write_text(html(document))
-    return page
+        if section.figure is not None:
+            (figures / f"{section.key}.svg").write_text(section.figure)
+    (folder / MARKDOWN_NAME).write_text(markdown(page))
+    (folder / HTML_NAME).write_text(html(page))
+    return folder / HTML_NAME
 
 
-def html(document: Document) -> str:
+def html(page: Page) -> str:
     """The page, with its style and charts, without network access."""
-    return _TEMPLATES.get_template("report.html.j2").render(document=document)
+    return _TEMPLATES.get_template("report.html.j2").render(page=page)
 
 
-def markdown(document: Document) -> str:
+def markdown(page: Page) -> str:
     """The same text and tables; charts are files in `CHARTS_NAME`."""
-    return _TEMPLATES.get_template("report.md.j2").render(document=document, figures=CHARTS_NAME)
+    return _TEMPLATES.get_template("report.md.j2").render(page=page, figures=CHARTS_NAME)
 
 
 def cell(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Repetitions as a mean with its interval, and straight lines with theirs: arithmetic only.
+"""Means of repetitions, ratios of means and straight lines, each with its 95 % confidence interval.
 
-Intervals are 95 % confidence intervals by Student's t distribution, as with five repetitions the normal one would be
-too narrow by a third. They suppose that repetitions are independent and their errors roughly normal.
+Intervals are by Student's t distribution: with five repetitions the normal one would be too narrow by a third. They
+assume independent repetitions with roughly normal errors.
 """
 
 from __future__ import annotations
@@ -21,48 +21,40 @@ _Z = 1.959964  # of the normal distribution
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of `n` values, with their sample standard deviation; both in the values' unit."""
-
-    mean: float
-    deviation: float | None
-    """With n - 1; None of a single value, and of what was fitted, whose points have another unit."""
-    n: int
-    half: float | None
-    """Half the width of the 95 % interval; None of a single value."""
-
-    @property
-    def low(self) -> float | None:
-        """The interval's lower end."""
-        return None if self.half is None else self.mean - self.half
-
-    @property
-    def high(self) -> float | None:
-        """The interval's upper end."""
-        return None if self.half is None else self.mean + self.half
-
-    @property
-    def differs(self) -> bool:
-        """Whether it differs from 0 by more than its spread explains."""
-        return self.half is not None and abs(self.mean) > self.half
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """The mean of repetitions over that of a base, with the ends of its 95 % interval; None of single values."""
+    """A mean, a ratio or a slope, with the ends of its interval; these are None of single values."""
 
     value: float
     low: float | None
     high: float | None
+    n: int
+    """Repetitions; of a ratio, the fewer of both."""
+    deviation: float | None = None
+    """Sample standard deviation (n - 1); None of a single value, a ratio and a slope."""
 
     @property
-    def differs(self) -> bool:
-        """Whether it differs from 1 by more than the spread of both explains."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+    def half(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def differs(self, other: float = 0.0) -> bool:
+        """Whether it differs from a number by more than its spread explains."""
+        return self.low is not None and self.high is not None and not self.low <= other <= self.high
+
+    def scaled(self, factor: float) -> Estimate:
+        """This times a positive factor."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        deviation = None if self.deviation is None else self.deviation * factor
+        return Estimate(self.value * factor, low, high, self.n, deviation)
+
+    def lacking(self, expected: float = 1.0) -> Estimate:
+        """The relative overhead of a ratio: 1 - ratio / expected; below 0 if there is more than expected."""
+        low, high = (None if end is None else 1 - end / expected for end in (self.high, self.low))
+        return Estimate(1 - self.value / expected, low, high, self.n)
 
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope * x by least squares; the halves are those of 95 % intervals."""
+    """y = intercept + slope * x by least squares."""
 
     intercept: Estimate
     slope: Estimate
@@ -73,15 +65,11 @@ class Line:
 def t_quantile(freedom: int) -> float:
     """The 0.975 quantile of Student's t; beyond the table by Cornish and Fisher's expansion, to 0.001.
 
-    Raises `ValueError` without a degree of freedom.
-
     >>> t_quantile(4), round(t_quantile(60), 3)
     (2.776, 2.0)
     """
-    if freedom < 1:
-        raise ValueError("an interval needs at least one degree of freedom")
     if freedom <= len(_T):
-        return _T[freedom - 1]
+        return _T[max(freedom, 1) - 1]
     return _Z + (_Z**3 + _Z) / (4 * freedom) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * freedom**2)
 
 
@@ -92,33 +80,42 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         return None
     mean = math.fsum(values) / n
     if n == 1:
-        return Estimate(mean, None, 1, None)
+        return Estimate(mean, None, None, 1)
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return Estimate(mean, deviation, n, t_quantile(n - 1) * deviation / math.sqrt(n))
+    return _with_half(mean, t_quantile(n - 1) * deviation / math.sqrt(n), n, deviation)
 
 
-def ratio(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """How the mean of values relates to that of a base; None without values, or if the base's mean is 0.
-
-    The interval is that of the delta method: relative variances of two independent means add up, with Welch's degrees
-    of freedom (Welch 1947, rounded down).
-    """
+def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
+    """The mean of values over that of a base, by the delta method; None without values, or if the base's mean is 0."""
     over, under = estimate(values), estimate(base)
-    if over is None or under is None or under.mean == 0:
+    if over is None or under is None or under.value == 0:
         return None
-    value = over.mean / under.mean
+    value, n = over.value / under.value, min(over.n, under.n)
     if over.deviation is None or under.deviation is None:
-        return Ratio(value, None, None)
+        return Estimate(value, None, None, n)
     parts = [
-        ((over.deviation / under.mean) ** 2 / over.n, over.n - 1),
-        ((value * under.deviation / under.mean) ** 2 / under.n, under.n - 1),
+        ((over.deviation / under.value) ** 2 / over.n, over.n - 1),
+        ((value * under.deviation / under.value) ** 2 / under.n, under.n - 1),
     ]
-    variance = math.fsum(part for part, _ in parts)
-    if variance == 0:
-        return Ratio(value, value, value)
-    freedom = variance**2 / math.fsum(part**2 / of for part, of in parts)
-    half = t_quantile(max(1, math.floor(freedom))) * math.sqrt(variance)
-    return Ratio(value, value - half, value + half)
+    return _with_half(value, _welch(parts), n)
+
+
+def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | None:
+    """Of over / under of independent pairs of means; `n` is the number of pairs. None without any."""
+    if not ratios:
+        return None
+    n = len(ratios)
+    value = math.exp(math.fsum(math.log(over.value / under.value) for over, under in ratios) / n)
+    parts = [
+        ((each.deviation / each.value) ** 2 / each.n, each.n - 1)
+        for pair in ratios
+        for each in pair
+        if each.deviation is not None
+    ]
+    if len(parts) < 2 * n:
+        return Estimate(value, None, None, n)
+    half = _welch(parts) / n  # of the logarithm, whose variance is the sum of the relative variances
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), n)
 
 
 def line(points: Sequence[tuple[float, float]]) -> Line | None:
@@ -133,20 +130,32 @@ def line(points: Sequence[tuple[float, float]]) -> Line | None:
     intercept = y_mean - slope * x_mean
     residual = math.fsum((y - intercept - slope * x) ** 2 for x, y in points)
     total = math.fsum((y - y_mean) ** 2 for _, y in points)
-    deviation = math.sqrt(residual / (n - 2))  # of the points from the line
-    t = t_quantile(n - 2)
+    error = t_quantile(n - 2) * math.sqrt(residual / (n - 2))
     return Line(
-        Estimate(intercept, None, n, t * deviation * math.sqrt(1 / n + x_mean**2 / spread)),
-        Estimate(slope, None, n, t * deviation / math.sqrt(spread)),
+        _with_half(intercept, error * math.sqrt(1 / n + x_mean**2 / spread), n),
+        _with_half(slope, error / math.sqrt(spread), n),
         1 - residual / total if total else None,
     )
 
 
 def slope_through_origin(points: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The slope of y = slope * x by least squares, as of differences that are 0 at x = 0; None for less than two."""
+    """The slope of y = slope * x by least squares; None for less than two points."""
     n, squares = len(points), math.fsum(x * x for x, _ in points)
     if n < 2 or squares == 0:
         return None
     slope = math.fsum(x * y for x, y in points) / squares
     deviation = math.sqrt(math.fsum((y - slope * x) ** 2 for x, y in points) / (n - 1))
-    return Estimate(slope, None, n, t_quantile(n - 1) * deviation / math.sqrt(squares))
+    return _with_half(slope, t_quantile(n - 1) * deviation / math.sqrt(squares), n)
+
+
+def _with_half(value: float, half: float, n: int, deviation: float | None = None) -> Estimate:
+    return Estimate(value, value - half, value + half, n, deviation)
+
+
+def _welch(parts: Sequence[tuple[float, int]]) -> float:
+    """Half the interval of a sum of variances, each with its degrees of freedom (Welch 1947, rounded down)."""
+    variance = math.fsum(part for part, _ in parts)
+    if variance == 0:
+        return 0.0
+    freedom = variance**2 / math.fsum(part**2 / of for part, of in parts)
+    return t_quantile(math.floor(freedom)) * math.sqrt(variance)

@@ -70,3 +70,24 @@ CPU_TIME = Unit("ms of CPU", 1000, _duration, significant)
 WAITING = Unit("s/s", 1, _with("s/s"), significant)
 SHARE = Unit("%", 100, lambda ratio: f"{percent(ratio * 100)} %", percent)
 PER_THOUSAND = Unit("per 1,000 instructions", 1000, lambda ratio: f"{significant(ratio * 1000)} per 1,000", significant)
+
+
+_SHOWN = {
+    "bytes/s": (1e-6, "MB/s"),
+    "s/byte": (1e9, "ns/byte"),
+    "s/request": (1e6, "µs/request"),
+    "CPUs": (1.0, "CPU"),
+    "s/s": (1.0, "s/s"),
+}
+
+
+def write(value: float, unit: str) -> str:
+    """A measurement as people read it.
+
+    >>> write(1.5e9, "bytes/s"), write(7.2e-10, "s/byte"), write(0.0031, "s"), write(5021.66, "events/s")
+    ('1500 MB/s', '0.72 ns/byte', '3.1 ms', '5022 events/s')
+    """
+    if unit == "s":
+        return _duration(value)
+    factor, shown = _SHOWN.get(unit, (1.0, unit))
+    return f"{significant(value * factor)} {shown}"

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from lab import LabError
+from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.servers import database, enclosure, guard
+from lab.servers import database, enclosure
 from tools import privileges, programs
 from tools.programs import ProgramsError
 
@@ -96,8 +96,7 @@ class Instance:
             self._end(tier)
         if self._guard is not None:  # otherwise only cgroups were created
             shutil.rmtree(self.folder, ignore_errors=True)
-            self._guard.kill()
-            self._guard.wait()
+            guard.stop(self._guard)
             self._guard = None
         for cgroup in self._cgroups.values():
             if cgroup.is_ours:

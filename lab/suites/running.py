@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
-from lab import LabError, machine, scrapes, targets
-from lab.environments import FOLDER as ENVIRONMENT
+from lab import LabError, guard, machine
 from lab.environments import Base, Environment, Guest, Limited, ProgramError
-from lab.measurements import Measurement, Measurements, await_scraped
+from lab.measurements import Measurement
 from lab.progress import Course
-from lab.servers import guard
-from lab.state import State
-from lab.suites import lmbench, stress_ng
+from lab.study import Experiment, Outcome, Run, Study
+from lab.suites import lmbench, scenario, stress_ng
 from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedError, versions
 from lab.suites.rows import OutputError, Row
-from lab.suites.scenario import STUDY, Step, Suites
+from lab.suites.scenario import Step, Suites
 
 SETTLED_CPUS = 0.2  # in use on the whole machine: the stack's own work is less
 LONGEST_SETTLING = 12  # times the settle time
@@ -31,37 +26,19 @@ _LONGEST_LABEL = 1000  # characters: Prometheus refuses a scrape with a label of
 BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
 
 
-def carry_out(what: Suites, state: State, console: Console, prometheus_port: int) -> None:
-    """Run the steps that aren't finished. Raises `LabError`; in any case everything is cleaned up."""
-    with contextlib.ExitStack() as ending:
-        guard.await_all(ENVIRONMENT.parent)
-        ending.enter_context(_guarded())
+@contextlib.contextmanager
+def ready(what: Suites, run: Run) -> Iterator[Experiment]:
+    """As `Study.ready`."""
+    with _guarded(), contextlib.ExitStack() as ending:
         places, skipped = _find(what)
         for name, suite, reason in skipped:
             if suite in what.runnable:  # of the others the plan has said so
-                console.print(f"{suite} is skipped in {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+                run.course.say(f"{suite} is skipped in {name}: {reason}")
         steps = [step for step in what.steps if (step.environment, step.suite) in places]
         if not steps:
             raise LabError("none of the scenario's suites can run: see above")
-        metrics = Measurements()
-        ending.callback(metrics.stop)
         facts = {**machine.host(), **versions(what), "skipped": _in_words(skipped)}
-        metrics.describe_run(state.run, STUDY, what.name, len(steps), facts)
-        ports = {"lab": (metrics.port,)}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, lambda: None)
-        left = [step for step in steps if step.name not in state.finished]
-        running = _Running(what, state, metrics, prometheus_port, places)
-        with Course(planned_seconds(what, left), console) as course:
-            done: list[Step] = []
-            for name, group in itertools.groupby(left, key=lambda step: step.environment):
-                [environment] = [one for one in what.environments if one.name == name]
-                with environment.ready():
-                    for step in group:
-                        summary = running.measure(step, environment, course)
-                        done.append(step)
-                        course.reach(planned_seconds(what, done))
-                        course.say(summary)
+        yield Experiment(Running(what, run, places, ending).measure, facts, steps)
 
 
 def plan(what: Suites) -> list[str]:
@@ -100,22 +77,24 @@ Places = dict[tuple[str, str], Place]
 """Where a suite is, by environment and suite."""
 
 
-@dataclass(frozen=True)
-class _Running:
-    """A run's steps."""
+@dataclass
+class Running:
+    """A run's steps. An environment stays ready as long as the next steps are in it."""
 
     what: Suites
-    state: State
-    metrics: Measurements
-    prometheus_port: int
+    run: Run
     places: Places
+    ending: contextlib.ExitStack
+    environment: Environment | None = None
 
-    def measure(self, step: Step, environment: Environment, course: Course) -> str:
-        """Wait for the machine to settle, run the suite, and return a summary once Prometheus has its values."""
+    def measure(self, step: Step) -> Outcome:
+        """Wait for the machine to settle, and run the suite."""
+        course, state = self.run.course, self.run.state
+        environment = self._ready(step.environment)
         others = self._settle(step, course)
         course.doing(f"{step.name}: running")
         program, place = PROGRAMS[step.suite], self.places[step.environment, step.suite]
-        output = self.state.folder / f"{step.name.replace('/', '_')}.txt"
+        output = state.folder / f"{step.name.replace('/', '_')}.txt"
         try:
             said = environment.run(program.command(self.what, place), program.timeout)
         except ProgramError as error:
@@ -129,14 +108,19 @@ class _Running:
         if not rows:
             raise LabError(f"{step.suite} measured nothing in {step.environment}; what it printed is in {output}")
         if others > SETTLED_CPUS:
-            self.metrics.unsettled(self.state.run, step.name, others)
-        self.metrics.add(self.state.run, step.name, [_measurement(row, step, environment) for row in rows])
-        await_scraped(self.prometheus_port, self.state.run, step.name, len(rows), lambda: None)
-        self.state.finish_step(step.name)
+            self.run.metrics.unsettled(state.run, step.name, others)
         for failed in _FAILED.findall(said):
             course.say(f"{step.name}: no value of {failed}")
         busy = "" if others <= SETTLED_CPUS else f"; the machine did not settle: others used {others:.2f} CPUs before"
-        return f"{step.name}: {len(rows)} values{busy}"
+        found = [_measurement(row, step, environment) for row in rows]
+        return Outcome(f"{step.name}: {len(rows)} values{busy}", found)
+
+    def _ready(self, name: str) -> Environment:
+        if self.environment is None or self.environment.name != name:
+            self.ending.close()
+            [self.environment] = [one for one in self.what.environments if one.name == name]
+            self.ending.enter_context(self.environment.ready())
+        return self.environment
 
     def _settle(self, step: Step, course: Course) -> float:
         """Return the CPUs in use on the machine, once these are few, or at the latest after `LONGEST_SETTLING`."""
@@ -195,8 +179,9 @@ def _guarded() -> Iterator[None]:
     """
     with contextlib.ExitStack() as ending:
         for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
-            watching = guard.start(folder, [])
-            ending.callback(watching.wait)
-            ending.callback(watching.kill)
+            ending.callback(guard.stop, guard.start(folder))
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
         yield
+
+
+STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

@@ -14,19 +14,17 @@ required.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from alerts.generator.document import FileError, Value
-from alerts.generator.document import parse as document_of
-from lab import environments
+from alerts.generator.document import Value
+from lab import environments, keys
 from lab.environments import Base, Environment
-from lab.keys import ScenarioError, nearest, one_or_more, seconds, whole
+from lab.keys import one_of, one_or_more, seconds, whole
 from lab.suites import lmbench, nbench, stress_ng, unixbench
 
 STUDY = "suites"
@@ -55,7 +53,7 @@ class Suites:
     """A valid scenario; times in seconds."""
 
     name: str
-    digest: str  # of the file: a run is only resumed with the scenario that it began with
+    digest: str
     about: str
     environments: tuple[Environment, ...]
     suites: tuple[str, ...] = SUITES
@@ -87,19 +85,12 @@ class Suites:
 
 def parse(text: str, file_name: str) -> Suites:
     """The scenario in a text; raises `ScenarioError`."""
-    try:
-        document = document_of(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab-suites.md for what belongs there")
-        fields = document.fields(_REQUIRED, optional=[key for key in _KEYS if key not in _REQUIRED])
-        values = {key: _KEYS[key](value) for key, value in fields.items()}
-        cpus = values.pop("cpus", str(max(os.sched_getaffinity(0))))
-        values["environments"] = _environments(fields["environments"], cpus)
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
-    del values["study"]
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Suites(name=file_name.rpartition(".")[0], digest=digest, **values)
+    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
+
+
+def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Suites:
+    cpus = values.pop("cpus", str(max(os.sched_getaffinity(0))))
+    return Suites(**values | {"environments": _environments(fields["environments"], cpus)})
 
 
 def _environments(value: Value, cpus: str) -> tuple[Environment, ...]:
@@ -112,12 +103,6 @@ def _environments(value: Value, cpus: str) -> tuple[Environment, ...]:
     if not any(isinstance(one, Base) for one in found):
         value.refuse("base is missing, with which all others are compared: add `- base`")
     return tuple(found)
-
-
-def _suite(value: Value) -> str:
-    if (text := value.text()) not in SUITES:
-        value.refuse(f"there is no suite {text!r}{nearest(text, SUITES)}")
-    return text
 
 
 def _cpus(value: Value) -> str:
@@ -139,12 +124,9 @@ def _power_of_two(value: Value) -> int:
     return number
 
 
-_KEYS: Mapping[str, Callable[[Value], Any]] = {
-    "study": lambda value: value.text(),
-    "about": lambda value: value.text().strip(),
+_KEYS: keys.Keys = {
     "environments": lambda value: value,  # read once the CPUs are known
-    "suites": one_or_more(_suite),
-    "repetitions": whole(1, 100),
+    "suites": one_or_more(one_of(SUITES)),
     "cpus": _cpus,
     "settle": seconds(0, 3_600),
     "megabytes": _power_of_two,

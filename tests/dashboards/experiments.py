@@ -6,9 +6,9 @@ import functools
 
 from prometheus_client import generate_latest
 
-from lab.allocation.metrics import Attempt, Metrics, Sample, Sums
+from lab.allocation.results import Sample, Sums, measurements
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Step
-from lab.measurements import Measurement, Measurements
+from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
 
 _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-short"
@@ -17,7 +17,7 @@ _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-sho
 @functools.cache
 def page() -> str:
     """At any time a run with measurements in two environments, and one of dynamic allocation."""
-    return _measurements() + "".join(_allocation(step) for step in _STEPS)
+    return _measurements() + _allocation()
 
 
 _STEPS = [
@@ -28,7 +28,7 @@ _STEPS = [
 
 
 def _measurements() -> str:
-    metrics = Measurements()
+    metrics = RunnerMetrics()
     metrics.describe_run(_SUITES, "suites", "suites", 4, {"version": "v1"})
     for environment, kind, slower in (("base", "none", 1.0), ("capped", "cgroup", 2.5)):
         for repetition in (1, 2):
@@ -38,15 +38,17 @@ def _measurements() -> str:
     return _text(metrics)
 
 
-def _allocation(step: Step) -> str:
-    metrics = Metrics()
-    if step is _STEPS[0]:
-        facts = {"virtualization": "xen", "emulated": "yes", "target": "root@xen1"}
-        metrics.describe_run(_ALLOCATION, "allocation", "allocation-short", len(_STEPS), facts)
-    sums = Sums(calls=6, call_seconds=0.01, call_cpu=0.001)
-    caps = [step.cap(container, 0) for container in range(2)]
-    sums.add(Sample(0, 0, [0, 0], 0), Sample(36, 40, [36 * cap for cap in caps], 72_000), "0", caps)
-    metrics.show(Attempt(_ALLOCATION, "allocation-short", step, 1_795_424_712, 36), sums)
+def _allocation() -> str:
+    metrics = RunnerMetrics()
+    facts = {"virtualization": "xen", "emulated": "yes", "target": "root@xen1"}
+    metrics.describe_run(_ALLOCATION, "allocation", "allocation-short", len(_STEPS), facts)
+    for step in _STEPS:
+        sums, caps = (
+            Sums(calls=6, call_seconds=0.01, call_cpu=0.001),
+            [step.cap(container, 0) for container in range(2)],
+        )
+        sums.add(Sample(0, 0, [0, 0], 0), Sample(36, 40, [36 * cap for cap in caps], 72_000), 0, caps)
+        metrics.add(_ALLOCATION, step.name, measurements(step, sums, "xen", emulated=True))
     return _text(metrics)
 
 

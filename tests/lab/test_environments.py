@@ -8,13 +8,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lab import LabError, reaper
-from lab.cgroups import TierLimits
+from lab import LabError, guard
+from lab.cgroups import Cgroup, TierLimits
 from lab.environments import Base, Environment, Guest, Limited, ProgramError
 from lab.network import experiment
 from tests.lab.conftest import require_cgroups
@@ -58,7 +59,7 @@ def kill_lab(environment: str, program: str, folder: Path, begun: Callable[[], o
     """Run a script in an environment, by a lab that is killed as soon as it has begun."""
     (folder / "program").write_text(program)
     lab = f"""
-from lab.cgroups import TierLimits
+from lab.cgroups import Cgroup, TierLimits
 from lab.environments import Base, Guest, Limited
 environment = {environment}
 with environment.ready():
@@ -114,13 +115,13 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_has_started(
 def test_a_program_begins_once_it_would_be_killed_with_the_lab(
     environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, start = tmp_path / "begun", reaper.start
+    begun, start = tmp_path / "begun", guard.start
 
-    def start_reaper(group: int) -> subprocess.Popen[bytes]:
+    def start_guard(path: Path | None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Any:
         assert not begun.exists()
-        return start(group)
+        return start(path, cgroups, group)
 
-    monkeypatch.setattr(reaper, "start", start_reaper)
+    monkeypatch.setattr(guard, "start", start_guard)
     with environment.ready():
         assert environment.run(["sh", "-c", f"touch {begun}; cat"], timeout=60) == ""
     assert begun.exists()

@@ -202,7 +202,7 @@ def guard_of(folder: Path) -> int:
     [pid] = [
         int(process.name)
         for process in Path("/proc").glob("[0-9]*")
-        if b"lab.servers.guard" in (command := command_line(process)) and str(folder).encode() in command
+        if b"lab.guard" in (command := command_line(process)) and str(folder).encode() in command
     ]
     return pid
 

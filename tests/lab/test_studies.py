@@ -53,16 +53,14 @@ load: transactional
     )
     with running(tmp_path_factory.mktemp("s"), study) as checkout:
         name = survive(checkout, study, RUN_SECONDS)
-        # Prometheus has every second of every step, and the containers used what their caps said.
-        of_run = f'{{run="{name}"}}[15m]'
-        seconds = checkout.query(f"sum by (step, attempt) (last_over_time(lab_allocation_seconds_total{of_run}))")
-        whole = [series["metric"]["step"] for series in seconds if float(series["value"][1]) >= 9]
-        assert sorted(whole) == sorted(steps)
-        used = f"sum by (cap) (last_over_time(lab_allocation_container_cpu_seconds_total{of_run}))"
-        by_cap = values(checkout, used, "cap")
-        # One of two has this cap at any time in two steps of 9 s; also where other load leaves them little.
-        assert 0 < by_cap["0.2"] < 1.5 * 0.2 * 2 * 9
-        assert 0 < by_cap["0.8"] < 1.5 * 0.8 * 2 * 9
+        # Prometheus has every step, and the containers used what their caps allow.
+        query = f'last_over_time(lab_measurement{{run="{name}", test="containers\' CPU"}}[15m])'
+        used = {series["metric"]["step"]: float(series["value"][1]) for series in checkout.query(query)}
+        assert used.keys() == {*steps}
+        assert all(0 < cpus < 1.5 for cpus in used.values())
+        sent = checkout.query(f'last_over_time(lab_measurement{{run="{name}", test="requests"}}[15m])')
+        assert len(sent) == len(steps)
+        assert all(float(series["value"][1]) > 0 for series in sent)
         assert "2 containers, unpinned, transactional: " in report(checkout, name)
         assert "not complete" not in report(checkout, name)
 

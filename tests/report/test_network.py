@@ -10,13 +10,12 @@ from lab.measurements import METRIC, Measurement
 from lab.network.experiment import values, web_values
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import Configuration, WebLoad, parse
-from lab.report.document import Document
-from lab.report.measurements import MeasuredRun, Recording, query
-from lab.report.network.comparison import Compared, Results
-from lab.report.network.document import write_up
+from lab.report.network import Compared, Results, write_up
+from lab.report.page import Page, Study
+from lab.report.recorded import Recording, Run, query
 from lab.report.rendering import html, markdown
 
-RUN = MeasuredRun("20261123T090512-mine", "network", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
+RUN = Run("20261123T090512-mine", "network", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
 SCENARIO = "study: network\nabout: Everything.\n"
 NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # of each repetition
 SECONDS = 10
@@ -64,11 +63,18 @@ def recording(scenario: str = SCENARIO, *, events: bool = False, finished: int |
             found += values(step, counted(what, noise, events=events), SECONDS, guests.get(what.path))
     asked = {metric: query(metric, RUN) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
     done = len(parsed.steps) if finished is None else finished
-    return Recording(RUN, asked, {"cpus": "2"}, len(parsed.steps), done, tuple(found), 1_795_440_000)
+    return Recording(
+        RUN, "http://127.0.0.1:9090", asked, {"cpus": "2"}, len(parsed.steps), done, tuple(found), 1_795_440_000
+    )
 
 
-def document(of: Recording | None = None) -> Document:
-    return write_up(of or recording(), "http://127.0.0.1:9090")
+def document(of: Recording | None = None) -> Page:
+    return write_up(of or recording())
+
+
+def test_the_studys_cost_follows_from_the_ratios_that_it_prints() -> None:
+    printed = Study.load("network").content["receiver"]["xen-domain0 / linux"]
+    assert printed["instructions"] / printed["throughput"] == pytest.approx(printed["instruction_cost"], abs=0.005)
 
 
 def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_throughput_ratio() -> None:
@@ -86,7 +92,7 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
         assert cost.high is not None
         assert cost.low < truth[path] < cost.high
         assert cost.high - cost.low < 0.02 * truth[path]
-        assert one.n == 5
+        assert one.throughput.n == 5
     for load in results.requests:
         assert (load.configuration.size, load.configuration.rate) == (load.baseline.size, load.baseline.rate)
         assert load.throughput.value == pytest.approx(1)
@@ -98,6 +104,22 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
         assert alone.cost["CPU"].value == pytest.approx(SMALL)
     without = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
     assert {(one.configuration.path, one.baseline.path) for one in without.paths} == {("bridge", "veth")}
+
+
+def test_a_cost_ratio_is_of_means_with_the_relative_interval_of_the_repetitions_costs() -> None:
+    def values_of(path: str, test: str, *found: float) -> list[Measurement]:
+        name = Configuration(path, "send", 256, "on").name
+        return [Measurement(name, "none", False, test, "x", "lower", n, value) for n, value in enumerate(found, 1)]
+
+    of = [
+        *values_of("loopback", "throughput", 2, 2), *values_of("veth", "throughput", 1, 3),
+        *values_of("loopback", "CPU", 4, 4), *values_of("veth", "CPU", 6, 6),
+        *values_of("loopback", "CPU per byte", 2, 2), *values_of("veth", "CPU per byte", 6, 2),
+    ]  # fmt: skip
+    [one] = Results(of).paths
+    cost = one.cost["CPU"]
+    assert cost.value == pytest.approx(1.5)  # not (6 + 2) / (2 + 2)
+    assert cost.high == pytest.approx(1.5 * (1 + 12.706 * 2 / 4))  # half of the costs: t * sqrt(8 / 2) of 4
 
 
 def test_the_first_sentence_is_the_answer() -> None:

@@ -140,7 +140,7 @@ class TestCharts:
     X = XAxis("clients", ((500, "500"), (600, "600"), (700, "700")))
 
     def svg(self, *curves: Curve) -> str:
-        return draw([Panel("Title", "ms", curves)], self.X, "name", "described")
+        return draw([Panel("Title", "ms", curves)], self.X, "described")
 
     def test_a_missing_point_is_a_gap_and_no_zero(self) -> None:
         with_gap = Curve("curve", (Point(500, (10.0,)), Point(600, ()), Point(700, (30.0,))), 0, 0)

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 
 from lab.prometheus import Prometheus
-from lab.report import loads as grouping
-from lab.report.collection import Recording, collect, find_run
-from lab.report.document import Document, write_up
-from lab.report.judgement import Judged
-from lab.report.results import StepResult, result
-from lab.report.study import load
+from lab.report.consolidation.page import page
+from lab.report.consolidation.results import Judged, StepResult, loads, result
+from lab.report.consolidation.steps import Recording, collect
+from lab.report.page import Page
+from lab.report.recorded import find_run
 from tests.report.backfilled import backfilled
 from tests.report.synthetic_run import Absent, Load, Phase, Series, SyntheticRun, hours_ago
 
@@ -104,7 +103,6 @@ HARMED = SyntheticRun(
             "host:overhead",
             "app:breach_cause",
             "app:slo_",
-            "lab_run_info",
             "lab_step_clients",
         ),
         sensors=("auction-8", "auction-9"),
@@ -151,32 +149,30 @@ def of_step(recording: Recording, name: str) -> StepResult:
     return found
 
 
-def paper(recording: Recording) -> Document:
-    return write_up(recording, load(), "http://127.0.0.1:9090")
+def paper(recording: Recording) -> Page:
+    return page(recording)
 
 
 class TestTrueValues:
     def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Recording) -> None:
-        assert [step.name for step in whole.run.steps] == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
+        assert [answers.step.name for answers in whole.steps] == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
         bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
-        for step, (start, end) in zip(whole.run.steps, bounds, strict=True):
+        for answers, (start, end) in zip(whole.steps, bounds, strict=True):
+            step = answers.step
             # A scrape's interval may be lost at each end.
             assert start <= step.start <= start + 11
             assert end - 6 <= step.end <= end
 
     def test_requests_and_response_times_of_each_instance(self, whole: Recording) -> None:
         for app in of_step(whole, "2x800").instances:
-            assert app.requests == pytest.approx(50)
-            assert app.errors == pytest.approx(0.01)
-            assert app.mean == pytest.approx(0.2552)
-            # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
-            assert app.p95 == pytest.approx(2 + 3 / 8)
-            assert app.within == pytest.approx(0.92)
-            assert app.client_requests == pytest.approx(50)
-            assert app.client_answers == pytest.approx(49.5)
-            assert app.client_failures == pytest.approx(0.01)
-            assert app.network == pytest.approx(0.007)
-            assert app.causes == {"neighbour": 1.0}
+            truth = {
+                "requests": 50, "errors": 0.01, "mean": 0.2552, "within": 0.92, "client_requests": 50,
+                "client_answers": 49.5, "client_failures": 0.01, "network": 0.007,
+                # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
+                "p95": 2 + 3 / 8,
+            }  # fmt: skip
+            assert {name: app.numbers[name] for name in truth} == pytest.approx(truth)
+            assert app.parts["causes"] == {"neighbour": 1.0}
             assert met(app.judged) == {"mean": False, "latency": False, "availability": False}
         (calm,) = of_step(whole, "1x800").instances
         assert met(calm.judged) == {"mean": True, "latency": True, "availability": True}
@@ -184,37 +180,30 @@ class TestTrueValues:
 
     def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Recording) -> None:
         step = of_step(whole, "2x800")
-        assert step.cpu("web") == pytest.approx(0.3)
-        assert step.cpu("db") == pytest.approx(0.05)
-        assert step.of_instances("cpu_per_request") == pytest.approx(0.35 / 50)
-        assert step.of_instances("cpu_per_request_with_host") == pytest.approx(0.35 * 1.1 / 50)
-        assert step.overhead == pytest.approx(0.1 + 0.7 / 5)
-        assert step.overhead_ratio == pytest.approx(0.24 / (0.24 + 0.7))
-        assert step.clients_cpu == pytest.approx(0.2)
-        assert step.lateness_mean == pytest.approx(0.0008)
-        assert step.lateness_p95 == pytest.approx(0.95 * 0.005)
-        assert step.late_starts == pytest.approx(0)
-        assert step.clients_run == 40
-        for app in step.instances:
-            assert app.waiting == pytest.approx({"web": 0.9, "db": 0.9})
-            assert app.misses == pytest.approx({"web": 0.006, "db": 0.006})
+        truth = {
+            "tier_cpu web": 0.3, "tier_cpu db": 0.05, "tiers_cpu": 0.7, "cpu_per_request": 0.35 / 50,
+            "cpu_per_request_with_host": 0.35 * 1.1 / 50, "overhead": 0.1 + 0.7 / 5, "overhead_ratio": 0.24 / 0.94,
+            "clients_cpu": 0.2, "lateness_mean": 0.0008, "lateness_p95": 0.95 * 0.005, "late_starts": 0,
+            "step_clients": 40, "waiting web": 0.9, "waiting db": 0.9, "misses web": 0.006, "misses db": 0.006,
+        }  # fmt: skip
+        assert {name: step.value(name) for name in truth} == pytest.approx(truth)
 
     def test_who_it_waited_for_and_who_was_named(self, whole: Recording) -> None:
         one, other = of_step(whole, "2x800").instances
-        assert one.caused == pytest.approx({"neighbour": 0.6, "self": 0.2})
-        assert one.neighbours == pytest.approx({"batch": 0.8})
+        assert one.parts["caused"] == pytest.approx({"neighbour": 0.6, "self": 0.2})
+        assert one.parts["neighbours"] == pytest.approx({"batch": 0.8})
         assert one.firing == ("ObjectiveBurnsFast",)
-        assert (other.caused, other.neighbours, other.firing) == ({}, {}, ())
-        assert of_step(whole, "1x800").instances[0].neighbours == {}
-        table = next(part.table for part in paper(whole).parts if part.key == "caused")
+        assert (other.parts["caused"], other.parts["neighbours"], other.firing) == ({}, {}, ())
+        assert of_step(whole, "1x800").instances[0].parts["neighbours"] == {}
+        table = next(part.table for part in paper(whole).sections if part.key == "caused")
         assert table
         assert table.rows[-1][3:] == ("0.6", "0.2", "0", "0", "80")
 
     def test_repetitions_are_one_load_with_all_its_values(self, whole: Recording) -> None:
-        found = grouping.loads(result(answers) for answers in whole.steps)
+        found = loads(result(answers) for answers in whole.steps)
         (twice,) = [load for load in found if (load.instances, load.clients) == (2, 500)]
-        assert twice.values(lambda each: each.of_instances("requests")) == pytest.approx((20, 24))
-        table = next(part.table for part in paper(whole).parts if part.key == "response")
+        assert twice.values("requests") == pytest.approx((20, 24))
+        table = next(part.table for part in paper(whole).sections if part.key == "response")
         assert table
         row = next(row for row in table.rows if row[:2] == ("2", "500 (25 run)"))
         assert row[2:4] == ("2", "43 (40 to 46)")
@@ -254,18 +243,18 @@ class TestHarm:
             ("gone at once", "requests", None, "it has no results"),
         ):
             step = harmed[name]
-            assert step.of_instances(what) == (value if value is None else pytest.approx(value)), name
+            assert step.value(what) == (value if value is None else pytest.approx(value)), name
             assert any(remark in said for said in (*step.remarks, "")), name
-        assert harmed["late clients"].late_starts == pytest.approx(1)
+        assert harmed["late clients"].value("late_starts") == pytest.approx(1)
         assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
         seen, unseen = harmed["no sensor"].instances
         assert (seen.app, unseen.app) == ("auction-1", "auction-9")
-        assert unseen.requests is unseen.mean is unseen.p95 is unseen.network is None
-        assert unseen.client_requests == pytest.approx(20)
+        assert not {"requests", "mean", "p95", "network"} & unseen.numbers.keys()
+        assert unseen.numbers["client_requests"] == pytest.approx(20)
         assert harmed["gone at once"].instances == ()
 
     def test_what_is_absent_is_named_and_not_drawn(self, prometheus: Prometheus) -> None:
-        parts = {part.key: part for part in paper(record(prometheus, HARMED)).parts}
+        parts = {part.key: part for part in paper(record(prometheus, HARMED)).sections}
         assert parts["misses"].figure is parts["overhead"].figure is None
         assert "hidden_by_hypervisor" in parts["misses"].absent
         assert "host:overhead_cpu:rate" in parts["overhead"].absent

@@ -5,34 +5,36 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping
 
 import lab.report
-from lab.report import tables
-from lab.report.judgement import Objectives, judge
-from lab.report.loads import Load, loads
-from lab.report.results import Instance, StepResult
-from lab.report.runs import Step
-from lab.report.verdict import verdict
+from lab.prometheus import Sample
+from lab.report.consolidation.page import objectives_table
+from lab.report.consolidation.queries import of_step
+from lab.report.consolidation.results import Instance, Load, StepResult, judge, loads, result
+from lab.report.consolidation.steps import Answers, Step
+from lab.report.consolidation.verdict import verdict
 
-OBJECTIVES = Objectives(mean_seconds=0.1, latency_seconds=0.3, latency_share=0.95, availability_share=0.999)
-
-
-def instance(mean: float | None, within: float | None = 1.0, errors: float | None = 0.0, **given: Any) -> Instance:
-    of_none: dict[str, Any] = dict.fromkeys((field.name for field in fields(Instance)), None)
-    nothing: dict[str, Any] = {
-        name: {} for name in ("tier_cpu", "waiting", "throttled", "misses", "causes", "caused", "neighbours")
-    }
-    judged = judge(OBJECTIVES, mean=mean, within=within, errors=errors)
-    known = {"app": "auction-1", "mean": mean, "errors": errors, "judged": judged, "firing": ()}
-    return Instance(**{**of_none, **nothing, **known, **given})
+SHARES, SECONDS = {"latency": 0.95, "availability": 0.999}, {"mean": 0.1, "latency": 0.3}
 
 
-def step(clients: int, *of: Instance, placement: str = "one node", repetition: int = 1, **known: Any) -> StepResult:
+def instance(
+    mean: float | None,
+    within: float = 1.0,
+    errors: float = 0.0,
+    *,
+    app: str = "auction-1",
+    firing: tuple[str, ...] = (),
+    **parts: Mapping[str, float],
+) -> Instance:
+    numbers = {} if mean is None else {"mean": mean, "within": within, "errors": errors}
+    return Instance(app, numbers, parts, firing, judge(numbers, SHARES, SECONDS))
+
+
+def step(clients: int, *of: Instance, placement: str = "one node", repetition: int = 1, **known: float) -> StepResult:
     name = f"{len(of)}x{clients}-{repetition}"
-    at = Step("run", "scale", name, len(of), clients, placement, repetition, "vm", "cgroup", start=0, end=120)
-    return StepResult(at, of, **known)
+    at = Step("run", name, len(of), clients, placement, repetition, "vm", "cgroup", start=0, end=120)
+    return StepResult(at, of, known)
 
 
 def found(*results: StepResult) -> list[Load]:
@@ -67,13 +69,13 @@ class TestVerdict:
         assert load.met is False, "one bad repetition is a miss"
 
     def test_what_was_not_judged_is_not_met(self) -> None:
-        said = verdict(found(step(500, instance(0.02)), step(800, instance(None, None, None))))
+        said = verdict(found(step(500, instance(0.02)), step(800, instance(None))))
         assert said[0].startswith("No objective was missed where one could be judged")
         assert said[1] == "1 instance: every objective met up to 500 clients per instance. Not judged: 800 clients."
 
     def test_the_knee_between_numbers_of_instances(self) -> None:
         calm, slow = instance(0.03), instance(0.25, app="auction-2", causes={"load": 0.75, "neighbour": 0.25})
-        said = verdict(found(step(800, calm), step(500, calm, calm), step(800, calm, slow, cpus=1.0)))
+        said = verdict(found(step(800, calm), step(500, calm, calm), step(800, calm, slow, step_cpus=1.0)))
         assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
         assert said[-2] == (
             "First to break, at 2 instances with 800 clients each: mean response 250 ms, objective at most "
@@ -90,10 +92,22 @@ class TestVerdict:
         assert verdict(of)[-1].endswith(
             " It waited for its neighbours: 52 % of that while batch ran, 41 % of that while blog ran."
         )
-        table = tables.objectives(of)
+        table = objectives_table(of)
         assert table
         assert table.head[-2:] == ("Neighbours named", "Alerts that fire at its end")
         assert [row[-2:] for row in table.rows] == [("", ""), ("batch 52 %, blog 41 %", "ObjectiveBurnsFast")]
+
+
+def test_nothing_is_said_of_clients_that_restarted() -> None:
+    at = step(500, instance(0.02)).step
+    of_app = {name: [Sample({"app": "auction-1"}, 1.0)] for name in ("client_requests", "client_mean", "mean")}
+    of_all: dict[str, list[Sample]] = {name: [] for name in of_step(at, [])}
+    given = of_all | of_app | {"clients_cpu": [Sample({}, 0.2)]}
+    whole = result(Answers(at, ("auction-1",), {}, given))
+    assert (whole.value("clients_cpu"), whole.value("client_requests")) == (0.2, 1.0)
+    broken = result(Answers(at, ("auction-1",), {}, given | {"client_broken": [Sample({"app": "auction-1"}, 1.0)]}))
+    assert (broken.value("clients_cpu"), broken.value("client_requests"), broken.value("mean")) == (None, None, 1.0)
+    assert "no client values of auction-1: the client restarted" in broken.remarks
 
 
 class TestObjectives:
@@ -104,5 +118,5 @@ class TestObjectives:
 
 
 def test_examples_in_the_documentation_are_true() -> None:
-    for module in pkgutil.iter_modules(lab.report.__path__):
-        assert doctest.testmod(importlib.import_module(f"lab.report.{module.name}")).failed == 0, module.name
+    for module in pkgutil.walk_packages(lab.report.__path__, "lab.report."):
+        assert doctest.testmod(importlib.import_module(module.name)).failed == 0, module.name

@@ -11,7 +11,7 @@ from rich.console import Console
 from lab.environments import Guest
 from lab.factors import experiment
 from lab.factors.cases import Case
-from lab.factors.experiment import Experiment
+from lab.factors.experiment import Cases
 from lab.factors.scenario import Step, parse
 from lab.measurements import Measurement
 from lab.progress import Course
@@ -36,19 +36,18 @@ def test_a_guests_measurement_says_where_it_is_from(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Guest, "run", run)
     with Course(1, Console(quiet=True)) as course:
-        found = Experiment(parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(
-            Step("cpu", Case(elsewhere="a guest"), repetition=3)
-        )
+        step = Step("cpu", Case(elsewhere="a guest"), repetition=3)
+        found = Cases(parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(step).measurements
     assert [command[:2] for command in asked] == [["sysbench", "cpu"]]  # as the guest has it
     assert found == [Measurement("a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
 
 
 def test_of_weights_each_virtual_server_is_recorded_beside_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Experiment, "_values", lambda *_: [10.0, 30.0])
+    monkeypatch.setattr(Cases, "_values", lambda *_: [10.0, 30.0])
     what = parse(WITH_GUEST.replace("virtualisation", "weights"), "mine.yml")
     weighted = next(step for step in what.steps if step.case.weights)
     with Course(1, Console(quiet=True)) as course:
-        found = Experiment(what, [0, 1], course).measure(weighted)
+        found = Cases(what, [0, 1], course).measure(weighted).measurements
     name = "2 servers on 1 CPU, pinned, weights 100:300"
     assert {one.environment: one.value for one in found} == {name: 20, f"{name}, server 1": 10, f"{name}, server 2": 30}
     assert {(one.virtualization, one.test) for one in found} == {("cgroup", "cpu")}

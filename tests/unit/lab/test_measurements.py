@@ -7,29 +7,30 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab import LabError
-from lab.measurements import Measurement, Measurements
+from lab.measurements import Measurement
+from lab.metrics import RunnerMetrics
 from lab.prometheus import Prometheus, Recorded, Sample
-from lab.report import measurements
+from lab.report import recorded
 
 FAST = Measurement("base", "none", False, "fork", "microseconds", "lower", 1, 131.5)
 SLOW = Measurement('a "guest"', "xen", True, "fork", "microseconds", "lower", 1, 502.25)
 
 
-def exposed(metrics: Measurements) -> list[Sample]:
+def exposed(metrics: RunnerMetrics) -> list[Sample]:
     text = generate_latest(metrics.registry).decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     return [Sample(sample.labels, sample.value) for sample in families["lab_measurement"].samples]
 
 
 def test_what_is_exposed_is_read_back_unchanged() -> None:
-    metrics = Measurements()
+    metrics = RunnerMetrics()
     try:
         metrics.add("run-1", "base-1", [FAST])
         metrics.add("run-1", "guest-1", [SLOW])
         samples = exposed(metrics)
     finally:
         metrics.stop()
-    assert [measurements.measurement(sample) for sample in samples] == [FAST, SLOW]
+    assert [recorded.measurement(sample) for sample in samples] == [FAST, SLOW]
     assert [(sample.labels["run"], sample.labels["step"]) for sample in samples] == [
         ("run-1", "base-1"),
         ("run-1", "guest-1"),
@@ -44,7 +45,7 @@ def test_a_series_that_is_no_measurement_is_named(change: dict[str, str | None])
     }  # fmt: skip
     broken = {name: value for name, value in (labels | change).items() if value is not None}
     with pytest.raises(LabError, match="'test': 'fork'"):
-        measurements.measurement(Sample(broken, 1.0))
+        recorded.measurement(Sample(broken, 1.0))
 
 
 def test_values_are_those_of_the_test_and_the_environment_by_repetition() -> None:
@@ -52,7 +53,7 @@ def test_values_are_those_of_the_test_and_the_environment_by_repetition() -> Non
         return Measurement(environment, "none", False, test, "s", "lower", repetition, value)
 
     of = [one("base", "fork", 2, 7), one("base", "exec", 1, 9), one("capped", "fork", 1, 8), one("base", "fork", 1, 6)]
-    assert measurements.values(of, "fork", "base") == [6, 7]
+    assert recorded.values(of, "fork", "base") == [6, 7]
 
 
 def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first() -> None:
@@ -60,9 +61,9 @@ def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first()
         labels = {"run": run, "study": "suites", "scenario": "mine", "host": "lab", "instance": instance}
         return Recorded(labels, tuple((time, 1.0) for time in times))
 
-    found = measurements.runs([series("a", [5, 10], "1"), series("b", [40], "1"), series("a", [20, 25], "2")])
+    found = recorded.runs([series("a", [5, 10], "1"), series("b", [40], "1"), series("a", [20, 25], "2")])
     assert [(run.name, run.start, run.end) for run in found] == [("b", 40, 40), ("a", 5, 25)]
-    assert measurements.query("lab_measurement", found[1]) == 'last_over_time(lab_measurement{run="a"}[21s] @ 25)'
+    assert recorded.query("lab_measurement", found[1]) == 'last_over_time(lab_measurement{run="a"}[21s] @ 25)'
 
 
 class Answers(Prometheus):
@@ -92,8 +93,8 @@ def test_of_two_attempts_at_a_step_the_later_counts() -> None:
             "lab_measurement": [sample("1795424799", 7.0, "new"), sample("1795424712", 5.0, "old")],
         }
     )
-    run = measurements.MeasuredRun("run-1", "suites", "mine", "lab", 1_795_424_700, 1_795_424_900)
-    found = measurements.collect(prometheus, run, asked_at=1_795_425_000)
+    run = recorded.Run("run-1", "suites", "mine", "lab", 1_795_424_700, 1_795_424_900)
+    found = recorded.collect(prometheus, run, asked_at=1_795_425_000)
     assert [one.value for one in found.measurements] == [7.0]
     assert (found.finished_steps, found.planned_steps, found.info["cpus"]) == (1, 6, "2")
     assert found.unsettled == {"base-1": 1.5}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.report.suites import published
+from lab.report.suites import fisher
 from lab.suites import lmbench, lmbench_summary, nbench, outputs, stress_ng, unixbench
 from lab.suites.rows import OutputError, Row
 from tests.support.refusals import assert_refused
@@ -33,7 +33,7 @@ def test_a_suite_is_known_by_its_output() -> None:
 
 
 def test_tests_groups_units_and_directions_are_those_of_the_study() -> None:
-    studied = {row.test for row in published.fisher()}
+    studied = {row.test for row in fisher()}
     assert {row.test for row in lmbench.parse(RESULTS)} == {test for test in studied if test.suite == "lmbench"}
     assert {row.test for row in nbench.parse(NBENCH)} == {test for test in studied if test.suite == "nbench"}
     ours = {row.test.key.casefold() for row in unixbench.parse(UNIXBENCH)}

@@ -12,25 +12,34 @@ import pytest
 
 from lab import LabError
 from lab.measurements import METRIC, Measurement
-from lab.report.measurements import MeasuredRun, Recording
+from lab.report import command
+from lab.report.page import STUDIES
+from lab.report.recorded import Recording, Run
 from lab.report.rendering import html, markdown
 from lab.report.statistics import estimate
-from lab.report.suites import command, published, tables
-from lab.report.suites.comparison import Comparison, Study, compare, geometric_mean
-from lab.report.suites.document import of_files, write_up
-from lab.report.suites.published import Published, TableError
-from lab.report.suites.verdict import verdict
-from lab.suites import nbench, rows
+from lab.report.suites import (
+    Comparison,
+    compare,
+    fisher,
+    mean_performance,
+    of_files,
+    studied_indexes,
+    studied_mean,
+    studied_ratio,
+    verdict,
+    write_up,
+)
+from lab.suites import nbench, rows, table
+from lab.suites.table import Published, TableError
 from tests.support.refusals import assert_refused
 
-STUDY = Study(published.fisher())
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
 
 
 def row(suite: str, name: str, environment: str, group: str = "") -> Published:
     [found] = [
         each
-        for each in STUDY.rows
+        for each in fisher()
         if (each.test.suite, each.test.name, each.environment) == (suite, name, environment)
         and group in {"", each.test.group}
     ]
@@ -41,17 +50,17 @@ class TestStudy:
     """What the study prints follows from its rows, or it is said why not."""
 
     def test_it_has_63_tests_in_three_environments(self) -> None:
-        assert len(STUDY.rows) == 189
-        assert {each.environment for each in STUDY.rows} == {"host", "openvz", "xen"}
+        assert len(fisher()) == 189
+        assert {each.environment for each in fisher()} == {"host", "openvz", "xen"}
 
     def test_printed_means_are_those_of_the_runs_but_for_known_misprints(self) -> None:
         off = set()
-        for cells in csv.DictReader(published.FILE.read_text().splitlines()):
+        for cells in csv.DictReader((STUDIES / "fisher2012.csv").read_text().splitlines()):
             found = estimate([float(cells[f"run{n}"]) for n in range(1, 6) if cells[f"run{n}"]])
             assert found is not None
             last_digit = 10.0 ** -len(cells["mean"].partition(".")[2])
-            if abs(found.mean - float(cells["mean"])) > 0.51 * last_digit:
-                off.add((cells["test"], cells["environment"], cells["mean"], round(found.mean, 3)))
+            if abs(found.value - float(cells["mean"])) > 0.51 * last_digit:
+                off.add((cells["test"], cells["environment"], cells["mean"], round(found.value, 3)))
         assert off == {
             ("TCP", "host", "214.0", 213.4),
             ("Bitfield", "host", "82.19", 81.924),
@@ -63,10 +72,10 @@ class TestStudy:
 
     def test_indexes_follow_from_its_tests_or_do_not(self) -> None:
         for environment, printed, of_ten in (("host", 679, 681.5), ("openvz", 555, 549.5), ("xen", 277, 302.2)):
-            indexes = tables.studied_indexes(STUDY)[environment]
+            indexes = studied_indexes()[environment]
             computed = nbench.composites(indexes)
             assert computed == pytest.approx({name: indexes[name] for name in nbench.COMPOSITES}, rel=0.0005)
-            of = [each.mean for each in STUDY.rows if (each.test.suite, each.environment) == ("unixbench", environment)]
+            of = [each.mean for each in fisher() if (each.test.suite, each.environment) == ("unixbench", environment)]
             found = math.exp(math.fsum(math.log(mean) for mean in of if mean) / len(of))
             assert len(of) == 10
             assert found == pytest.approx(of_ten, abs=0.05)
@@ -81,10 +90,10 @@ class TestStudy:
             ("unixbench", "System Call Overhead", "", 0.593, 0.644),
         ):
             test = row(suite, name, "host", group).test
-            assert STUDY.ratio(test, "xen") == pytest.approx(xen, abs=0.005)
-            assert openvz is None or STUDY.ratio(test, "openvz") == pytest.approx(openvz, abs=0.0006)
+            assert studied_ratio(test, "xen") == pytest.approx(xen, abs=0.005)
+            assert openvz is None or studied_ratio(test, "openvz") == pytest.approx(openvz, abs=0.0006)
         other = rows.Test("stress-ng", "processes", "fork", "bogo_operations_per_second", "higher")
-        assert STUDY.ratio(other, "xen") is None
+        assert studied_ratio(other, "xen") is None
 
     def test_geometric_means_of_groups(self) -> None:
         for suite, group, openvz, xen in (
@@ -93,9 +102,9 @@ class TestStudy:
             ("nbench", "index", 0.990, 0.998),
             ("unixbench", "filesystem_benchmarks", 0.888, 0.468),
         ):
-            assert STUDY.geometric_mean(suite, group, "openvz") == pytest.approx(openvz, abs=0.0006)
-            assert STUDY.geometric_mean(suite, group, "xen") == pytest.approx(xen, abs=0.0006)
-        assert STUDY.geometric_mean("stress-ng", "processes", "xen") is None
+            assert studied_mean(suite, group, "openvz") == pytest.approx(openvz, abs=0.0006)
+            assert studied_mean(suite, group, "xen") == pytest.approx(xen, abs=0.0006)
+        assert studied_mean("stress-ng", "processes", "xen") is None
 
 
 HEAD = "suite,group,test,unit,better,environment,run1,run2,mean,stddev\n"
@@ -106,10 +115,9 @@ class TestTables:
     """Results that were made elsewhere, in the study's columns."""
 
     def test_an_empty_run_has_no_value_and_means_may_be_missing(self) -> None:
-        [found] = published.parse(HEAD + LINE.replace("110", ""), "mine.csv")
-        assert found.values == [100]
-        assert found.mean is None
-        [one] = published.measurements((found,))
+        [found] = table.parse(HEAD + LINE.replace("110", ""), "mine.csv")
+        assert (found.runs, found.mean) == ((100, None), None)
+        [one] = table.measurements((found,))
         assert one == Measurement("base", "", False, "mine/all/fork", "microseconds", "lower", 1, 100)
 
     def test_mistakes_are_named_with_their_line(self) -> None:
@@ -123,7 +131,7 @@ class TestTables:
             (HEAD + "a,b\n", "2: 2 cells in place of 10"),
             (HEAD + LINE.replace("fork", '"fork'), "2: is no line of comma-separated values: unexpected end of data"),
         ):
-            assert_refused(TableError, f"^mine.csv:{message}$", published.parse, text, "mine.csv")
+            assert_refused(TableError, f"^mine.csv:{message}$", table.parse, text, "mine.csv")
 
 
 SPREAD = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -167,9 +175,9 @@ class TestComparison:
 
     def test_the_geometric_mean_and_its_interval(self) -> None:
         tests = comparison().inside("capped", "lmbench", "processor_processes")
-        found = geometric_mean(tests)
+        found = mean_performance(tests)
         assert found is not None
-        assert found.tests == 3
+        assert found.n == 3
         assert found.value == pytest.approx(0.25 ** (1 / 3))
         assert found.low is not None
         assert found.high is not None
@@ -185,9 +193,9 @@ class TestComparison:
         of = comparison(lonely)
         [found] = [one for one in of.inside("capped", "lmbench") if one.test.name == "sh proc"]
         assert found.ratio is None
-        mean = geometric_mean(of.inside("capped", "lmbench"))
+        mean = mean_performance(of.inside("capped", "lmbench"))
         assert mean is not None
-        assert mean.tests == 4
+        assert mean.n == 4
 
 
 class TestVerdict:
@@ -220,13 +228,13 @@ class TestVerdict:
             assert verdict(compare(found)) == [sentence]
 
 
-RUN = MeasuredRun("20261123T090512-mine", "suites", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
+RUN = Run("20261123T090512-mine", "suites", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
 
 
 def recording(found: Sequence[Measurement]) -> Recording:
     info = {"cpus": "2", "lmbench": "3.0-a9", "skipped": "nbench in base: no distribution packages it"}
     asked = {"lab_run_info": "info", "lab_run_planned_steps": "planned", METRIC: "values"}
-    return Recording(RUN, asked, info, 10, 10, tuple(found), RUN.end + 5)
+    return Recording(RUN, "http://p:9090", asked, info, 10, 10, tuple(found), RUN.end + 5)
 
 
 class TestDocument:
@@ -234,29 +242,29 @@ class TestDocument:
 
     def test_a_run(self) -> None:
         found = recording([*measured("base", 1), *measured("guest", 2, emulated=True)])
-        text = markdown(write_up(found, "http://p:9090"))
+        text = markdown(write_up(found))
         assert "| lmbench, processor, processes | 0.630 (0.6" in text
         assert "| 0.823 | 0.718 |" in text
         assert "| processor, processes | fork proc | µs | lower | guest (emulated) | 200 | " in text
         assert "| worse | 1.431 | 4.146 |" in text
         assert "| Skipped | nbench in base: no distribution packages it |" in text
-        assert "| Suites | lmbench 3.0-a9 |" in text
+        assert "| Software | lmbench 3.0-a9 |" in text
         assert "```promql\nvalues\n```" in text
         assert "an eleventh, pipe-based context switching, is missing" in " ".join(text.split())
-        assert "fork proc" in html(write_up(found, "http://p:9090"))
+        assert "fork proc" in html(write_up(found))
 
     def test_a_run_that_is_not_complete_says_so(self) -> None:
         found = replace(recording(measured("base", 1)), finished_steps=3)
-        assert "The run is not complete: 3 of its 10 steps are recorded." in markdown(write_up(found, "p"))
+        assert "The run is not complete: 3 of its 10 steps are recorded." in markdown(write_up(found))
 
     def test_a_run_on_a_machine_that_did_not_settle_says_so(self) -> None:
         found = replace(recording(measured("base", 1)), unsettled={"base-lmbench-1": 0.25, "base-lmbench-2": 1.31})
         said = "The machine did not settle before 2 of 10 steps (others used up to 1.31 CPUs), so their load is in the"
-        assert said in markdown(write_up(found, "p"))
-        assert "settle before" not in markdown(write_up(replace(found, unsettled={}), "p"))
+        assert said in markdown(write_up(found))
+        assert "settle before" not in markdown(write_up(replace(found, unsettled={})))
 
     def test_the_study_against_itself_gives_its_own_numbers(self) -> None:
-        text = markdown(of_files(published.measurements(STUDY.rows), ["fisher2012.csv"]))
+        text = markdown(of_files(table.measurements(fisher()), ["fisher2012.csv"]))
         assert "| fork proc | µs | lower | xen | 421 | 6.95 | 412 to 429 | 5 | 4.146 | " in text
         # Without the three composites of nbench, and 2p/0K, which is in two of lmbench's tables, once.
         assert "nbench's 10 tests reach" in text

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from rich.console import Console
 
 from lab import LabError
 from lab.environments import ProgramError
-from lab.measurements import Measurements
+from lab.measurements import Measurement
+from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.state import State
+from lab.study import Outcome, Run
 from lab.suites import running
 from lab.suites.programs import PROGRAMS, Place, SkippedError
 from lab.suites.scenario import Step, Suites, parse
@@ -91,66 +93,56 @@ class TestPlaces:
 
 
 @pytest.fixture
-def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[running._Running]:
-    """A run's steps; Prometheus has what is exposed at once."""
-    monkeypatch.setattr(running, "await_scraped", lambda *_: None)
-    metrics = Measurements()
+def of_run(tmp_path: Path) -> Iterator[Run]:
+    metrics = RunnerMetrics()
     state = State.begin(WHAT, datetime(2026, 11, 23, tzinfo=UTC), tmp_path)
-    yield running._Running(WHAT, state, metrics, 9090, {("web", "lmbench"): Place("/programs")})
+    yield Run(state, Course(10, Console(quiet=True)), metrics, 9090)
     metrics.stop()
 
 
-def measure(steps: running._Running, guest: Guest) -> str:
-    return steps.measure(Step("web", "lmbench", 2), guest, Course(10, Console(quiet=True)))
+def measure(of_run: Run, guest: Guest) -> Outcome:
+    what = replace(WHAT, environments=(guest,))
+    steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")}, contextlib.ExitStack())
+    return steps.measure(Step("web", "lmbench", 2))
 
 
-class TestStep:
-    """What a suite prints is kept, and its values are exposed before the step counts as finished."""
+def test_the_values_of_a_step_say_where_they_are_from_and_its_output_is_kept(of_run: Run) -> None:
+    results = (FIXTURES / "lmbench-results.txt").read_text()
+    guest = Guest(results)
+    outcome = measure(of_run, guest)
+    assert outcome.summary == "web-lmbench-2: 40 values"
+    assert guest.commands[0][-5:] == ["/programs", "", "64", "100000", "/var/tmp/virtscope-suites"]
+    assert (of_run.state.folder / "web-lmbench-2.txt").read_text() == results
+    [fork] = [one for one in outcome.measurements if one.test.endswith("/fork proc")]
+    test = "lmbench/processor_processes/fork proc"
+    assert fork == Measurement("web", "xen", True, test, "microseconds", "lower", 2, 169.8212)
 
-    def test_values_are_exposed_with_their_environment(self, steps: running._Running) -> None:
-        results = (FIXTURES / "lmbench-results.txt").read_text()
-        guest = Guest(results)
-        assert measure(steps, guest) == "web-lmbench-2: 40 values"
-        assert guest.commands[0][-5:] == ["/programs", "", "64", "100000", "/var/tmp/virtscope-suites"]
-        assert (steps.state.folder / "web-lmbench-2.txt").read_text() == results
-        assert steps.state.finished == ["web-lmbench-2"]
-        exposed = generate_latest(steps.metrics.registry).decode()
-        [fork] = [line for line in exposed.splitlines() if "/fork proc" in line]
-        for label in ("environment=web", "virtualization=xen", "emulated=yes", "repetition=2", "better=lower"):
-            assert label.replace("=", '="') + '"' in fork
-        assert 'test="lmbench/processor_processes/fork proc",unit="microseconds"' in fork
 
-    @pytest.mark.parametrize(("used", "settled"), [(0.1, True), (0.3, False)])
-    def test_that_the_machine_did_not_settle_is_said_and_exposed(
-        self, steps: running._Running, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
-    ) -> None:
-        monkeypatch.setattr(running._Running, "_settle", lambda *_: used)
-        said = measure(steps, Guest((FIXTURES / "lmbench-results.txt").read_text()))
-        assert ("the machine did not settle: others used 0.30 CPUs before" in said) == (not settled)
-        exposed = generate_latest(steps.metrics.registry).decode()
-        series = f'lab_step_unsettled_cpus{{run="{steps.state.run}",step="web-lmbench-2"}} 0.3'
-        assert (series in exposed) == (not settled)
+@pytest.mark.parametrize(("used", "settled"), [(0.1, True), (0.3, False)])
+def test_that_the_machine_did_not_settle_is_said_and_exposed(
+    of_run: Run, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
+) -> None:
+    monkeypatch.setattr(running.Running, "_settle", lambda *_: used)
+    outcome = measure(of_run, Guest((FIXTURES / "lmbench-results.txt").read_text()))
+    assert ("the machine did not settle: others used 0.30 CPUs before" in outcome.summary) == (not settled)
+    exposed = generate_latest(of_run.metrics.registry).decode()
+    series = f'lab_step_unsettled_cpus{{run="{of_run.state.run}",step="web-lmbench-2"}} 0.3'
+    assert (series in exposed) == (not settled)
 
-    def test_a_step_without_values_is_not_finished_and_its_output_is_kept_and_named(
-        self, steps: running._Running
-    ) -> None:
-        output = steps.state.folder / "web-lmbench-2.txt"
-        lines = "".join(f"[lat_pipe: line {number}]\n" for number in range(1, 10))
-        end = "".join(f"\n  [lat_pipe: line {number}]" for number in range(5, 10))
-        for prints, how, message in (
-            ("Bus error\n", "", "line 1: 'Bus error': is not in lmbench's results"),
-            ("[lat_pipe: status 1: no pipes]\n", "", "lmbench measured nothing in web; what it printed is in "),
-            (
-                lines,
-                "ended with status 1",
-                f"-2 ended with status 1; all that it printed is in {output}{end}",
-            ),
-            (lines, "wasn't done after 9 s", "web-lmbench-2 wasn't done after 9 s; all that it printed is in "),
-        ):
-            said = assert_refused(LabError, re.escape(message), measure, steps, Guest(prints, how))
-            assert str(output) in said
-            assert output.read_text() == prints
-            assert steps.state.finished == []
+
+def test_a_step_without_values_fails_and_its_output_is_kept_and_named(of_run: Run) -> None:
+    output = of_run.state.folder / "web-lmbench-2.txt"
+    lines = "".join(f"[lat_pipe: line {number}]\n" for number in range(1, 10))
+    end = "".join(f"\n  [lat_pipe: line {number}]" for number in range(5, 10))
+    for prints, how, message in (
+        ("Bus error\n", "", "line 1: 'Bus error': is not in lmbench's results"),
+        ("[lat_pipe: status 1: no pipes]\n", "", "lmbench measured nothing in web; what it printed is in "),
+        (lines, "ended with status 1", f"-2 ended with status 1; all that it printed is in {output}{end}"),
+        (lines, "wasn't done after 9 s", "web-lmbench-2 wasn't done after 9 s; all that it printed is in "),
+    ):
+        said = assert_refused(LabError, re.escape(message), measure, of_run, Guest(prints, how))
+        assert str(output) in said
+        assert output.read_text() == prints
 
 
 def test_a_plan_says_what_runs_where() -> None:

@@ -1,0 +1,123 @@
+"""Runs of the lab and their measurements (lab/measurements.py), as Prometheus has recorded them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab import LabError
+from lab.measurements import METRIC, UNSETTLED, Measurement
+from lab.prometheus import Prometheus, Recorded, Sample
+
+RUNS = "lab_run_info[30d]"  # as long as the stack keeps data
+
+
+class NoSuchRunError(LabError):
+    """There is no run of this name, or none at all: the message lists those that exist."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; Unix times of its first and last samples."""
+
+    name: str
+    study: str
+    scenario: str
+    host: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All that a run has measured; `asked` has the queries by metric, `info` the labels of lab_run_info."""
+
+    run: Run
+    url: str
+    asked: Mapping[str, str]
+    info: Mapping[str, str]
+    planned_steps: int
+    finished_steps: int
+    measurements: tuple[Measurement, ...]
+    asked_at: float
+    unsettled: Mapping[str, float] = field(default_factory=dict)
+    """CPUs that others used right before a step, by its name, where the machine did not settle."""
+
+    @property
+    def repetitions(self) -> int:
+        """The most of any step."""
+        return max((one.repetition for one in self.measurements), default=0)
+
+
+def runs(recorded: Sequence[Recorded]) -> list[Run]:
+    """All runs that have samples, newest first."""
+    times: dict[tuple[str, str, str, str], list[float]] = {}
+    for series in recorded:
+        of = series.labels
+        run = (of["run"], of.get("study", ""), of.get("scenario", ""), of.get("host", ""))
+        times.setdefault(run, []).extend(when for when, _ in series.samples)
+    found = [Run(*run, min(seen), max(seen)) for run, seen in times.items()]
+    return sorted(found, key=lambda run: run.start, reverse=True)
+
+
+def find_run(prometheus: Prometheus, name: str | None) -> Run:
+    """The run of this name, or the newest; raises `NoSuchRunError` and `PrometheusError`."""
+    found = runs(prometheus.recorded(RUNS))
+    if not found:
+        raise NoSuchRunError(
+            f"{prometheus.url} has no run of the lab within the last 30 days: start one with `make lab SCENARIO=smoke`"
+        )
+    chosen = [run for run in found if name in {None, run.name}]
+    if not chosen:
+        raise NoSuchRunError(f"no run {name!r}; there are, newest first: {', '.join(run.name for run in found)}")
+    return chosen[0]
+
+
+def query(metric: str, run: Run) -> str:
+    """The last sample of each series of the run, within the run's time only: its result is always the same."""
+    end = math.ceil(run.end)
+    return f'last_over_time({metric}{{run="{run.name}"}}[{end - math.floor(run.start) + 1}s] @ {end})'
+
+
+def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
+    """Run all queries about a run; raises `PrometheusError`, and `LabError` as `measurement` does."""
+    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", UNSETTLED, METRIC)}
+    info, planned, unsettled, found = (prometheus.vector(text) for text in asked.values())
+    latest = _latest(found)
+    return Recording(
+        run,
+        prometheus.url,
+        asked,
+        info[0].labels if info else {},
+        round(planned[0].value) if planned else 0,
+        len({sample.labels.get("step", "") for sample in latest}),
+        tuple(measurement(sample) for sample in latest),
+        asked_at,
+        {sample.labels.get("step", ""): sample.value for sample in unsettled},
+    )
+
+
+def _latest(found: Sequence[Sample]) -> list[Sample]:
+    """Of each step its latest attempt."""
+    last: dict[str, str] = {}
+    for sample in found:
+        step = sample.labels.get("step", "")
+        last[step] = max(last.get(step, ""), sample.labels.get("attempt", ""))
+    return [one for one in found if one.labels.get("attempt", "") == last[one.labels.get("step", "")]]
+
+
+def measurement(sample: Sample) -> Measurement:
+    """One series of lab_measurement; raises `LabError` that names it if a label is missing or is no number."""
+    of = sample.labels
+    try:
+        kind = (of["environment"], of["virtualization"], of["emulated"] == "yes", of["test"], of["unit"], of["better"])
+        return Measurement(*kind, int(of["repetition"]), sample.value)
+    except (KeyError, ValueError) as error:
+        raise LabError(f"{METRIC} with a label that is missing or no number ({error}): {dict(of)}") from error
+
+
+def values(of: Sequence[Measurement], test: str, environment: str) -> list[float]:
+    """A test's values in an environment, by repetition."""
+    found = [one for one in of if (one.test, one.environment) == (test, environment)]
+    return [one.value for one in sorted(found, key=lambda one: one.repetition)]

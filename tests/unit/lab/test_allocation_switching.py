@@ -1,0 +1,53 @@
+"""When caps are switched, and to which second after a switch each sample belongs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lab.allocation.results import NEVER, Sample
+from lab.allocation.scenario import parse
+from lab.allocation.switching import _Switching
+from lab.state import State
+
+SCENARIO = "study: allocation\nabout: x.\nmagnitudes: [[0.2, 0.8]]\nintervals: 3s\nduration: 9s\n"
+
+
+class Containers:
+    """Each second, one uses as much as its cap of then allows, and the host nothing."""
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self.caps = [0.2, 0.8]
+        self.used = [0.0, 0.0]
+        self.written: list[tuple[int, int, float]] = []
+
+    def cap(self, container: int, cpus: float) -> None:
+        self.written.append((self.clock, container, cpus))
+        self.caps[container] = cpus
+
+    def sample(self) -> Sample:
+        return Sample(self.clock, sum(self.used), list(self.used), self.clock)
+
+    def check(self) -> None:
+        pass
+
+    def pass_time(self, _seconds: float, check: Any) -> None:
+        check()
+        self.clock += 1
+        self.used = [before + cap for before, cap in zip(self.used, self.caps, strict=True)]
+
+
+def test_caps_change_places_on_schedule_and_each_second_counts_from_the_last_switch(tmp_path: Path) -> None:
+    what, containers = parse(SCENARIO, "mine.yml"), Containers()
+    [step] = [one for one in what.steps if one.mode == "dynamic" and one.repetition == 1]
+    run: Any = type("Run", (), {"course": containers, "state": State.begin(what, datetime.now(UTC), tmp_path)})
+    switching: Any = _Switching(what, run, ending=None)  # type: ignore[arg-type]
+    sums = switching._switch(step, containers)
+    assert containers.written == [(3, 0, 0.8), (3, 1, 0.2), (6, 0, 0.2), (6, 1, 0.8)]
+    assert sums.seconds == {NEVER: 3, 0: 2, 1: 2, 2: 2}
+    assert {key: round(cpu, 9) for key, cpu in sums.container_cpu.items()} == {
+        (since, cap): round(seconds * cap, 9) for since, seconds in sums.seconds.items() for cap in (0.2, 0.8)
+    }
+    assert (sums.calls, sums.tasks) == (2, 9)
