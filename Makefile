@@ -64,8 +64,8 @@ SYSTEM := -m "system and not long" --reruns 1
 TIMES ?= /dev/null
 timed = @began=$$SECONDS; $(2); code=$$?; printf '%5d s  %s\n' $$((SECONDS - began)) "$(1)" >> $(TIMES); exit $$code
 
-test: lint types test-programs test-quick ## Lint, types, and the tests that need no root, Docker or QEMU: ten minutes
-test-system: test-system-programs test-system-beside test-system-alone ## A Xen, a KVM host, Docker, packages, ssh, push, the lab: half an hour or more; as root
+test: lint types test-programs test-quick ## Lint, types, and the tests that need no root, Docker or QEMU: 7 minutes on two CPUs
+test-system: test-system-programs test-system-beside test-system-alone ## A Xen, a KVM host, Docker, packages, ssh, push, the lab: 22 minutes on two CPUs; as root
 test-all: $(READY) ## What takes hours: all parts, one after the other, or PART=NAME
 	@for part in $(or $(PART),$(PARTS)); do $(MAKE) --no-print-directory part-$$part || exit; done
 lint: $(READY) ## Check format, code, layers, spelling and wording

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.running_exporter import RunningExporter
 from tests.kvm.conftest import QUOTA_CPUS, require_quota
 from tests.kvm.guests import Guest
 from tests.support import Prometheus
@@ -15,6 +17,18 @@ pytestmark = pytest.mark.system
 POINTS = 0.05  # of a CPU: scrapes on a busy machine are not quite where Prometheus thinks
 MINUTE = 65  # after it all rates are of guests at their loads
 RUN = "sum by (guest) (rate(kvm_vcpu_run_seconds_total[1m]))"
+
+
+@pytest.fixture(scope="module")
+def prometheus(lab: dict[str, Guest], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """The project's Prometheus, which scrapes an exporter of its own, as often as it is configured to."""
+    assert lab
+    folder = tmp_path_factory.mktemp("prometheus")
+    with RunningExporter(folder, package="virtscope.kvm") as exporter:
+        group = {"targets": [exporter.address], "labels": {"host": "kvm-lab", "platform": "kvm"}}
+        with Prometheus(folder, {"kvm": [group]}, interval="5s") as server:
+            server.wait_for("kvm_guest_info", seconds=60)
+            yield server
 
 
 @pytest.fixture(scope="module")
