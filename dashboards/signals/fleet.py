@@ -19,7 +19,7 @@ from dashboards.signals import (
     with_cause,
 )
 
-_NO_HOSTS = "There are no hosts: see README.md, Watch another host."
+_NO_HOSTS = "There are no hosts: see docs/watched-hosts.md."
 _FIRING = 'alertstate="firing", host=~"$hosts"'
 
 

@@ -12,7 +12,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.signals import ANY_HOSTS, Signal, highest, monitor, of_exporters, on_hosts
 
 _NOT_ITSELF = "Prometheus does not scrape itself: add a job prometheus to prometheus.yml."
-_NO_TARGETS = "There are no targets: see README.md, Watch another host."
+_NO_TARGETS = "There are no targets: see docs/watched-hosts.md."
 _OWN = 'job="prometheus"'
 _SOURCE_UP = of_exporters("source_up", ANY_HOSTS)
 _SOURCE_ERRORS = of_exporters("source_errors_total", ANY_HOSTS)

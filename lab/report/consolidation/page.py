@@ -213,7 +213,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
     apps = [app for load in of for each in load.results for app in each.instances]
     names, alerts = any(app.parts.get("neighbours") for app in apps), any(app.firing for app in apps)
     rows = []
-    for load, each in ((load, each) for load in of for each in load.results):  # noqa: B020
+    for load, each in [(one, each) for one in of for each in one.results]:
         verdicts = [one for app in each.instances for one in app.judged]
         missed = any(one.met is False for one in verdicts)
         why = [_shares(mean_parts([each], name)) if missed else "" for name in ("causes", "neighbours")]
