@@ -10,44 +10,44 @@ READY := $(VENV)/complete
 ##@ Run
 .PHONY: up demo down status logs service service-remove compose-up compose-demo compose-down
 up: ## Start the stack on this machine, and install what is missing into the checkout
-	@$(PYTHON) -m tools.stack up
+	@$(PYTHON) -m deploy.stack up
 demo: ## Start simulated hosts instead of the stack, with a day of history
-	@$(PYTHON) -m tools.stack demo
+	@$(PYTHON) -m deploy.stack demo
 down: ## Stop the stack or the demo; the stack's data is kept
-	@$(PYTHON) -m tools.stack down
+	@$(PYTHON) -m deploy.stack down
 status: ## Show what runs and whether its targets are up
-	@$(PYTHON) -m tools.stack status
+	@$(PYTHON) -m deploy.stack status
 logs: ## Show recent log lines; NAME=prometheus for one part, FOLLOW=1 to follow
-	@$(PYTHON) -m tools.stack logs $(if $(FOLLOW),--follow) $(NAME)
+	@$(PYTHON) -m deploy.stack logs $(if $(FOLLOW),--follow) $(NAME)
 service: ## Start the stack now and at each boot, by a systemd unit
-	@$(PYTHON) -m tools.service install
+	@$(PYTHON) -m deploy.service install
 service-remove: ## Stop it, and remove the unit
-	@$(PYTHON) -m tools.service remove
+	@$(PYTHON) -m deploy.service remove
 
 compose-up: ## The same stack on Docker, Grafana included
-	@$(PYTHON) -m tools.compose up
+	@$(PYTHON) -m deploy.compose up
 compose-demo: ## The same demo on Docker
-	@$(PYTHON) -m tools.compose demo
+	@$(PYTHON) -m deploy.compose demo
 compose-down: ## Stop the stack or the demo on Docker; volumes are kept
-	@$(PYTHON) -m tools.compose down
+	@$(PYTHON) -m deploy.compose down
 
 ##@ Fleet
 .PHONY: fleet fleet-down fleet-status fleet-files fleet-test
-fleet: $(READY) ## Start a small fleet on this machine: pairs of Prometheus, Thanos, Alertmanagers (fleet/fleet.yml)
-	@$(BIN)/python -m fleet up
+fleet: $(READY) ## Start a small fleet on this machine: pairs of Prometheus, Thanos, Alertmanagers (deploy/fleet/fleet.yml)
+	@$(BIN)/python -m deploy.fleet up
 fleet-down: $(READY) ## Stop it; its data is kept
-	@$(BIN)/python -m fleet down
+	@$(BIN)/python -m deploy.fleet down
 fleet-status: $(READY) ## Show its parts, and how many hosts each Prometheus scrapes
-	@$(BIN)/python -m fleet status
+	@$(BIN)/python -m deploy.fleet status
 fleet-files: $(READY) ## Write compose.fleet.yaml from the same parts, and the files that it has in .stack/fleet
-	@$(BIN)/python -m fleet compose
+	@$(BIN)/python -m deploy.fleet compose
 fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and loses nothing when parts die: 40 minutes
 	@$(BIN)/python -m tests.proofs.fleet
 
 ##@ Experiment
 .PHONY: lab
 lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), factors(-short), suites, network or a file
-	@$(PYTHON) -m tools.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
+	@$(PYTHON) -m deploy.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
 
 ##@ Test
 .PHONY: test test-system test-all lint lint-now types test-programs test-quick
@@ -80,11 +80,11 @@ lint-now:
 types: $(READY) ## mypy --strict over everything
 	$(call timed,types,$(BIN)/mypy)
 test-programs: $(READY)
-	$(call timed,programs built for make test,$(BIN)/python -m tools.go_programs quick)
+	$(call timed,programs built for make test,$(BIN)/python -m deploy.go_programs quick)
 test-quick: $(READY)
 	$(call timed,make test's tests,$(BIN)/pytest -m "not system and not long" $(BESIDE))
 test-system-programs: $(READY)
-	$(call timed,programs built for make test-system,$(BIN)/python -m tools.go_programs system)
+	$(call timed,programs built for make test-system,$(BIN)/python -m deploy.go_programs system)
 test-system-beside: $(READY)
 	$(call timed,system tests side by side,$(BIN)/pytest $(SYSTEM) --retries-log .stack/retries-beside.log $(BESIDE) $(ALONE:%=--ignore=%))
 test-system-alone: $(READY)
@@ -135,14 +135,14 @@ part-soak: soak ## make soak: HOURS (2)
 ##@ Package
 .PHONY: deb bundle wheel sbom
 deb: ## Build Debian packages of the exporters into dist/, for Debian 12 and Ubuntu 22.04 or newer
-	@$(PYTHON) -m tools.deb dist
+	@$(PYTHON) -m deploy.packages.deb dist
 bundle: $(READY) ## Build an archive with a Python of its own into dist/, for older Linux; ARCH=arm64, CPYTHON=FOLDER
-	@$(BIN)/python -m tools.bundle $(if $(ARCH),--architecture "$(ARCH)") $(if $(CPYTHON),--python "$(CPYTHON)") dist
+	@$(BIN)/python -m deploy.packages.bundle $(if $(ARCH),--architecture "$(ARCH)") $(if $(CPYTHON),--python "$(CPYTHON)") dist
 wheel: $(READY) ## Build the exporters' wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist exporters
 	$(BIN)/twine check --strict dist/virtscope-*.whl
 sbom: $(READY) ## Write what the packages and the wheel depend on into dist/, as CycloneDX
-	$(BIN)/python -m tools.sbom dist
+	$(BIN)/python -m deploy.packages.sbom dist
 
 ##@ Develop
 .PHONY: format rules dashboards docs bpf mixin golden requirements licences tools-update clean
@@ -168,9 +168,9 @@ requirements: ## Pin the current Python dependencies (needs uv)
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
 licences: $(READY) ## List the licences of all pinned dependencies, after a change to them (downloads the sources of Go modules)
-	$(BIN)/python -m tools.licences
+	$(BIN)/python -m deploy.packages.licences
 tools-update: ## Look for the programs again: releases whose sites answer now, and newer packages
-	$(PYTHON) -m tools.programs --update
+	$(PYTHON) -m deploy.programs --update
 clean: ## Remove the development environment and test caches; the stack's data is kept
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 

@@ -1,4 +1,4 @@
-"""The demo's commands, for tools/demo.py and for compose.yaml.
+"""The demo's commands, for deploy/demo.py and for compose.yaml.
 
 python -m demo prepare --folder FOLDER --promtool FILE --prometheus FILE --ports JSON
 python -m demo sensors --folder FOLDER --port PORT

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from deploy.programs import CHECKOUT
 from lab import LabError
-from tools.programs import CHECKOUT
 
 STOP_SECONDS = 10.0
 LOG_LINES = 5

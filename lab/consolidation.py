@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 
+from deploy import programs
 from lab import batch, calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
@@ -15,7 +16,6 @@ from lab.progress import Course
 from lab.scenario import RUNNING, Scenario, Step
 from lab.stage import Stage
 from lab.study import Experiment, Outcome, Run, Study
-from tools import programs
 
 
 @contextlib.contextmanager

@@ -24,11 +24,11 @@ from typing import BinaryIO, Protocol
 import yaml
 
 from alerts.generator.document import Value
+from deploy.programs import CHECKOUT
 from lab import LabError, guard, ssh
 from lab.cgroups import SMALLEST_CAP, Cgroup, TierLimits, mounted
 from lab.keys import one_of, whole, yes
 from lab.ssh import CONNECT_SECONDS
-from tools.programs import CHECKOUT
 
 NONE = "none"
 PLATFORMS = ("xen", "openvz", "kvm")

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from deploy.programs import CHECKOUT
 from lab.cgroups import Cgroup, TierLimits, mounted
-from tools.programs import CHECKOUT
 
 CLEANUP_SECONDS = 20.0
 POLL_SECONDS = 0.2

@@ -9,9 +9,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import programs
+from deploy.programs import CHECKOUT, catalogue
 from lab import LabError
-from tools import programs
-from tools.programs import CHECKOUT, catalogue
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

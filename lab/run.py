@@ -16,15 +16,15 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
+from deploy import StackError, stack, supervision
+from deploy.parts import PROMETHEUS
+from deploy.programs import CHECKOUT, ProgramsError
 from lab import LabError, guard, scenario, scrapes, studies, targets
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.stage import FOLDER
 from lab.state import State
 from lab.study import Run, Scenario, Study
-from tools import StackError, stack, supervision
-from tools.parts import PROMETHEUS
-from tools.programs import CHECKOUT, ProgramsError
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -140,7 +140,7 @@ def _stack() -> int:
     """The port of the stack's Prometheus; starts the stack if it isn't running."""
     if not supervision.is_running():
         print("The stack does not run yet: make up", flush=True)
-        up = subprocess.run([sys.executable, "-m", "tools.stack", "up"], cwd=CHECKOUT, check=False)
+        up = subprocess.run([sys.executable, "-m", "deploy.stack", "up"], cwd=CHECKOUT, check=False)
         if up.returncode:
             raise LabError("the lab needs the stack, and it did not start: see above")
     return stack.ports_in_use()[PROMETHEUS.name]

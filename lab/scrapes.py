@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from deploy import health
 from lab import LabError
 from lab.measurements import METRIC
 from lab.prometheus import Prometheus, PrometheusError
-from tools import health
 
 SCRAPE_SECONDS = 60.0
 POLL_SECONDS = 0.2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from deploy import go_programs, programs
+from deploy.programs import CHECKOUT, ProgramsError, catalogue
 from lab import LabError
 from lab.children import Child
 from lab.servers import Instance
-from tools import go_programs, programs
-from tools.programs import CHECKOUT, ProgramsError, catalogue
 
 TELEGRAF = CHECKOUT / "telegraf"
 

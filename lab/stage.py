@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
+from deploy.programs import CHECKOUT
 from lab import LabError, batch, scrapes
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
@@ -19,7 +20,6 @@ from lab.machine import Cpus, cpus
 from lab.scenario import Scenario
 from lab.sensors import Sensors
 from lab.servers import DB, TIERS, WEB, Instance, TierLimits
-from tools.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "lab"
 # Below the kernel's range of ephemeral ports, which the clients' connections use.

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.calibration import Scale
-from tools.programs import CHECKOUT
 
 if TYPE_CHECKING:
     from lab.study import Scenario

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from deploy import targets
 from lab import guard
-from tools import targets
 
 JOBS = ("telegraf", "cadvisor", "lab")
 _OURS = re.compile(rf"({'|'.join(JOBS)})-lab(-\d+)?\.(yml|new)", re.ASCII)

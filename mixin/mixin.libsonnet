@@ -6,7 +6,7 @@ local defaults = (import 'config.libsonnet')._config;
 
 local groups(files) = std.flattenArrays([std.parseYaml(file).groups for file in files]);
 
-// Functions that understand PromQL (tools/go/mixin), which Jsonnet alone hasn't.
+// Functions that understand PromQL (deploy/go/mixin), which Jsonnet alone hasn't.
 local native(name) =
   local function_ = std.native(name);
   assert function_ != null : 'clusterLabel: Jsonnet alone cannot rewrite PromQL; render it with `make mixin`';

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tools import programs
+from deploy import programs
 
 
 def assert_golden(file: Path, text: bytes | str) -> None:

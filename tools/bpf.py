@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tools.programs import CHECKOUT
+from deploy.programs import CHECKOUT
 
 CLANG, STRIP = "clang-14", "llvm-strip-14"
 SOURCE = CHECKOUT / "exporters/virtscope/sched/waits.bpf.c"

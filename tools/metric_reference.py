@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tools.exporters import FOLDERS, OVER_SSH, PROGRAMS, prefixes
+from deploy.exporters import FOLDERS, OVER_SSH, PROGRAMS, prefixes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "tests/golden"

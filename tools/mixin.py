@@ -3,7 +3,7 @@
 python -m tools.mixin [--config FILE] FOLDER
 
 FILE is Jsonnet with the settings to change, as in mixin/config.libsonnet's `_config`. The program that renders is built
-first if it is missing (`tools.go_programs`).
+first if it is missing (`deploy.go_programs`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools import go_programs
+from deploy import go_programs
 
 SOURCES = Path(__file__).resolve().parent.parent / "mixin"
 

@@ -1,6 +1,6 @@
 """Configuration of the agents that push a host's metrics, made of prometheus/prometheus.yml: same jobs, same limits.
 
-python -m tools.push    write packaging/push/prometheus.yml and otelcol.yml (make docs)
+python -m tools.push    write deploy/packages/push/prometheus.yml and otelcol.yml (make docs)
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from tools.programs import CHECKOUT
+from deploy.programs import CHECKOUT
 
-FOLDER = CHECKOUT / "packaging/push"
+FOLDER = CHECKOUT / "deploy/packages/push"
 # Of other machines: ssh-exporter's hosts, each of which would come as this one, the lab's clients, and the stack.
 _NOT_OF_A_HOST = {"xentop_over_ssh", "vestat_over_ssh", "ssh", "lab", "prometheus", "alertmanager", "stack"}
 

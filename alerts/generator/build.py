@@ -28,7 +28,7 @@ from alerts.generator.histograms import (
 )
 from alerts.generator.requests import request_rules
 from alerts.generator.rule_file import Group, render
-from tools import go_programs
+from deploy import go_programs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _SENSORS = "telegraf/access_log.pl"

@@ -14,7 +14,7 @@ import yaml
 
 from alerts.generator.document import FileError, Value
 from alerts.generator.rule_file import Rule
-from tools import go_programs
+from deploy import go_programs
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ PLANNED = Signal(
     query=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
     f" * {_OF_A_RUN} {_RUNS}",
     unit=units.NoUnit,
-    description="Runs of the lab in the time shown. `python3 -m tools.lab report RUN` writes a run's report again.",
+    description="Runs of the lab in the time shown. `python3 -m deploy.lab report RUN` writes a run's report again.",
     absent=_NO_RUN,
     decimals=0,
 )

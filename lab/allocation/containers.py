@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from typing import Self
 
+from deploy.programs import CHECKOUT
 from lab import LabError, guard, machine
 from lab.allocation.load import Count
 from lab.allocation.results import Sample
 from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
-from tools.programs import CHECKOUT
 
 WEIGHT = 10_000  # the maximum: nothing else on the machine gets in their way
 TRANSACTIONS = "lab.allocation.transactions"

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from deploy import programs
 from lab import LabError, machine
 from lab.cgroups import PARENT
 from lab.environments import Base, Environment
@@ -19,7 +20,6 @@ from lab.measurements import Measurement
 from lab.progress import Course
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
-from tools import programs
 
 INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
 BETWEEN_SECONDS = 4.0  # about; cgroups are made, and a step waits until its values are scraped

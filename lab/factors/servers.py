@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from deploy import programs
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.factors.cases import WEIGHT, Case
 from lab.servers import enclosure
-from tools import programs
 
 START_SECONDS = 10.0  # for a peer to listen, and for benchmarks to begin and end
 LINES = 5  # of what a program says before it fails

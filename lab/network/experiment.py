@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from deploy import go_programs, programs
+from deploy.go_programs import GoProgramsError
 from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
@@ -19,8 +21,6 @@ from lab.network.outputs import Counted, Served
 from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
-from tools import go_programs, programs
-from tools.go_programs import GoProgramsError
 
 STATE = FOLDER / "instances" / "network"  # what iperf3 may write to; a killed lab's guard removes it
 BETWEEN_SECONDS = 3.0  # about; a path is made, and a step waits until its values are scraped

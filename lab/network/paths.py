@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deploy.programs import CHECKOUT
 from lab.network.outputs import AFTERWARDS
 from lab.network.scenario import BRIDGE, LOOPBACK, RECEIVE, VETH, Configuration
-from tools.programs import CHECKOUT
 
 PORT, WARM_UP_PORT = 5201, 5202
 SERVER, CLIENT, SWITCH = "server", "client", "switch"

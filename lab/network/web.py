@@ -10,10 +10,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy import go_programs, programs
 from lab.network.paths import Ends
 from lab.network.scenario import FILES, WebLoad
 from lab.servers import enclosure
-from tools import go_programs, programs
 
 CONFIG = Path(__file__).with_name("nginx.conf")
 IN_GUEST = Path(__file__).with_name("nginx.sh")

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy import StackError, stack
+from deploy.parts import PROMETHEUS
+from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.measurements import Measurement
 from lab.prometheus import Prometheus
@@ -20,9 +23,6 @@ from lab.report.recorded import Recording
 from lab.report.rendering import write
 from lab.suites import outputs, table
 from lab.suites.rows import OutputError
-from tools import StackError, stack
-from tools.parts import PROMETHEUS
-from tools.programs import CHECKOUT
 
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
 # What writes up the runs of a study whose steps end in measurements.

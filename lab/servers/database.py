@@ -8,11 +8,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from deploy import programs
+from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.servers import enclosure
 from lab.site import data
-from tools import programs
-from tools.programs import CHECKOUT
 
 TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]

@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tools import privileges, programs
-from tools.programs import Packages
+from deploy import privileges, programs
+from deploy.programs import Packages
 
 CONFIG = Path(__file__).with_name("config")
 SITE = Path(__file__).parents[1] / "site"

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from deploy import privileges, programs
+from deploy.programs import ProgramsError
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.servers import database, enclosure
-from tools import privileges, programs
-from tools.programs import ProgramsError
 
 WEB, DB = TIERS = ("web", "db")
 PHP_OPTIONS = ["-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import programs
+from deploy.programs import Packages, ProgramsError
 from lab import LabError
 from lab.environments import NONE, Environment
 from lab.suites import lmbench, nbench, stress_ng, unixbench
 from lab.suites.rows import Row
 from lab.suites.scenario import Suites
-from tools import programs
-from tools.programs import Packages, ProgramsError
 
 # The scripts' own folder, here and in a guest, on a disk as /tmp may not be; they don't use one of somebody else's.
 WORK = Path("/var/tmp/virtscope-suites")  # noqa: S108

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from deploy import StackError, compose
 from tests.support.needs import missing
-from tools import StackError, compose
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATH = CHECKOUT / "compose.yaml"

@@ -14,7 +14,7 @@ COMMAND_SECONDS = 1200  # the first time builds images
 
 
 class DockerCheckout(Checkout):
-    """Runs tools/compose.py on an engine, with a second compose file beside compose.yaml."""
+    """Runs deploy/compose.py on an engine, with a second compose file beside compose.yaml."""
 
     def __init__(self, folder: Path, engine: Engine, override: Path, **variables: str) -> None:
         super().__init__(folder)
@@ -29,7 +29,7 @@ class DockerCheckout(Checkout):
 
     def compose(self, command: str) -> str:
         """What `make compose-COMMAND` prints; AssertionError if it fails."""
-        ours = ["python3", "-m", "tools.compose", command]
+        ours = ["python3", "-m", "deploy.compose", command]
         return self.engine.run(ours, self.environment, self.folder, COMMAND_SECONDS)
 
     def container(self, service: str) -> str:

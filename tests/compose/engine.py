@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from deploy.programs import cache
 from tests.support.needs import need, need_root
 from tests.support.waiting import wait_for
-from tools.programs import cache
 
 START_SECONDS = 60
 STOP_SECONDS = 60  # for what still runs in it to end
@@ -35,7 +35,7 @@ exec dockerd "$@"
 
 
 class Engine:
-    """A running engine. `variables` are those by which docker, docker-compose and tools/compose.py find it."""
+    """A running engine. `variables` are those by which docker, docker-compose and deploy/compose.py find it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

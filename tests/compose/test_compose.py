@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from fleet import compose
-from fleet import settings as fleet_settings
+from deploy import go_programs, grafana, parts
+from deploy.fleet import compose
+from deploy.fleet import settings as fleet_settings
+from deploy.programs import catalogue
 from tests.compose import compose_file, images
 from tests.compose.compose_file import CHECKOUT
 from tests.support.privileges import capabilities
-from tools import go_programs, grafana, parts
-from tools.programs import catalogue
 
 Services: TypeAlias = dict[str, dict[str, Any]]
 
@@ -159,7 +159,7 @@ def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_passwor
 def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) -> None:
     """Those that decide what is kept, and where pages are."""
     configuration = configparser.RawConfigParser(inline_comment_prefixes=None)
-    configuration.read(CHECKOUT / "tools/supervisord.conf")
+    configuration.read(CHECKOUT / "deploy/supervisord.conf")
     alike = ("--storage.tsdb.retention", "--web.external-url", "--web.route-prefix", "--web.listen-address")
     for name in ("prometheus", "alertmanager"):
         command = configuration[f"program:{name}"]["command"]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy import StackError, compose, grafana, parts, targets
+from deploy.targets import Machine
 from tests.compose.compose_file import CHECKOUT
 from tests.support.ports import free_port
-from tools import StackError, compose, grafana, parts, targets
-from tools.targets import Machine
 
 
 def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypa
 
 def test_without_docker_or_its_answer_that_is_said_in_one_line(tmp_path: Path) -> None:
     def error() -> str:
-        command = [sys.executable, "-m", "tools.compose", "up"]
+        command = [sys.executable, "-m", "deploy.compose", "up"]
         environment = {**os.environ, "PATH": str(tmp_path)}
         done = subprocess.run(
             command, cwd=CHECKOUT, env=environment, check=False, capture_output=True, text=True, timeout=60

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.compose import DEMO_HISTORY, DEMO_SERVICES
+from deploy.parts import GRAFANA, OVERVIEW, PROMETHEUS
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
 from tests.support.waiting import wait_for
-from tools.compose import DEMO_HISTORY, DEMO_SERVICES
-from tools.parts import GRAFANA, OVERVIEW, PROMETHEUS
 
 HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 

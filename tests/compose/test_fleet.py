@@ -9,9 +9,9 @@ import pytest
 import requests
 import yaml
 
-from fleet import compose, settings
-from fleet.parts import alertmanagers, parts, queries
-from fleet.settings import REPLICAS
+from deploy.fleet import compose, settings
+from deploy.fleet.parts import alertmanagers, parts, queries
+from deploy.fleet.settings import REPLICAS
 from tests.compose import compose_file, images
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
@@ -40,7 +40,10 @@ def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other(en
         targets = [exporter.group(host, "cgroup") for host in HOSTS]
         (checkout.folder / "prometheus/targets/perf.yml").write_text(yaml.safe_dump(targets))
         try:
-            for command in ([sys.executable, "-m", "fleet", "compose"], [*compose_file.command(), "up", "--detach"]):
+            for command in (
+                [sys.executable, "-m", "deploy.fleet", "compose"],
+                [*compose_file.command(), "up", "--detach"],
+            ):
                 engine.run(command, checkout.environment, checkout.folder, seconds=600)
             checkout.wait_until_healthy(dict.fromkeys(services, "healthy"), seconds=300)
             assert_answers_as_one()

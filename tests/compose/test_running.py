@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.compose import PERFMON_ENGINE
+from deploy.exporters import OF_ANY_PLATFORM
+from deploy.parts import DOCKER_PARTS, OVERVIEW, PROMETHEUS
+from deploy.targets import JOBS, this_machine
 from tests.compose.docker_checkout import DockerCheckout
 from tests.compose.engine import Engine
 from tests.support.waiting import wait_for
-from tools.compose import PERFMON_ENGINE
-from tools.exporters import OF_ANY_PLATFORM
-from tools.parts import DOCKER_PARTS, OVERVIEW, PROMETHEUS
-from tools.targets import JOBS, this_machine
 
 EVERYWHERE = {"prometheus", "alertmanager", "grafana", "node-exporter", "cadvisor", "telegraf"}
 WITH_PERFMON = {f"{exporter}-exporter" for exporter in OF_ANY_PLATFORM}

@@ -49,12 +49,12 @@ def test_git_does_not_get_a_secret() -> None:
 def test_shipped_files_and_docs_have_passwords_in_files_of_their_own() -> None:
     [named] = re.findall(r"password_file: ([^}]*)}", (CHECKOUT / "docs/watched-hosts.md").read_text())
     assert f"prometheus/{named}" in SECRETS
-    gate = (CHECKOUT / "packaging/push/gate/vmauth.yml").read_text()
+    gate = (CHECKOUT / "deploy/packages/push/gate/vmauth.yml").read_text()
     assert set(re.findall(r"password: (\S+)", gate)) == {'"%{HOST1_PASSWORD}"', '"%{HOST1_WEB01_PASSWORD}"'}
 
 
 def test_no_password_is_sent_to_whoever_answers() -> None:
     """Without a check of the certificate, that may be anybody who has taken the port."""
-    for file in CHECKOUT.glob("packaging/ansible/**/*.yml"):
+    for file in CHECKOUT.glob("deploy/packages/ansible/**/*.yml"):
         for task in re.split(r"(?m)^- name: ", file.read_text()):
             assert not ("validate_certs: false" in task and "password: " in task), file

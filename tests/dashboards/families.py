@@ -6,7 +6,7 @@ import functools
 import re
 from pathlib import Path
 
-from tools.exporters import FOLDERS
+from deploy.exporters import FOLDERS
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 EVERY = "every_"  # how the golden page of all of them begins the name of what each has

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
+from deploy.exporters import FOLDERS
 from tests.dashboards import history
 from tests.dashboards.families import exposed_labels, families, read_by
 from tests.dashboards.queries import FOLDER, panels
 from tests.rules import test_conformance
 from tests.support.hosts import churn
-from tools.exporters import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("prometheus/rules/**/*.yml", "alerts/rules/*.yml", "alerts/generated/*.yml")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dashboards.signals import neighbours
+from deploy.exporters import FOLDERS, PLATFORM_OF
 from tests.dashboards.families import names, read_by, without_strings
 from tests.dashboards.queries import FOLDER, panels, read
-from tools.exporters import FOLDERS, PLATFORM_OF
 
 ROOT = Path(__file__).resolve().parents[2]
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from tests.support.needs import missing
-from tools import programs
 
 PACKAGES = ("ca-certificates", "make", "python3", "python3-venv", "util-linux")  # what docs/install.md asks for
 USER = 1000

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 import requests
 
+from deploy import programs
+from deploy.parts import DEMO_PARTS, OVERVIEW, PARTS
 from tests.console.page import Page
 from tests.distributions import chroots
 from tests.distributions.chroots import USER, Release
@@ -16,8 +18,6 @@ from tests.distributions.machine import HOME, Machine
 from tests.stack.conftest import NOT_COPIED, ROOT
 from tests.support.ports import free_port
 from tests.support.promql import PrometheusClient
-from tools import programs
-from tools.parts import DEMO_PARTS, OVERVIEW, PARTS
 
 CHECKOUT = HOME / "virtscope"
 NO_RELEASES = "http://127.0.0.1:1"  # nothing listens there

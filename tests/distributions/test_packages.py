@@ -20,7 +20,7 @@ pytestmark = [
 # Each of them with the packages' own libraries, in the folder where the packages lie as if it were /.
 SERVERS = """
 import subprocess
-from tools import programs
+from deploy import programs
 for packages, patterns in (
     (programs.LAB, ("usr/sbin/apache2", "usr/sbin/php-fpm[0-9]*", "usr/sbin/mariadbd")),
     (programs.TESTS, ("usr/sbin/nginx", "usr/lib/postgresql/*/bin/postgres")),

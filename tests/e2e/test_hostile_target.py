@@ -21,11 +21,11 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.exporters import FOLDERS, PLATFORM_OF
 from tests.e2e.test_what_a_target_may_say import golden_pages, jobs_that_may_say, read_names
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import Group
 from tests.support.waiting import wait_for
-from tools.exporters import FOLDERS, PLATFORM_OF
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = [

@@ -13,8 +13,8 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
+from deploy.exporters import FOLDERS
 from tests.e2e.running_exporter import EXPORTERS
-from tools.exporters import FOLDERS
 
 # The exporters' only dependency without flags, pure Python: what pip installed here will do for any other version.
 PACKAGES = Path(prometheus_client.__file__).parents[1]

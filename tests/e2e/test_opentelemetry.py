@@ -19,10 +19,10 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.exporters import FOLDERS
 from tests.e2e.test_what_a_target_may_say import golden_pages
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import Group
-from tools.exporters import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "opentelemetry.md").read_text()

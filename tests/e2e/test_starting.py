@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.exporters import FOLDERS
 from tests.e2e.running_exporter import EXPORTERS
 from tests.support.waiting import wait_for
-from tools.exporters import FOLDERS
 
 # Sends the process a signal when it is about to import a module, and runs a package.
 INTERRUPTED = """

@@ -17,11 +17,11 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tests.dashboards.families import families
 from tests.support import Exposition, Prometheus
 from tests.support.endpoints import QuietHandler, http_server
 from tests.support.waiting import wait_for
-from tools.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tools.metric_reference import PAGES, VARIES
 
 ROOT = Path(__file__).resolve().parents[2]

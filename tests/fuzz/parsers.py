@@ -20,10 +20,10 @@ from typing import NamedTuple
 from alerts.generator.application import read_application
 from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
+from deploy import StackError, health, oversights, stack
 from lab import scenario
 from lab.keys import ScenarioError
 from tests.unit.kvm import captured as kvm_captured
-from tools import StackError, health, oversights, stack
 from virtscope.kvm import command_line, limits, proxmox, taps, threads
 from virtscope.kvm import libvirt as kvm_libvirt
 from virtscope.kvm.exporter import replayed as replayed_kvm

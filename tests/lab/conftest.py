@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers import Instance
 from tests.lab.runs import running_stack
 from tests.stack.conftest import Checkout
 from tests.support.ports import free_port
-from tools import programs
 
 
 @dataclass(frozen=True)

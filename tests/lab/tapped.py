@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from lab import LabError
 from lab.environments import Guest
 from tests.ssh.sshd import make_key
 from tests.xen.debian import Archive, BuildError, run
 from tests.xen.image import GUEST_KERNEL, add_modules, only, pack
-from tools import programs
 
 INIT = Path(__file__).parent / "guest" / "init"
 PACKAGES = ("busybox-static", "dropbear-bin", "iperf3", "nginx")

@@ -1,4 +1,4 @@
-"""The cAdvisor of tools/go/cadvisor, on cgroups of this machine: it reports what the kernel counts."""
+"""The cAdvisor of deploy/go/cadvisor, on cgroups of this machine: it reports what the kernel counts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy import go_programs
 from lab.cgroups import Cgroup, TierLimits, mounted
 from tests.lab.conftest import name, require_cgroups
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
-from tools import go_programs
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]  # it is built first if it isn't in the cache
 

@@ -20,11 +20,11 @@ import pytest
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.programs import CHECKOUT
 from lab.clients import mix
 from lab.clients.child import Clients
 from lab.clients.orders import Application, Habits, Order
 from tests.support.waiting import wait_for
-from tools.programs import CHECKOUT
 
 QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
 

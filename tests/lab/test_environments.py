@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from deploy.programs import CHECKOUT
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits
 from lab.environments import Base, Environment, Guest, Limited, ProgramError
@@ -21,7 +22,6 @@ from lab.network import experiment
 from tests.lab.conftest import require_cgroups
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
-from tools.programs import CHECKOUT
 
 CPU = str(max(os.sched_getaffinity(0)))
 

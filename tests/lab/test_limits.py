@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from lab import LabError
 from lab.allocation.containers import Containers
 from lab.allocation.scenario import LOADS
@@ -19,7 +20,6 @@ from lab.factors.cases import Case
 from lab.factors.workloads import BENCHMARKS
 from tests.lab.conftest import name, require_packages
 from tests.support.waiting import wait_for
-from tools import programs
 
 CPU = max(os.sched_getaffinity(0))
 SECONDS = 2.0  # of load: dozens of time slices and of the cap's periods

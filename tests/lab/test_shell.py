@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.allocation.guests import Guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
-from tools.programs import CHECKOUT
 
 XL = """\
 #!/bin/sh

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from lab.network.scenario import FILES, PATHS
 from lab.suites.programs import HELLO, WORK
 from tests.lab.conftest import require_cgroups, require_packages
@@ -17,7 +18,6 @@ from tests.lab.runs import Study, lab, report, running_stack, start, survive, va
 from tests.lab.tapped import guest
 from tests.stack.conftest import Checkout
 from tests.support.program import program_path
-from tools import programs
 
 RUN_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]

@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
+from deploy import go_programs
 from tests.mixin.rendered import loaded, rendered
-from tools import go_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())

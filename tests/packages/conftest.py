@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from deploy.packages import bundle, deb
+from deploy.programs import ProgramsError
 from tests.distributions import chroots
 from tests.distributions.booted import UNIFIED_SINCE, BootedMachine
 from tests.distributions.chroots import Release
 from tests.distributions.machine import Enclosed, Machine
 from tests.stack.conftest import ROOT
 from tests.support.needs import missing, need
-from tools import bundle, deb
-from tools.programs import ProgramsError
 
 OLDER = "0.0.9"
 FIXTURE = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy import programs
+from deploy.packages import deb
+from deploy.python_packages import Environment
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13
 from tests.packages.conftest import FIXTURE, OLDER, Boot, CleanHost, Packages
 from tests.packages.test_services import RUNS, left, log, processes, states
@@ -23,10 +26,8 @@ from tests.support import Prometheus
 from tests.support.ports import free_port
 from tests.support.privileges import NOBODY, capabilities, unprivileged
 from tests.support.waiting import wait_for
-from tools import deb, programs
-from tools.python_packages import Environment
 
-ROLE = ROOT / "packaging/ansible"
+ROLE = ROOT / "deploy/packages/ansible"
 EXPORTER = "vestat-exporter"
 PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # quoted in YAML and in a file of flags, and no template
 START_SECONDS = 60

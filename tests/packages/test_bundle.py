@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 import requests
 
+from deploy.exporters import FOLDERS
+from deploy.packages import bundle, deb
+from deploy.programs import ProgramsError
 from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_12, ENCLOSED, UBUNTU_16_04
 from tests.packages.conftest import FIXTURE, CleanHost, install_archive
 from tests.support.needs import missing
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
-from tools import bundle, deb
-from tools.exporters import FOLDERS
-from tools.programs import ProgramsError
 
 C_LIBRARY = (
     "ld-linux-x86-64.so.2",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.exporters import PROGRAMS
+from deploy.packages import deb
 from tests.packages.conftest import Packages
 from tests.support.needs import need
 from tests.support.privileges import UNITS, directives
-from tools import deb
-from tools.exporters import PROGRAMS
 
 EXPORTERS = [f"{exporter}-exporter" for exporter in PROGRAMS]
 

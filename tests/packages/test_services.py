@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.packages import deb
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUNTU_22_04, UBUNTU_24_04, UBUNTU_26_04
 from tests.packages.conftest import FIXTURE, OLDER, Boot, CleanHost, Packages, install_archive
 from tests.packages.test_deb import EXPORTERS, block_of
@@ -18,7 +19,6 @@ from tests.packages.test_wheel import build
 from tests.stack.conftest import NOT_COPIED, ROOT
 from tests.support.ports import free_port
 from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
-from tools import deb
 
 VESTAT = "vestat-exporter"
 PAGE = (ROOT / "docs/watched-hosts.md").read_text()

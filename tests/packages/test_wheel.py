@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.deb import EXPORTERS, version
+from deploy.packages.deb import EXPORTERS, version
 
 
 def build(target: Path, source: Path = EXPORTERS, **variables: str) -> Path:

@@ -1,4 +1,4 @@
-"""The gate of packaging/push/gate and the Prometheus behind it, on loopback ports."""
+"""The gate of deploy/packages/push/gate and the Prometheus behind it, on loopback ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of packaging/push: the agents' are fresh, and the gate keeps what prometheus.yml keeps of a target."""
+"""The files of deploy/packages/push: the agents' are fresh; the gate keeps what prometheus.yml keeps of a target."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from deploy.exporters import FOLDERS, prefixes
 from tests.rules.test_expressions import seconds
 from tests.rules.test_rules import run
-from tools.exporters import FOLDERS, prefixes
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -118,7 +118,7 @@ def test_users_can_look_up_every_alert_and_no_other() -> None:
     page = (ROOT / "docs" / "alerting.md").read_text()
     listed = dict(re.findall(r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", page, re.MULTILINE))
     assert listed == {name: rule["labels"]["severity"] for name, (_, rule) in ALERTS.items()}
-    [of_gate] = yaml.safe_load((ROOT / "packaging/push/gate/rules.yml").read_text())["groups"]
+    [of_gate] = yaml.safe_load((ROOT / "deploy/packages/push/gate/rules.yml").read_text())["groups"]
     of_pushing_hosts = {rule["alert"] for rule in of_gate["rules"]}
     assert {file.stem for file in RUNBOOKS.glob("*.md")} == set(ALERTS) | of_pushing_hosts
     inhibitions = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())["inhibit_rules"]

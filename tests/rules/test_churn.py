@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.exporters import PLATFORMS
 from tests.rules.promtool import evaluate
 from tests.rules.test_rules import ROOT
 from tests.support.hosts import Watching, churn, exposed
-from tools.exporters import PLATFORMS
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.exporters import FOLDERS
 from tests.rules import test_conformance as conformance
 from tests.rules.promtool import asks, evaluate
 from tests.rules.test_rules import rules_in_order
 from tests.support.hosts import Target, Watching, churn, exposed
-from tools.exporters import FOLDERS
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from deploy.exporters import FOLDERS, PLATFORMS, prefixes
 from tools import vocabulary_reference
-from tools.exporters import FOLDERS, PLATFORMS, prefixes
 from tools.vocabulary_reference import RECORD_NAME, ROOT, rules, vocabulary
 
 MADE = {rule.name for rule in rules() if not rule.is_alert}
@@ -20,7 +20,7 @@ STEPS = (
     "target:",
 )
 # Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py); and in a fleet,
-# of another shard's record (fleet/rules.py).
+# of another shard's record (deploy/fleet/rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info", "objective:judged:info", "app:requests_elsewhere:rate"}
 
 # level:metric:operations. The last part begins with a unit or an operation; then comes the range, unless it is a minute

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.exporters import PLATFORM_OF
 from tests.rules.test_rules import TEST_FILES, from_root, run
-from tools.exporters import PLATFORM_OF
 
 # What an exporter can replay; the rest comes from node_exporter and Prometheus itself.
 _NATIVE = "|".join(PLATFORM_OF.values())

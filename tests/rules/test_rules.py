@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.exporters import PLATFORMS
 from tests.support.program import program_path
-from tools.exporters import PLATFORMS
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]

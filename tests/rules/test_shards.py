@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from fleet import generate, rules, settings
+from deploy.fleet import generate, rules, settings
 from tools.vocabulary_reference import RECORD_NAME, Rule
 from tools.vocabulary_reference import rules as shipped_rules
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import requests
 
+from deploy.parts import DEMO_PARTS, DOCKER_PARTS, PARTS
 from tests.support.ports import free_ports
 from tests.support.privileges import python_of_everybody
 from tests.support.promql import PrometheusClient
 from tests.support.waiting import wait_for
-from tools.parts import DEMO_PARTS, DOCKER_PARTS, PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")

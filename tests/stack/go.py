@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools import go_programs
+from deploy import go_programs
 
 # Builds what it is asked for once a file is there, or fails with what is in the file.
 GO = """\

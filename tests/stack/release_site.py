@@ -9,8 +9,8 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from deploy.programs.catalogue import Release
 from tests.support.endpoints import QuietHandler, http_server
-from tools.programs.catalogue import Release
 
 SCRIPT = b"#!/bin/sh\necho hello, version 9.9\n"
 PADDING = bytes(range(256)) * 4096  # so that there is something to be cut

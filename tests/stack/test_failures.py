@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from deploy import StackError, python_packages
 from tests.stack.conftest import CACHE, Checkout, assert_refused, edited
 from tests.support import Exposition
 from tests.support.mounts import tmpfs
 from tests.support.needs import need_root
 from tests.support.waiting import wait_for
-from tools import StackError, python_packages
 
 pytestmark = pytest.mark.system
 
 UP_WITHOUT_LOOKING = """
-from tools import sockets, stack
+from deploy import sockets, stack
 sockets.require_free = lambda *_: None
 raise SystemExit(stack.main())
 """
@@ -47,7 +47,7 @@ def test_no_network(fresh: Checkout, tmp_path: Path) -> None:
 def test_python_that_is_too_old_or_without_venv_is_reported(
     fresh: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = fresh.python("-c", "import sys; sys.hexversion = 0x03090000; import tools")
+    old = fresh.python("-c", "import sys; sys.hexversion = 0x03090000; import deploy")
     assert old.returncode != 0
     assert re.fullmatch(r"error: Python \S+ is too old, the stack needs 3\.11 or newer .*\n", old.stdout)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)

@@ -14,10 +14,10 @@ import pytest
 import requests
 import yaml
 
-from fleet import FleetError, native, settings
-from fleet import rules as rule_files
-from fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
-from fleet.settings import REPLICAS, Settings
+from deploy.fleet import FleetError, native, settings
+from deploy.fleet import rules as rule_files
+from deploy.fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
+from deploy.fleet.settings import REPLICAS, Settings
 from tests.support.endpoints import Exposition
 from tests.support.needs import need_root
 from tests.support.ports import free_ports

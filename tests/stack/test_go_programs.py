@@ -1,4 +1,4 @@
-"""tools/go_programs.py with a stand-in for Go: what is built, when, and what others see of it. Needs no network."""
+"""deploy/go_programs.py with a stand-in for Go: what is built, when, and what others see of it. Needs no network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy import go_programs
+from deploy.go_programs import PROGRAMS, GoProgramsError
 from tests.stack.go import Go
-from tools import go_programs
-from tools.go_programs import PROGRAMS, GoProgramsError
 
 
 @pytest.fixture

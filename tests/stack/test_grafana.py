@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.programs import catalogue, releases
 from tests.stack.conftest import Checkout, assert_refused
 from tests.stack.release_site import pack, site
-from tools.programs import catalogue, releases
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ http.server.HTTPServer(address, Handler).serve_forever()
 def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, tmp_path: Path) -> None:
     content = {"bin/grafana": GRAFANA.encode(), "conf/defaults.ini": b""}
     with site(pack(f"grafana-{RELEASE.version}", content, "bin/.*")) as played:
-        file = fresh.folder / "tools" / "programs" / "catalogue.py"
+        file = fresh.folder / "deploy" / "programs" / "catalogue.py"
         pinned = "|".join(RELEASE.sha256.values())
         file.write_text(re.sub(pinned, hashlib.sha256(played.content).hexdigest(), file.read_text()))
         for name in ("packages", "wheels", "go"):  # a cache of its own: this is no release to be kept

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy import targets
+from deploy.exporters import PLATFORM_OF
+from deploy.parts import DOCKER_PARTS, EXPORTERS, PARTS, ports
+from deploy.targets import Machine
 from tests.stack.conftest import ROOT, Checkout
 from tests.support.privileges import UNITS, capabilities
 from tests.support.waiting import wait_for
-from tools import targets
-from tools.exporters import PLATFORM_OF
-from tools.parts import DOCKER_PARTS, EXPORTERS, PARTS, ports
-from tools.targets import Machine
 
 # `make up` on a machine that says to be of a platform, given by a user.
 UP_ON = """
 import os
-from tools import stack, targets
+from deploy import stack, targets
 targets.this_machine = lambda: targets.Machine({host!r}, {platform!r}, "a test says so")
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())

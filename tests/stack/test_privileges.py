@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from deploy import privileges
 from tests.support.needs import need_root
 from tests.support.privileges import NOBODY, python_of_everybody
-from tools import privileges
 
 pytestmark = pytest.mark.system
 

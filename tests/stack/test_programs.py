@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
+from deploy.programs import debian
+from deploy.programs.catalogue import Packages
+from deploy.programs.places import UnavailableError
 from tests.stack.conftest import Checkout
 from tests.support.refusals import refusal
 from tests.support.waiting import wait_for
-from tools import programs
-from tools.programs import debian
-from tools.programs.catalogue import Packages
-from tools.programs.places import UnavailableError
 
-FETCH = ("python3", "-m", "tools.programs")
+FETCH = ("python3", "-m", "deploy.programs")
 
 
 class Mirror:

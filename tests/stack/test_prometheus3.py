@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from deploy import go_programs, programs
 from tests.demo.playing import playing
 from tests.rules.test_rules import ROOT, RULE_FILES, TEST_FILES, run
 from tests.support import Exposition, Prometheus
 from tests.support.program import program_path
 from tests.support.waiting import wait_for
-from tools import go_programs, programs
 
 # The first run builds Prometheus.
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
+from deploy.programs import Got, catalogue, debian, releases
+from deploy.programs.catalogue import Packages, Release, Suite
+from deploy.programs.debian import Deb
+from deploy.programs.places import ProgramsError, UnavailableError
 from tests.stack.release_site import SCRIPT, Site, archive, site
 from tests.support.mounts import tmpfs
 from tests.support.ports import free_port
 from tests.support.refusals import refusal
-from tools import programs
-from tools.programs import Got, catalogue, debian, releases
-from tools.programs.catalogue import Packages, Release, Suite
-from tools.programs.debian import Deb
-from tools.programs.places import ProgramsError, UnavailableError
 
 FILE = "hello-9.9.linux-amd64.tar.gz"
 SAYS = "hello, version 9.9"

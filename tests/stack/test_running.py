@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from deploy import health, python_packages
 from tests.stack.conftest import ROOT, Checkout, assert_failed, edited, stopped_by
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
-from tools import health, python_packages
 
 pytestmark = pytest.mark.system
 
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.system
 @contextlib.contextmanager
 def without_liveness(checkout: Checkout) -> Iterator[None]:
     """Nothing starts parts again: stopped by supervisord, which then doesn't start it again."""
-    checkout.python("-c", "from tools import supervision; supervision.stop_program('liveness')")
+    checkout.python("-c", "from deploy import supervision; supervision.stop_program('liveness')")
     try:
         yield
     finally:
-        checkout.python("-c", "from tools import supervision; supervision.start_program('liveness')")
+        checkout.python("-c", "from deploy import supervision; supervision.start_program('liveness')")
 
 
 def test_no_part_is_root_s_that_can_do_without(running: Checkout) -> None:
@@ -97,12 +97,12 @@ def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running:
 
 
 def test_supervisord_and_liveness_start_each_other_and_supervisord_what_is_killed(running: Checkout) -> None:
-    for killed in ("prometheus-alertmanager", "supervisor.supervisord", "tools.liveness"):
+    for killed in ("prometheus-alertmanager", "supervisor.supervisord", "deploy.liveness"):
         before = running.pid(killed)
         os.kill(before, signal.SIGKILL)
         running.status()
         assert running.pid(killed) != before
-        assert len(running.pids("tools.liveness")) == 1
+        assert len(running.pids("deploy.liveness")) == 1
 
 
 def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> None:

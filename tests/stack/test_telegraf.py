@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy import health
 from tests.stack.conftest import CACHE, Checkout, assert_failed
 from tests.stack.go import Go
 from tests.support.program import program_path
 from tests.support.waiting import wait_for
-from tools import health
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # where Telegraf isn't in the cache, it is built first
 
@@ -145,7 +145,7 @@ def test_it_is_built_beside_the_running_stack(stopped: Checkout, go: Go) -> None
     own = os.getpriority(os.PRIO_PROCESS, 0)
     nice = {os.getpriority(os.PRIO_PROCESS, int(pid)) for pid in builds_of(go)}
     assert nice == {min(own + 10, 19)}
-    assert os.getpriority(os.PRIO_PROCESS, stopped.pid("tools.telegraf")) == own
+    assert os.getpriority(os.PRIO_PROCESS, stopped.pid("deploy.telegraf")) == own
 
     stopped.must("up")  # again, meanwhile: it goes on
     go.go_on()

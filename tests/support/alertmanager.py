@@ -20,7 +20,7 @@ class Alertmanager:
 
     receivers: the URL of a webhook that every receiver but `nobody` sends to, or a replacement for `receivers`.
     group_wait, group_interval: replace those of every route, which are meant for people.
-    program: as in tools/programs.py or tools/go_programs.py.
+    program: as in deploy/programs.py or deploy/go_programs.py.
     """
 
     def __init__(

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import programs
 from tests.distributions import chroots
 from tests.distributions.chroots import Release
 from tests.distributions.machine import Machine
 from tests.support.needs import need, need_root
-from tools import programs
 
 HERE = Path(__file__).parent
 AGENT = HERE.parent / "xen" / "dom0" / "agent.py"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools import go_programs
-from tools.go_programs import Layer
+from deploy import go_programs
+from deploy.go_programs import Layer
 
 _running: Layer = "all"  # outside of tests, such as in tests/proofs/bench/
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import requests
 
+from deploy import go_programs, programs
 from tests.support.layers import require_built_here
 from tests.support.needs import missing
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
-from tools import go_programs, programs
 
 START_SECONDS = 60  # for a program to become ready on a busy machine
 STOP_SECONDS = 15
@@ -71,7 +71,7 @@ class Program:
 
 
 def program_path(name: str) -> Path:
-    """The path of a program of tools/programs.py or go_programs.py; skips where it can't be had, except in CI."""
+    """The path of a program of deploy/programs.py or go_programs.py; skips where it can't be had, except in CI."""
     try:
         if name not in go_programs.PROGRAMS:
             return programs.path(name)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy import programs
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
-from tools import programs
 
 APACHE = """\
 ServerRoot {root}/usr/lib/apache2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from tools.programs import debian
+from deploy.programs import debian
 
 
 class BuildError(Exception):

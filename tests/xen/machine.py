@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.programs import ProgramsError, debian, releases
 from tests.support.emulated import EmulatedMachine, MachineError, Monitor
 from tests.support.needs import missing, need
 from tests.support.waiting import wait_for
 from tests.xen.image import Image
-from tools.programs import ProgramsError, debian, releases
 
 EXPORTER_PORT = 10290
 SECOND_EXPORTER_PORT = 10291

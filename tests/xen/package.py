@@ -9,7 +9,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from tools.programs import CHECKOUT
+from deploy.programs import CHECKOUT
 
 
 def exporter_as_tar(workdir: Path) -> bytes:

@@ -17,10 +17,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from deploy import programs
 from tests.xen.host import Guest, HostPlan, XenHost
 from tests.xen.image import Image
 from tests.xen.machine import Machine
-from tools import programs
 
 
 def snapshot(plan: HostPlan, image: Image) -> Path:

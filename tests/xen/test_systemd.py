@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from deploy.exporters import PROGRAMS
 from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_12
 from tests.distributions.machine import Machine
@@ -28,7 +29,6 @@ from tests.xen.exporters import Page
 from tests.xen.host import XenHost
 from tests.xen.machine import SECOND_EXPORTER_PORT
 from tests.xen.test_over_ssh import sshd
-from tools.exporters import PROGRAMS
 
 __all__ = ["packages", "sshd"]  # fixtures
 

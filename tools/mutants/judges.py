@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.programs import CHECKOUT
+from deploy.programs import CHECKOUT
 
 # Parsers, models, arithmetic, deadlines and costs. A module NAME is judged by test_NAME.py, or by those of these
 # names, of another folder of tests/unit with its name.

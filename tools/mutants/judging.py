@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tools import programs
+from deploy import programs
+from deploy.programs import CHECKOUT, cache
 from tools.mutants.mutant import Mutant
-from tools.programs import CHECKOUT, cache
 
 PATIENCE = 4  # times as long as without it a mutant's tests may take, and LEAST seconds more
 LEAST = 5

@@ -21,9 +21,9 @@ from queue import SimpleQueue
 
 import yaml
 
+from deploy.programs import CHECKOUT
 from tools.mutants.judging import Cost, Court, JudgesError
 from tools.mutants.mutant import Mutant, plain
-from tools.programs import CHECKOUT
 
 LIST = Path(__file__).with_name("listed.yml")
 WRITTEN = {"dashboards/": ("-m", "dashboards.build")}  # what writes files from the Python below a folder

@@ -11,10 +11,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
+from deploy.programs import CHECKOUT
 from tools.mutants import code, rules
 from tools.mutants.judging import Court
 from tools.mutants.mutant import Mutant, equivalents
-from tools.programs import CHECKOUT
 
 SAMPLE = 10
 """How many mutants of each file are tried: all 6,000 would take hours, these a quarter of one."""

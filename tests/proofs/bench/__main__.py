@@ -17,9 +17,9 @@ from typing import NamedTuple
 from prometheus_client import Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 
+from deploy import programs
 from tests.proofs.bench import counters, hosts, over_ssh, scraping, sensors, waits
 from tests.proofs.bench.guests import Guests, by_add_metric
-from tools import programs
 from virtscope.toolkit.exposition import Encoder
 
 SIZES = (100, 1_000, 20_000)

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from contextlib import ExitStack
 
+from deploy import programs
 from tests.proofs.bench import scraping
-from tools import programs
 
 BAR = 0.01  # of a core, for 64 CPUs scraped every second
 LARGE = ((64, 0), (64, 50))  # CPUs and cgroups

@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from deploy import programs
 from tests.proofs.bench import CHECKOUT
 from tests.proofs.bench.containers import Containers
 from tests.proofs.bench.scraping import Target, free_port, node_exporter
 from tests.ssh.sshd import Sshd, descendants, script
-from tools import programs
 from virtscope.ssh import authorized_key
 
 SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; clocks of programs that have ended tick each 10 ms

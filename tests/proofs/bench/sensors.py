@@ -11,9 +11,9 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
+from deploy import go_programs
 from tests.proofs.bench import CHECKOUT
 from tests.proofs.bench.scraping import free_port
-from tools import go_programs
 
 PER_SECOND = 1_000  # requests
 SECONDS = 20

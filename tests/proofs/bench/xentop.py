@@ -6,8 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from deploy import programs
 from tests.xen.debian import Archive, BuildError
-from tools import programs
 
 PACKAGE = "xen-utils-4.17"
 PROGRAM = "usr/lib/xen-4.17/bin/xentop"

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import requests
 
+from deploy.parts import LIVENESS, PROMETHEUS, XENTOP_EXPORTER, Part
+from deploy.privileges import NOBODY
 from tests.proofs.faults import compaction
 from tests.proofs.faults.stack import DISK_MEGABYTES, PARTS, SCRAPE_SECONDS, HurtStack
 from tests.stack.conftest import ROOT
-from tools.parts import LIVENESS, PROMETHEUS, XENTOP_EXPORTER, Part
-from tools.privileges import NOBODY
 
 JOBS = {part.name: part.name.removesuffix("-exporter").replace("node_exporter", "node") for part in PARTS}
 JOBS[LIVENESS.name] = "stack"

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from deploy.parts import PROMETHEUS
+from deploy.privileges import NOBODY
 from tests.proofs.faults.stack import HurtStack
-from tools.parts import PROMETHEUS
-from tools.privileges import NOBODY
 
 HOURS = 12
 SERIES = 1000

@@ -26,10 +26,7 @@ from typing import Any, Self
 import requests
 import yaml
 
-from tests.proofs.faults.remote import RemoteHost
-from tests.stack.conftest import ROOT, Checkout
-from tests.support.endpoints import BackgroundServer, Exposition, Webhook
-from tools.parts import (
+from deploy.parts import (
     ALERTMANAGER,
     LIVENESS,
     NODE_EXPORTER,
@@ -39,6 +36,9 @@ from tools.parts import (
     XENTOP_EXPORTER,
     Part,
 )
+from tests.proofs.faults.remote import RemoteHost
+from tests.stack.conftest import ROOT, Checkout
+from tests.support.endpoints import BackgroundServer, Exposition, Webhook
 
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER, LIVENESS)
 SCRAPE_SECONDS = 5.0  # of prometheus.yml
@@ -77,7 +77,7 @@ class HurtStack:
         self.folder = Path(self.closing.enter_context(tempfile.TemporaryDirectory(prefix="faults")))
         self.folder.chmod(0o755)  # the parts are nobody's
         self.checkout = Checkout(self.folder / "checkout", ports=_free_ports())
-        with (self.checkout.folder / "tools/targets.py").open("a") as targets:
+        with (self.checkout.folder / "deploy/targets.py").open("a") as targets:
             targets.write(_A_XEN_HOST)
         self.data = self.checkout.folder / ".stack/data/prometheus"
         self.data.mkdir(parents=True)
@@ -107,7 +107,7 @@ class HurtStack:
     def _up(self) -> None:
         path = f"{self.xentop.folder}{os.pathsep}{os.environ['PATH']}"
         self.checkout.environment["PATH"] = path
-        up = self.checkout.python("-m", "tools.stack", "up")
+        up = self.checkout.python("-m", "deploy.stack", "up")
         if up.returncode:
             raise RuntimeError(f"the stack did not start:\n{up.stdout}")
 
@@ -163,7 +163,7 @@ class HurtStack:
             XENTOP_EXPORTER.name: "virtscope.xen",
             PERF_EXPORTER.name: "virtscope.perf",
             SCHED_EXPORTER.name: "virtscope.sched",
-            LIVENESS.name: "tools.liveness",
+            LIVENESS.name: "deploy.liveness",
         }[part if isinstance(part, str) else part.name]
         found = [pid for pid, command in self.checkout.processes().items() if text in command]
         return found[0] if len(found) == 1 else 0
@@ -187,7 +187,7 @@ class HurtStack:
 
     def status(self) -> tuple[int, str]:
         """Exit status and output of `make status`."""
-        made = self.checkout.python("-m", "tools.stack", "status")
+        made = self.checkout.python("-m", "deploy.stack", "status")
         return made.returncode, made.stdout
 
     def log_sizes(self) -> dict[Path, int]:

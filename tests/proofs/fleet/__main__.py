@@ -21,17 +21,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fleet import FleetError, settings
-from fleet.settings import CHECKOUT, Settings
-from fleet.sharing import BUCKETS, shares
+from deploy import StackError, durations
+from deploy.fleet import FleetError, settings
+from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.sharing import BUCKETS, shares
+from deploy.stack import print_table
 from tests.proofs.fleet import hosts as simulated
 from tests.proofs.fleet import judging, story
 from tests.proofs.fleet.comparison import TOLERANCE, Tally, total
 from tests.proofs.fleet.faults import LONG, MOST_PENDING, SHORT, Plan, Step, steps
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.proofs.fleet.running import Running, metrics, query
-from tools import StackError, durations
-from tools.stack import print_table
 
 RESULTS = CHECKOUT / ".stack" / "fleet-test"
 HOSTS = 12

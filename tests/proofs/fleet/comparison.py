@@ -27,7 +27,7 @@ from enum import Flag, auto
 from functools import partial
 from typing import Any
 
-from fleet.parts import COPY_LABELS
+from deploy.fleet.parts import COPY_LABELS
 
 TOLERANCE = 1e-3  # relative
 _EXAMPLES = 100  # of each rule: enough to see which series, and when

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.proofs.fleet.running import Running, metrics
 
-MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # what the write queue may hold: fleet/scraping.py
+MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # what the write queue may hold: deploy/fleet/scraping.py
 WRITTEN_SECONDS = 15  # a queue that is this close to what was appended has no backlog: it sends each 5 s
 GIVE_UP_SECONDS = 300
 _LOOK_SECONDS = 2.0

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from fleet.rules import CENTRAL, ELSEWHERE
+from deploy.fleet.rules import CENTRAL, ELSEWHERE
 from tests.proofs.fleet.comparison import Explained, Tally, Why, compare, samples
 from tests.proofs.fleet.faults import Step
 from tests.proofs.fleet.running import Running, api, query, query_range

@@ -22,11 +22,11 @@ from typing import Any, Self
 
 import yaml
 
-from fleet import FleetError, programs, rules, scraping
-from fleet.generate import generate
-from fleet.native import lacks_targets
-from fleet.parts import Part, parts, writes_to
-from fleet.settings import CHECKOUT, Settings
+from deploy.fleet import FleetError, programs, rules, scraping
+from deploy.fleet.generate import generate
+from deploy.fleet.native import lacks_targets
+from deploy.fleet.parts import Part, parts, writes_to
+from deploy.fleet.settings import CHECKOUT, Settings
 from tests.proofs.fleet import phases
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.support.endpoints import Webhook

@@ -52,7 +52,7 @@ class Stack:
 def _name(command: str) -> str:
     """Return a short name of a process in the checkout, from its command line."""
     words = command.split()
-    modules = [word for word in words if word.startswith(("virtscope.", "tools."))]
+    modules = [word for word in words if word.startswith(("virtscope.", "deploy."))]
     return next(iter(modules), "supervisord" if "supervisord" in command else Path(words[0]).name)
 
 
@@ -101,7 +101,7 @@ def _each_second(checkout: Checkout) -> None:
         ("prometheus/prometheus.yml", "\n  scrape_interval: 5s\n", "\n  scrape_interval: 1s\n"),
         ("prometheus/prometheus.yml", "\n  scrape_timeout: 4s ", "\n  scrape_timeout: 1s "),
         (
-            "tools/supervisord.conf",
+            "deploy/supervisord.conf",
             "    --storage.tsdb.retention.time=30d\n",
             f"    --storage.tsdb.retention.time={RETENTION}\n{_blocks('min')}{_blocks('max')}",
         ),

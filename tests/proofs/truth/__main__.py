@@ -14,6 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy import programs
+from deploy.go_programs import GoProgramsError
+from deploy.programs import ProgramsError
 from lab import LabError
 from lab.cgroups import mounted
 from tests.kvm.guests import GuestError
@@ -22,9 +25,6 @@ from tests.proofs.truth.chain import LIMIT, WINDOW, Chain, NoWaitsError
 from tests.proofs.truth.episodes import Episode
 from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
 from tests.proofs.truth.judgement import Observed, as_document, bars, from_document, judge
-from tools import programs
-from tools.go_programs import GoProgramsError
-from tools.programs import ProgramsError
 
 RESULTS = CHECKOUT / ".stack" / "truth"
 UNTRIED = 2  # exit status

@@ -16,13 +16,13 @@ from typing import Self
 from alerts.generator import objective_rules
 from alerts.generator.application import read_application
 from alerts.generator.rule_file import render
+from deploy import go_programs
 from lab.children import Child
 from tests.e2e.running_exporter import RunningExporter
 from tests.support import Prometheus
 from tests.support.endpoints import Group
 from tests.support.pages import Page
 from tests.support.ports import free_port
-from tools import go_programs
 
 HOST = "truth"
 PREFIX = "truth-"  # of the names of all applications and virtual servers

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pytest
 
 from alerts.generator.histograms import sensors_histogram
+from deploy.programs import CHECKOUT
 from lab.clients import mix
 from lab.clients.metrics import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
 from lab.site import data
-from tools.programs import CHECKOUT
 
 
 def test_visits_reach_the_shares_that_the_table_settles_at() -> None:

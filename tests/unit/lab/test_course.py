@@ -16,6 +16,8 @@ import pytest
 import yaml
 from rich.console import Console
 
+from deploy import programs
+from deploy.targets import this_machine
 from lab import LabError, calibration, machine, scenario, targets
 from lab.calibration import Scale
 from lab.progress import Course
@@ -23,8 +25,6 @@ from lab.sensors import edited
 from lab.state import State
 from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
-from tools import programs
-from tools.targets import this_machine
 
 SCENARIO = scenario.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from alerts.generator.document import FileError, parse
+from deploy.programs import CHECKOUT
 from lab import run, scenario, studies
 from lab.allocation import scenario as allocation
 from lab.allocation import switching
@@ -28,7 +29,6 @@ from lab.scenario import Limit, Step
 from lab.suites import scenario as suites
 from lab.suites.scenario import Suites
 from tests.support.refusals import assert_refused
-from tools.programs import CHECKOUT
 
 SHIPPED = sorted(file.stem for file in scenario.FOLDER.glob("*.yml"))
 MINUTES = {"min": 1, "minutes": 1, "h": 60, "hours": 60}

@@ -1,0 +1,64 @@
+"""The demo in the stack's place: what it keeps, how its parts are configured, and how its history is made.
+
+Everything is in .stack/demo, created each time, apart from the stack's data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+
+from deploy import StackError, privileges, programs, python_packages
+from deploy.parts import DEMO_SENSORS, KVM_EXPORTER, PROMETHEUS, VESTAT_EXPORTER, XENTOP_EXPORTER
+from deploy.programs import CHECKOUT
+
+FOLDER = CHECKOUT / ".stack" / "demo"
+SETTING = "VIRTSCOPE_DEMO"  # in the settings of a running stack: it is the demo
+_HERE = FOLDER.relative_to(CHECKOUT)
+# An alert that waits for longer than a minute goes on where it was when Prometheus is started again. By default that is
+# so for ten minutes and more: others would wait once more, and Alertmanager resolves what it hasn't been sent for four.
+_LIVE = (
+    "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus"
+    " --rules.alert.for-grace-period=1m"
+)
+
+
+def sources(demo: bool) -> dict[str, str]:
+    """The settings of supervisord.conf for where the parts' data comes from: this machine, or the demo."""
+    played = {
+        # Back-filled series have no marks for where they end: a sample stands until the next one is due. Alerts go on
+        # where they were in the history, as else only those do that wait for more than ten minutes.
+        "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
+        " --query.lookback-delta=75s --rules.alert.for-grace-period=0s",
+        "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
+        "KVM_SOURCE": f"--source=replay:{_HERE}/demo-kvm.jsonl.gz",
+        "VESTAT_SOURCE": f"--source=replay:{_HERE}/demo-openvz.jsonl.gz",
+        "DEMO_SOURCE": f"--folder {_HERE}",
+    }
+    if demo:
+        return {**played, SETTING: "1"}
+    return {**dict.fromkeys(played, ""), "PROMETHEUS_SOURCE": _LIVE}
+
+
+def prepare(ports: Mapping[str, int]) -> None:
+    """Make recordings and a day of history that ends now; raises `StackError` with what went wrong."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
+    command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]
+    parts = {
+        "prometheus": PROMETHEUS,
+        "xentop": XENTOP_EXPORTER,
+        "kvm": KVM_EXPORTER,
+        "vestat": VESTAT_EXPORTER,
+        "sensors": DEMO_SENSORS,
+    }
+    command += ["--ports", json.dumps({name: ports[part.name] for name, part in parts.items()})]
+    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'exporters'}"}
+    made = subprocess.run(
+        list(map(str, command)), cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        raise StackError(f"can't make the demo's history: {made.stderr.strip()}")
+    privileges.hand_over(FOLDER / "data")

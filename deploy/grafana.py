@@ -1,0 +1,93 @@
+"""Grafana, which no distribution packages: used where it is installed, else its official release, else done without."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy import programs
+from deploy.parts import GRAFANA, PROMETHEUS
+from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
+
+PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
+REFUSED = CHECKOUT / ".stack" / "programs" / "grafana" / "refused"  # why the last download failed
+TRY_AGAIN_SECONDS = 24 * 3600
+
+
+def home() -> Path | None:
+    """Grafana's folder, with `bin/grafana` and `conf/defaults.ini` in it; None if there is none on this machine."""
+    candidates = [Path("/usr/share/grafana")]  # where Grafana's own .deb puts it
+    program = shutil.which("grafana") or shutil.which("grafana-server")
+    if program is not None:
+        candidates.append(Path(program).resolve().parent.parent)  # an unpacked archive
+    if programs.got(catalogue.GRAFANA) is not None:
+        candidates.append((programs.BIN / "grafana").resolve().parent.parent)
+    for folder in candidates:
+        if (folder / "bin" / "grafana").is_file() and (folder / "conf" / "defaults.ini").is_file():
+            return folder
+    return None
+
+
+def is_to_be_tried() -> bool:
+    """Whether `get` would download it: it is nowhere on this machine, and no download has failed within a day."""
+    failed = REFUSED.stat().st_mtime if REFUSED.exists() else 0.0
+    return home() is None and time.time() - failed > TRY_AGAIN_SECONDS
+
+
+def get() -> None:
+    """Have it if it can be had. The stack does without: what was wrong is kept, and tried again after a day."""
+    if not is_to_be_tried():
+        return
+    try:
+        programs.get(catalogue.GRAFANA)
+    except ProgramsError as error:
+        REFUSED.parent.mkdir(parents=True, exist_ok=True)
+        REFUSED.write_text(error.why if isinstance(error, NoWayError) else str(error))
+    else:
+        REFUSED.unlink(missing_ok=True)
+
+
+def why_missing() -> str:
+    """Why there are no dashboards, and what to do about it, in one line."""
+    why = REFUSED.read_text() if REFUSED.exists() else "not fetched yet"
+    return f"missing: {why}. Other ways to have dashboards: docs/install.md#grafana"
+
+
+def make_password() -> None:
+    """Make the admin's password, once: Grafana takes it over at its first start and then keeps its own."""
+    # Kept by the folder's mode: in Docker Grafana reads the file itself as another user (see compose.yaml).
+    PASSWORD_FILE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not PASSWORD_FILE.exists():
+        new = PASSWORD_FILE.with_suffix(".new")
+        new.write_text(secrets.token_urlsafe(24))
+        new.rename(PASSWORD_FILE)
+
+
+def environment(ports: Mapping[str, int]) -> dict[str, str]:
+    """Grafana's settings, and what dashboards/provisioning asks for; the same as in compose.yaml."""
+    stack, dashboards = CHECKOUT / ".stack", CHECKOUT / "dashboards"
+    return {
+        "GF_SERVER_HTTP_ADDR": "127.0.0.1",
+        "GF_SERVER_HTTP_PORT": str(ports[GRAFANA.name]),
+        # Grafana reads the file. (GF_SECURITY_ADMIN_PASSWORD__FILE works in Grafana's Docker image only.)
+        "GF_SECURITY_ADMIN_PASSWORD": f"$__file{{{PASSWORD_FILE}}}",
+        "GF_PATHS_DATA": str(stack / "data" / "grafana"),
+        "GF_PATHS_LOGS": str(stack / "log"),
+        "GF_PATHS_PLUGINS": str(stack / "data" / "grafana" / "plugins"),
+        "GF_PATHS_PROVISIONING": str(dashboards / "provisioning"),
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(dashboards / "json" / "fleet.json"),
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
+        "GF_NEWS_NEWS_FEED_ENABLED": "false",
+        "GF_SECURITY_DISABLE_GRAVATAR": "true",
+        # Else Grafana 13.2 replaces the plugins it comes with, the Prometheus data source among them, from the network.
+        "GF_PLUGINS_PREINSTALL_DISABLED": "true",
+        "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
+        "GF_LOG_MODE": "console",  # supervisord keeps the log
+        "VIRTSCOPE_DASHBOARDS": str(dashboards / "json"),
+        "PROMETHEUS_URL": f"http://127.0.0.1:{ports[PROMETHEUS.name]}",
+    }

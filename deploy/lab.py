@@ -1,0 +1,33 @@
+"""The lab's commands in an environment with all that they need: `python3 -m deploy.lab run scale`.
+
+What is missing is installed first, as pinned in requirements/lab.txt. Nothing but Python's standard library is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from deploy import StackError
+from deploy.programs import CHECKOUT, ProgramsError
+from deploy.python_packages import LAB
+
+
+def main() -> NoReturn:
+    """Become `python -m lab ARGUMENTS`; exit with status 1 if the packages can't be had."""
+    try:
+        LAB.require_venv()
+        if not LAB.is_installed():
+            print(f"Installing Python packages ({LAB.folder.relative_to(CHECKOUT)}) ...", flush=True)
+            LAB.install()
+    except (StackError, ProgramsError, OSError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    os.chdir(CHECKOUT)
+    os.execv(LAB.python, [str(LAB.python), "-m", "lab", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""Has what hangs started again: each part of the stack, and supervisord.
+
+    python -m deploy.liveness --port PORT
+
+supervisord starts a part again that has ended, but can't see one that runs and does nothing. So this program, a part
+itself, asks each of them, as a kubelet does by its liveness probes:
+
+- a part that has been stopped (SIGSTOP), or sends not one byte for half a minute, is killed, and supervisord starts it;
+- a part that ended too often in a row, which supervisord has given up, is started every five seconds;
+- supervisord, stopped, is continued: its end would be that of all parts. If it doesn't answer, it is killed;
+- supervisord, killed, has taken its parts along. All are started as they were.
+
+supervisord in turn kills this program when it hangs (deploy/heartbeat.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from deploy import StackError, failures, health, heartbeat, stack, supervision
+from deploy.heartbeat import is_stopped
+from deploy.parts import LIVENESS, TELEGRAF, Part
+from virtscope.toolkit.cli import log_to_stderr, serve_until_stopped
+from virtscope.toolkit.scrape import Exporter, Source
+from virtscope.toolkit.server import Server
+
+log = logging.getLogger("liveness")
+
+CHECK_SECONDS = 0.5  # whether supervisord runs
+LOOK_SECONDS = 1.0
+STOPPED_LOOKS = 2  # one may be by somebody who has just attached a debugger
+ASK_SECONDS = 5.0  # between two questions, and for an answer
+HUNG_SECONDS = 30.0  # without an answer; Kubernetes's default is as long
+LEAST_QUESTIONS = 5  # unanswered, too: the machine itself may have slept
+RETRY_SECONDS = 5.0  # between two starts of what supervisord has given up
+SUPERVISOR_TIMEOUTS = 3  # of supervision.REQUEST_SECONDS each
+KILLED_SECONDS = 3.0  # for parts to end by themselves after supervisord was killed
+
+
+@dataclass
+class Watched:
+    """What is known of one process of a part. Times are time.monotonic()'s."""
+
+    pid: int
+    since: float
+    answered_at: float | None = None
+    unanswered: int = 0  # questions, since it answered last
+    asked_at: float = 0.0
+    asked: Future[bool] | None = None
+    stopped: int = 0  # times in a row that it was seen stopped
+    killed: bool = False  # by us
+
+    def wrong(self, now: float) -> str:
+        """Why it is to be killed, as a reason of `failures.REASONS`; empty if it isn't."""
+        if self.killed:
+            return ""
+        if self.stopped >= STOPPED_LOOKS:
+            return "stopped"
+        if self.answered_at is None:  # it may have much to read back first
+            return "no_answer" if now - self.since > health.READY_SECONDS else ""
+        silent = now - self.answered_at > HUNG_SECONDS and self.unanswered >= LEAST_QUESTIONS
+        return "no_answer" if silent else ""
+
+
+@dataclass
+class Parts:
+    """Looks after the parts of the running stack; `kill` ends a process at once."""
+
+    ports: Mapping[str, int]
+    known: failures.Failures
+    asking: ThreadPoolExecutor
+    kill: Callable[[int], None] = lambda pid: os.kill(pid, signal.SIGKILL)
+    watched: dict[str, Watched] = field(default_factory=dict)
+    retried: dict[str, float] = field(default_factory=dict)
+
+    def look(self, part: Part, process: supervision.Process, now: float) -> None:
+        """Look at a part once, ask it if it is time to, and have it started again if it hangs."""
+        if process.state in {"fatal", "exited"} and part is not TELEGRAF:  # which says itself when to try again
+            self._start_again(part, process, now)
+        if not process.pid:
+            return
+        known = self.watched.get(part.name)
+        if known is None or known.pid != process.pid:
+            if known is not None and not known.killed:
+                self._failed(part.name, "ended", pid=known.pid)
+            known = self.watched[part.name] = Watched(process.pid, now)
+        self._ask(part, known, now)
+        known.stopped = known.stopped + 1 if is_stopped(known.pid) else 0
+        reason = known.wrong(now)
+        if reason:
+            self._failed(part.name, reason, pid=known.pid)
+            known.killed = True
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                self.kill(known.pid)
+
+    def _ask(self, part: Part, known: Watched, now: float) -> None:
+        if known.asked is not None and known.asked.done():
+            if known.asked.result():
+                known.answered_at, known.unanswered = now, 0
+            else:
+                known.unanswered += 1
+            known.asked = None
+        if known.asked is None and now - known.asked_at >= ASK_SECONDS:
+            known.asked_at = now
+            known.asked = self.asking.submit(health.says_anything, self.ports[part.name], part.health_path, ASK_SECONDS)
+
+    def _start_again(self, part: Part, process: supervision.Process, now: float) -> None:
+        if now - self.retried.get(part.name, now - RETRY_SECONDS) < RETRY_SECONDS:
+            return
+        self.retried[part.name] = now
+        self._failed(part.name, "ended", status=process.exit_status, err=process.spawn_error)
+        try:
+            supervision.start_program(part.name)
+        except supervision.NoAnswerError:
+            raise
+        except StackError as error:  # its program is missing, for example
+            log.warning("part can't be started", extra={"fields": {"part": part.name, "err": error}})
+
+    def _failed(self, name: str, reason: str, **fields: object) -> None:
+        self.known.add(name, reason)
+        about = {name: value for name, value in fields.items() if value not in {"", None}}
+        log.warning("part failed and is started again", extra={"fields": {"part": name, "reason": reason, **about}})
+
+    def answering(self) -> dict[str, bool]:
+        """Whether each part answered when it was asked last; without those that haven't been yet."""
+        return {name: not known.unanswered for name, known in list(self.watched.items()) if known.answered_at}
+
+
+class Liveness:
+    """Looks after supervisord and, through it, after the parts."""
+
+    def __init__(self, known: failures.Failures) -> None:
+        plan = stack.running_plan()
+        self._plan = plan
+        self._known = known
+        self.parts = Parts(plan.ports, known, ThreadPoolExecutor(len(plan.parts)))
+        self._parent = os.getppid()  # supervisord
+        self._supervisor = 0
+        self._supervisor_stopped = 0
+        self._timeouts = 0
+
+    def watch(self, leave: threading.Event) -> bool:
+        """Look after all of it until `leave` is set; return True as soon as supervisord was killed.
+
+        False too where `make down` was quicker than this, and nothing is to be started again.
+        """
+        next_look = 0.0
+        while not leave.wait(CHECK_SECONDS):
+            is_orphan = os.getppid() != self._parent  # asked before the next question, which is about the same moment
+            if supervision.was_killed():
+                return True
+            if is_orphan:
+                return False
+            if time.monotonic() < next_look:
+                continue
+            next_look = time.monotonic() + LOOK_SECONDS
+            heartbeat.beat()
+            self._supervisor = supervision.pid() or self._supervisor
+            if is_stopped(self._supervisor):
+                self._continue_supervisor()
+                continue
+            self._supervisor_stopped = 0
+            try:
+                processes = supervision.processes()
+                now = time.monotonic()
+                for part in self._plan.ready:
+                    if part is not LIVENESS:
+                        self.parts.look(part, processes[part.name], now)
+                self._timeouts = 0
+            except supervision.NoAnswerError:
+                continue  # it is just stopping, or was killed
+            except StackError as error:  # it is there, and doesn't answer
+                self._timeouts += 1
+                log.warning("supervisord does not answer", extra={"fields": {"err": error}})
+                if self._timeouts >= SUPERVISOR_TIMEOUTS:
+                    self._timeouts = 0
+                    self._known.add("supervisord", "no_answer")
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(self._supervisor, signal.SIGKILL)
+        return False
+
+    def _continue_supervisor(self) -> None:
+        self._supervisor_stopped += 1
+        if self._supervisor_stopped >= STOPPED_LOOKS:
+            log.warning("supervisord was stopped and is continued", extra={"fields": {"pid": self._supervisor}})
+            self._known.add("supervisord", "stopped")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._supervisor, signal.SIGCONT)
+            self._supervisor_stopped = 0
+
+    def end_parts(self) -> None:
+        """Wait until the parts of a killed supervisord have ended, and kill those that don't."""
+        pids = {known.pid for known in self.parts.watched.values()}
+        deadline = time.monotonic() + KILLED_SECONDS
+        while alive := {pid for pid in pids if supervision.runs(pid)}:
+            for pid in alive:
+                if time.monotonic() > deadline or is_stopped(pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def families(self) -> list[Metric]:
+        """For Prometheus."""
+        up = GaugeMetricFamily("stack_part_up", "1 if this part of the stack answers, else 0.", labels=["part"])
+        for name, answers in self.parts.answering().items():
+            up.add_metric([name], float(answers))
+        failed = CounterMetricFamily(
+            "stack_part_failures",
+            "Times that a part of the stack failed and was started again, by reason: ended (by itself, or killed), "
+            "stopped (by SIGSTOP), no_answer (for half a minute).",
+            labels=["part", "reason"],
+        )
+        names = [part.name for part in self._plan.parts if part is not LIVENESS]
+        for (name, reason), count in self._known.counts([*names, "supervisord"]).items():
+            failed.add_metric([name, reason], count)
+        return [up, failed]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.liveness", description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, required=True, help="of its metrics, on loopback")
+    arguments = parser.parse_args()
+    log_to_stderr("info", "logfmt")
+    heartbeat.beat()
+    known = failures.Failures()
+    liveness = Liveness(known)
+    leave = threading.Event()
+    exporter = Exporter("stack", [Source("parts", liveness.families, lambda: "supervisord")])
+    server = Server(("127.0.0.1", arguments.port), "/metrics", None, exporter)
+    killed = False
+
+    def watch() -> None:
+        nonlocal killed
+        try:
+            killed = liveness.watch(leave)
+        except Exception:  # a fault of ours: supervisord starts another
+            log.exception("liveness failed")
+        if not leave.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    watching = threading.Thread(target=watch, name="watch", daemon=True)
+    watching.start()
+    serve_until_stopped(server)  # its port is then free for the next one
+    leave.set()
+    watching.join(LOOK_SECONDS)
+    if killed:
+        _to_its_log()
+        liveness.end_parts()
+        known.add("supervisord", "ended")
+        log.warning("supervisord was killed: all is started again")
+        _start_all_again()
+    return 0
+
+
+def _start_all_again() -> None:
+    """Start the stack, or let somebody else who has just begun to do so."""
+    while supervision.was_killed():
+        try:
+            stack.start_again()
+        except StackError as error:
+            log.warning("the stack can't be started again yet", extra={"fields": {"err": error}})
+            time.sleep(LOOK_SECONDS)
+
+
+def _to_its_log() -> None:
+    """Write to the log itself: it was supervisord that wrote what came through a pipe."""
+    with (supervision.LOG / f"{LIVENESS.name}.log").open("ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What is forgotten or mistyped in the files that people edit, and is no error to any program: a line for each."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+
+from deploy import privileges, telegraf
+from deploy.exporters import PLATFORMS
+from deploy.health import Target
+from deploy.parts import PROMETHEUS, TELEGRAF, Part
+from deploy.programs import CHECKOUT
+
+CONFIGURATION = CHECKOUT / "prometheus" / "prometheus.yml"
+FOR_GUESTS = {
+    "guest",
+    "telegraf",
+    "telegraf_in_guests",
+    "app",
+    "app_in_guests",
+}  # jobs whose entries may have a vserver
+OVER_SSH = ("xen", "openvz")
+_FILE_NAMED = re.compile(r"""^[^#\n]*?\b(\w+_file): *(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}]+))""", re.MULTILINE)
+_LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULTILINE)
+
+
+def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """Of the entries in local/targets/; `dropped` are the labels of those that Prometheus found and left out."""
+    for target in scraped:
+        if target.platform and target.platform not in PLATFORMS:
+            near = difflib.get_close_matches(target.platform, PLATFORMS, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(PLATFORMS)}"
+            yield f"{target.address} (job {target.job}) has platform {target.platform}, which no rule knows: {meant}"
+    for labels in dropped:
+        address, job = labels["__address__"], labels["job"]
+        if job == "vestat_over_ssh":
+            continue  # of the same entries as the next
+        file = "ssh" if job == "xentop_over_ssh" else job
+        if file == "ssh" and labels.get("platform") not in OVER_SSH:
+            yield (
+                f"{address} is not scraped: local/targets/ssh.yml is for platforms {' and '.join(OVER_SSH)}, and "
+                f"its entry has {labels.get('platform') or 'none'}"
+            )
+        if labels.get("vserver") and job not in FOR_GUESTS:
+            yield (
+                f"{address} is not scraped: local/targets/{file}.yml is for hosts, and its entry has a vserver, "
+                "as those in guest.yml, telegraf.yml and app.yml may"
+            )
+
+
+def in_configuration() -> Iterator[str]:
+    """Of the passwords and certificates that prometheus.yml names."""
+    for key, *names in _FILE_NAMED.findall(CONFIGURATION.read_text()):
+        name = "".join(names)
+        wrong = _why_unreadable(str(CONFIGURATION.parent.relative_to(CHECKOUT) / name), PROMETHEUS)
+        if wrong:
+            yield f"prometheus/prometheus.yml names {name} as {key}, which {wrong}"
+
+
+def in_sensors() -> Iterator[str]:
+    """Of the logs that the sensors in telegraf/local are to read."""
+    for sensor in sorted(telegraf.SENSORS.glob("*.conf")):
+        try:
+            text = sensor.read_text(errors="replace")
+        except OSError:
+            continue  # it may hold a password, and be Telegraf's user's alone
+        for log in (log for logs in _LOGS_NAMED.findall(text) for log in logs.split()):
+            wrong = _why_unreadable(log, TELEGRAF)
+            if wrong:
+                yield f"{sensor.relative_to(CHECKOUT)} is to read {log}, which {wrong}"
+
+
+def _why_unreadable(file: str, part: Part) -> str:
+    """Why the part can't read a file, as what follows "which"; empty if it can. Paths are relative to the checkout."""
+    if not os.path.lexists(CHECKOUT / file):
+        return "isn't there"
+    user = privileges.setpriv(part.capabilities, part.groups)
+    # From where the part is started: the folders above the checkout may be closed to nobody.
+    may = subprocess.run(["setpriv", *user, "test", "-r", file], cwd=CHECKOUT, check=False)
+    if may.returncode == 0:
+        return ""
+    return f"{'user nobody, which reads it,' if user else 'you'} can't read"

@@ -1,0 +1,111 @@
+"""What the stack consists of, on which ports, and what else may be set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deploy import StackError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program of the stack; `name` is its section in supervisord.conf and the name of its log."""
+
+    name: str
+    port_variable: str  # of the environment and of make; compose.yaml reads the same ones
+    default_port: int
+    health_path: str  # answers 200 once the part is ready
+    platform: str | None = None  # the only one that it runs on, as deploy.targets finds it out
+    capabilities: tuple[str, ...] = ()  # those of its unit in exporters/systemd
+    groups: tuple[str, ...] = ()  # whose files it may read, where root starts the stack
+
+    @property
+    def privileges_variable(self) -> str:
+        """The variable with the options for setpriv in supervisord.conf."""
+        return self.port_variable.replace("_PORT", "_PRIVILEGES")
+
+
+PROMETHEUS = Part("prometheus", "PROMETHEUS_PORT", 9090, "/-/ready")
+ALERTMANAGER = Part("alertmanager", "ALERTMANAGER_PORT", 9093, "/-/ready")
+NODE_EXPORTER = Part("node_exporter", "NODE_EXPORTER_PORT", 9100, "/")
+XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy", "xen", ("CAP_DAC_OVERRIDE",))
+VESTAT_EXPORTER = Part(
+    "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
+)
+KVM_EXPORTER = Part("kvm-exporter", "KVM_PORT", 10297, "/-/healthy", "kvm")  # any user may read what it reads
+PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
+SCHED_EXPORTER = Part("sched-exporter", "SCHED_PORT", 10298, "/-/healthy", None, ("CAP_BPF", "CAP_PERFMON"))
+EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, KVM_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER)  # of this project
+GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
+
+OVERVIEW = "/consoles/index.html"  # the page of all hosts that Prometheus serves: prometheus/consoles
+
+# adm is Debian's group for users who read logs.
+TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
+CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
+
+DEMO_SENSORS = Part("demo-sensors", "DEMO_PORT", 10294, "/-/healthy")
+
+LIVENESS = Part("liveness", "LIVENESS_PORT", 10296, "/-/healthy")  # has parts that hang started again
+
+# In the order in which they are started and shown.
+PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, *EXPORTERS, TELEGRAF, GRAFANA, LIVENESS)
+# By `make demo`, in place of PARTS.
+DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, KVM_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)
+DOCKER_PARTS = (*(part for part in PARTS if part is not LIVENESS), CADVISOR)
+
+# The address that people reach a part by, where they don't do so on this machine: links in messages lead there.
+EXTERNAL_URLS = {
+    PROMETHEUS: "PROMETHEUS_EXTERNAL_URL",
+    ALERTMANAGER: "ALERTMANAGER_EXTERNAL_URL",
+    GRAFANA: "GF_SERVER_ROOT_URL",
+}
+# How much 30 days take depends on the hosts watched, and how much there may be of it on the disk.
+RETENTION_SIZE, DEFAULT_RETENTION_SIZE = "PROMETHEUS_RETENTION_SIZE", "20GB"
+
+
+def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:
+    """Port of each part by the part's name: what `settings` say under its `port_variable`, else the default.
+
+    Raises `StackError` for a value that is no port, and for two parts on one port.
+    """
+    chosen: dict[str, int] = {}
+    for part in parts:
+        text = settings.get(part.port_variable) or str(part.default_port)
+        if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+            raise StackError(f"{part.port_variable}={text} is not a port: give a number from 1 to 65535")
+        for name, port in chosen.items():
+            if port == int(text):
+                raise StackError(f"{name} and {part.name} both use port {port}: change {part.port_variable}")
+        chosen[part.name] = int(text)
+    return chosen
+
+
+def options(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
+    """What is set beside ports, by its variable: as `settings` say, else the default.
+
+    Raises `StackError` for a value that Prometheus, Alertmanager or Grafana would refuse.
+    """
+    chosen = {
+        variable: settings.get(variable) or f"http://127.0.0.1:{ports[part.name]}"
+        for part, variable in EXTERNAL_URLS.items()
+        if part.name in ports
+    }
+    for variable, url in chosen.items():
+        if not re.fullmatch(r"https?://[^\s/?#'\"]+(/[^\s?#'\"]*)?", url):
+            raise StackError(f"{variable}={url} is not an address such as https://monitor.example.org/prometheus")
+    size = settings.get(RETENTION_SIZE) or DEFAULT_RETENTION_SIZE
+    if not re.fullmatch(r"[1-9]\d*[KMGTPE]?B", size):
+        raise StackError(f"{RETENTION_SIZE}={size} is not a size such as {DEFAULT_RETENTION_SIZE} or 500MB")
+    return {**chosen, RETENTION_SIZE: size}
+
+
+def options_given(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
+    """Of the settings of a running stack, the options that aren't just the defaults for its ports."""
+    return {
+        name: settings[name]
+        for name, default in options({}, ports).items()
+        if name in settings and settings[name] != default
+    }

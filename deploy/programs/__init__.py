@@ -1,0 +1,313 @@
+"""Third-party programs of the stack, of the lab and of the tests, each from the first way that works:
+
+1. the official release that deploy/programs/catalogue.py pins,
+2. the distribution's packages, where apt is, as its mirrors serve them,
+3. for Telegraf and cAdvisor, which no distribution has, a build from their Go modules (deploy/go_programs.py).
+
+What was got is kept below `.stack/programs`, each program to be run as `.stack/bin/NAME`, until the catalogue wants
+something else or `make tools-update` looks again. Only the standard library is used: this runs before anything is
+installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from deploy import go_programs
+from deploy.go_programs import GoProgramsError
+from deploy.programs import debian, releases
+from deploy.programs.catalogue import BENCHMARKS, LAB, LMBENCH, STRESS_NG, SUITES, TESTS, WEB_SERVER, Packages, Suite
+from deploy.programs.debian import Deb
+from deploy.programs.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
+
+__all__ = [
+    "BENCHMARKS",
+    "CHECKOUT",
+    "LAB",
+    "LMBENCH",
+    "STRESS_NG",
+    "SUITES",
+    "TESTS",
+    "WEB_SERVER",
+    "Got",
+    "NoWayError",
+    "Packages",
+    "ProgramsError",
+    "cache",
+    "exclusively",
+    "get",
+    "got",
+    "is_near",
+    "path",
+    "root",
+    "update",
+    "versions",
+]
+
+BIN = CHECKOUT / ".stack" / "bin"
+PROGRAMS = CHECKOUT / ".stack" / "programs"
+START_SECONDS = 60  # for a program to say its version, on a busy machine
+LAB_MOUNT_POINTS = ("dev", "srv/config", "srv/site", "srv/state", "tmp")  # of lab/servers; the packages have none
+_LAUNCHERS = {  # of packages' programs that don't run as they are
+    "prometheus": Path(__file__).with_name("debian-prometheus.sh"),
+    "alertmanager": Path(__file__).with_name("debian-alertmanager.sh"),
+}
+_SUITE_OF = {program: suite for suite in SUITES for program in suite.release.files}
+
+
+@dataclass(frozen=True)
+class Got:
+    """How a suite was had."""
+
+    version: str
+    source: str  # such as "official release"
+    because: str = ""  # why in no better way
+    folder: str = ""  # below .stack/programs/SUITE
+
+
+class NoWayError(ProgramsError):
+    """A program can't be had in any way; `why` says what was wrong with each."""
+
+    def __init__(self, title: str, why: str) -> None:
+        super().__init__(
+            f"cannot get {title}: {why}. For machines without internet there is {releases.MIRROR} (docs/install.md), "
+            "and Docker: make compose-up for the stack, lab/compose.yaml for the lab's applications"
+        )
+        self.why = why
+
+
+def path(program: str) -> Path:
+    """A program of the catalogue, ready to be run from any working directory; fetched first if it is missing.
+
+    Raises `ProgramsError` if it can't be had, `KeyError` for a name that the catalogue doesn't have.
+    """
+    get(_SUITE_OF[program])
+    return BIN / program
+
+
+def got(suite: Suite) -> Got | None:
+    """How the suite was had; None if it wasn't yet, or if the catalogue has wanted something else since."""
+    try:
+        record = json.loads(_record(suite).read_text())
+    except FileNotFoundError:
+        return None
+    whole = record["wanted"] == _wanted(suite) and all((BIN / program).exists() for program in suite.release.files)
+    return Got(**record["got"]) if whole else None
+
+
+def get(*suites: Suite, refresh: bool = False) -> None:
+    """Have these suites' programs in `.stack/bin`, downloaded if need be; with `refresh` they are looked for again.
+
+    Raises `ProgramsError` with what was wrong with each way, for the first that can't be had.
+    """
+    missing = [suite for suite in suites if refresh or got(suite) is None]
+    together = [suite.packages for suite in missing if suite.packages is not None]
+    find = partial(debian.find, also=together, since=time.time() if refresh else 0)
+    for suite in missing:
+        with exclusively(_record(suite).parent):
+            if refresh or got(suite) is None:  # else another process was first
+                _get(suite, find)
+
+
+def is_near(suite: Suite) -> bool:
+    """Whether the suite can be had without a download or a build: it is in the cache."""
+    near = releases.is_cached(suite.release)
+    return near or (suite.built_from_go and go_programs.state(suite.name).name == "built")
+
+
+def root(packages: Packages) -> Path:
+    """Folder in which these packages are unpacked as if it were `/`; fetched first if it is missing.
+
+    Raises `ProgramsError` if they can't be had.
+    """
+    return _unpacked(packages)[0]
+
+
+def versions(packages: Packages) -> dict[str, str]:
+    """The versions of the packages below `root`, by name; raises `ProgramsError` as it does."""
+    return _unpacked(packages)[1]
+
+
+def update() -> None:
+    """Look for everything again; raises `ProgramsError`."""
+    now = time.time()
+    get(*(suite for suite in SUITES if got(suite) is not None), refresh=True)
+    (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)
+    known = (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS)
+    unpacked = [packages for packages in known if _packages_record(packages).exists()]
+    for packages in unpacked:
+        _packages_record(packages).unlink()
+        debian.find(packages, unpacked, since=now)
+
+
+_Find = Callable[[Packages], list[Deb]]
+"""Asks mirrors for packages, as `debian.find` does."""
+
+
+def _get(suite: Suite, find: _Find) -> None:
+    folder = _record(suite).parent
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise ProgramsError(f"{folder.parent} is on a file system mounted noexec: put the checkout on another one")
+    complaints: list[str] = []
+    for way in _ways(suite):
+        try:
+            found, launchers = way(suite, folder, find)
+            _install(suite, found, launchers)
+        except (UnavailableError, GoProgramsError) as error:
+            complaints.append(str(error))
+            continue
+        break
+    else:
+        raise NoWayError(suite.title, "; ".join(complaints))
+    found = Got(found.version, found.source, "; ".join(complaints), found.folder)
+    new = _record(suite).with_suffix(".new")
+    new.write_text(json.dumps({"wanted": _wanted(suite), "got": asdict(found)}, indent=1) + "\n")
+    new.rename(_record(suite))
+    for older in folder.iterdir():
+        if older.is_dir() and older.name != found.folder:
+            shutil.rmtree(older)
+
+
+_Way = Callable[[Suite, Path, _Find], tuple[Got, dict[str, str]]]
+"""Puts a suite's programs into a subfolder; gives how they were had, and for each what stands in `.stack/bin`: a
+path in that subfolder, or a script that begins with #! and says FOLDER for it."""
+
+
+def _ways(suite: Suite) -> Iterator[_Way]:
+    yield _from_release
+    if suite.packages is not None:
+        yield _from_packages
+    if suite.built_from_go:
+        yield _from_go
+
+
+def _from_release(suite: Suite, folder: Path, _find: _Find) -> tuple[Got, dict[str, str]]:
+    release = suite.release
+    name = f"release-{release.version}"
+    if not (folder / name).is_dir():
+        releases.unpack(release, folder / name)
+    return Got(release.version, "official release", folder=name), dict(release.files)
+
+
+def _from_packages(suite: Suite, folder: Path, find: _Find) -> tuple[Got, dict[str, str]]:
+    packages = suite.packages
+    assert packages is not None
+    debs = find(packages)
+    name = f"packages-{debian.content(debs)}"
+    if not (folder / name).is_dir():
+        debian.unpack(debs, folder / name, _adapt)
+    for program, file in packages.files.items():
+        if not (folder / name / file).exists():
+            raise UnavailableError(f"the packages of {debian.system()} have no {program}")
+    launchers = {
+        program: _LAUNCHERS[program].read_text() if program in _LAUNCHERS else file
+        for program, file in packages.files.items()
+    }
+    [main] = packages.minimum
+    version = next(deb.version for deb in debs if deb.name == main)
+    return Got(version, f"package {main} of {debian.system()}", folder=name), launchers
+
+
+def _from_go(suite: Suite, folder: Path, _find: _Find) -> tuple[Got, dict[str, str]]:
+    module = go_programs.PROGRAMS[suite.name].module
+    name = f"go-{module.content}"
+    new = folder / f"{name}.new"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    for program in suite.release.files:
+        shutil.copyfile(go_programs.path(program), new / program)
+        (new / program).chmod(0o755)
+    if not (folder / name).is_dir():
+        new.rename(folder / name)
+    return Got(module.version, "built from its Go module", folder=name), {name: name for name in suite.release.files}
+
+
+def _install(suite: Suite, found: Got, launchers: dict[str, str]) -> None:
+    """Put the programs into `.stack/bin`; raises `UnavailableError` if one doesn't run here."""
+    BIN.mkdir(parents=True, exist_ok=True)
+    for program in suite.release.files:
+        new = BIN / f"{program}.new"
+        new.unlink(missing_ok=True)
+        if launchers[program].startswith("#!"):
+            new.write_text(launchers[program].replace("FOLDER", found.folder))
+            new.chmod(0o755)
+        else:
+            new.symlink_to(Path("..", "programs", suite.name, found.folder, launchers[program]))
+        _require_it_runs(new)
+        new.replace(BIN / program)
+
+
+def _require_it_runs(program: Path) -> None:
+    try:
+        said = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            check=False, timeout=START_SECONDS,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{program.stem} does not run here: {error}") from None
+    if said.returncode != 0:
+        complaint = (said.stderr.strip().splitlines() or [f"it ends with status {said.returncode}"])[-1]
+        raise UnavailableError(f"{program.stem} does not run here: {complaint}")
+
+
+def _adapt(unpacked: Path) -> None:
+    # Time-zone tables in source form, 13 to 200 MB, which no page loads.
+    shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data", ignore_errors=True)
+
+
+def _unpacked(packages: Packages) -> tuple[Path, dict[str, str]]:
+    """Where packages are unpacked, and their versions by name."""
+    record = _packages_record(packages)
+    folder = record.parent
+    try:
+        known = json.loads(record.read_text())
+        if known["wanted"] == repr(packages):
+            return folder / known["folder"], known["versions"]
+    except FileNotFoundError:
+        pass
+    with exclusively(folder):
+        debs = debian.find(packages)
+        unpacked = folder / debian.content(debs)
+        if not unpacked.is_dir():
+            debian.unpack(debs, unpacked, _make_root)
+        found = {deb.name: deb.version for deb in debs}
+        new = record.with_suffix(".new")
+        new.write_text(json.dumps({"wanted": repr(packages), "folder": unpacked.name, "versions": found}, indent=1))
+        new.rename(record)
+        for older in folder.iterdir():
+            if older.is_dir() and older != unpacked:
+                shutil.rmtree(older)
+    return unpacked, found
+
+
+def _make_root(unpacked: Path) -> None:
+    """Add what `/` has besides these packages; from Debian 13 on, /lib64 with the loader is a link of base-files."""
+    for name in LAB_MOUNT_POINTS:
+        (unpacked / name).mkdir(parents=True, exist_ok=True)
+    for merged in (unpacked / "usr").glob("lib*"):
+        if merged.is_dir() and not (unpacked / merged.name).exists():
+            (unpacked / merged.name).symlink_to(merged.relative_to(unpacked))
+
+
+def _packages_record(packages: Packages) -> Path:
+    return PROGRAMS / packages.name / "got.json"
+
+
+def _record(suite: Suite) -> Path:
+    return PROGRAMS / suite.name / "got.json"
+
+
+def _wanted(suite: Suite) -> str:
+    """What decides what is got, besides the machine."""
+    go = go_programs.PROGRAMS[suite.name].module.content if suite.built_from_go else ""
+    launchers = "".join(file.read_text() for file in _LAUNCHERS.values())
+    return hashlib.sha256(f"{suite}{go}{launchers}".encode()).hexdigest()[:12]

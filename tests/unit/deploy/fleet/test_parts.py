@@ -1,0 +1,91 @@
+"""The parts of a fleet: as many as there should be, each with addresses of its own, and who talks to whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from deploy.fleet import settings
+from deploy.fleet.parts import Part, alertmanagers, parts, queries, receivers, rules, writes_to
+from deploy.fleet.settings import MOST
+from deploy.fleet.sharing import BUCKETS, shares
+
+SHIPPED = settings.read()
+LARGEST = dataclasses.replace(SHIPPED, shards=MOST["shards"], receivers=MOST["receivers"])
+LARGEST = dataclasses.replace(LARGEST, queries=MOST["queries"], alertmanagers=MOST["alertmanagers"])
+APART = dataclasses.replace(
+    SHIPPED,
+    listen="0.0.0.0",
+    machines={
+        "prometheus": "prometheus-{shard}-{replica}.example.org",
+        "rule": "rule-{replica}.example.org",
+        **{kind: f"{kind}-{{number}}.example.org" for kind in ("receive", "query", "alertmanager")},
+    },
+)
+LISTENS = re.compile(r"--(?:[\w.]*listen|http|grpc|remote-write|receive\.capnproto)[-.]address=(.+)")
+
+
+def listens(part: Part) -> list[str]:
+    """The addresses that a part listens on."""
+    return [found[1] for argument in part.arguments if (found := LISTENS.fullmatch(argument))]
+
+
+def values(part: Part, flag: str) -> list[str]:
+    return [argument.partition("=")[2] for argument in part.arguments if argument.startswith(f"{flag}=")]
+
+
+def test_there_are_as_many_as_the_settings_say_and_a_shard_more_leaves_them_where_they_are() -> None:
+    assert [part.name for part in parts(SHIPPED)] == [
+        *("receive-0", "receive-1", "receive-2", "query-0", "query-1", "alertmanager-0", "alertmanager-1"),
+        *("rule-a", "rule-b", "prometheus-0-a", "prometheus-0-b", "prometheus-1-a", "prometheus-1-b"),
+    ]
+    assert set(parts(SHIPPED)) <= set(parts(dataclasses.replace(SHIPPED, shards=3)))
+
+
+def test_no_two_parts_have_a_port_in_common() -> None:
+    for of in (SHIPPED, LARGEST, APART):
+        ports = [address.rpartition(":")[2] for part in parts(of) for address in listens(part)]
+        assert len(set(ports)) == len(ports) == sum({"receive": 4, "prometheus": 1}.get(p.kind, 2) for p in parts(of))
+        assert min(map(int, ports)) >= of.first_port
+
+
+def test_all_listen_on_loopback_unless_the_settings_say_otherwise() -> None:
+    assert {address.rpartition(":")[0] for part in parts(SHIPPED) for address in listens(part)} == {"127.0.0.1"}
+    # The protocol of receivers among each other that isn't used stays there.
+    unused = [address for part in parts(APART) for address in listens(part) if not address.startswith("0.0.0.0")]
+    assert len(unused) == APART.receivers
+
+
+def test_parts_reach_each_other_by_the_names_of_their_machines() -> None:
+    for part in parts(APART):
+        reached = [argument for argument in part.arguments if not LISTENS.fullmatch(argument)]
+        assert "127.0.0.1" not in " ".join(reached)
+        assert (part.host, part.is_here) == (f"{part.name}.example.org", False)
+
+
+def test_the_two_of_a_pair_write_to_different_receivers() -> None:
+    of = dataclasses.replace(SHIPPED, shards=7)
+    assert all(writes_to(of, shard, "a") != writes_to(of, shard, "b") for shard in range(7))
+
+
+def test_each_bucket_of_hosts_is_one_shard_s_and_a_shard_more_moves_no_others() -> None:
+    for shards in (1, 2, 3, 7, 10, 100):
+        before, after = shares(shards), shares(shards + 1)
+        assert sorted(bucket for share in before for bucket in share) == list(range(BUCKETS))
+        assert max(map(len, before)) - min(map(len, before)) <= 1
+        assert all(set(stays) <= set(was) for was, stays in zip(before, after, strict=False))
+        assert len(after[-1]) == BUCKETS // (shards + 1)
+
+
+def test_who_asks_and_tells_whom() -> None:
+    stores = [part.grpc for part in (*receivers(SHIPPED), *rules(SHIPPED))]
+    assert [values(query, "--endpoint") for query in queries(SHIPPED)] == [stores] * 2
+    # The two that evaluate central rules ask different queries, if there are two.
+    for number, asked in ((1, ([0], [0])), (2, ([0], [1])), (5, ([0, 2, 4], [1, 3]))):
+        of = dataclasses.replace(SHIPPED, queries=number)
+        for rule, numbers in zip(rules(of), asked, strict=True):
+            assert values(rule, "--query") == [queries(of)[each].url for each in numbers]
+            assert values(rule, "--alertmanagers.url") == [part.url for part in alertmanagers(of)]
+    of = dataclasses.replace(SHIPPED, alertmanagers=3)
+    for part in alertmanagers(of):
+        assert values(part, "--cluster.peer") == [each.gossip for each in alertmanagers(of) if each != part]

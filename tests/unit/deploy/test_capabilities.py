@@ -1,0 +1,32 @@
+"""The capabilities that parts get where root starts the stack."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from deploy import privileges
+from deploy.parts import PARTS, Part
+
+HEADER = Path("/usr/include/linux/capability.h")
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="no headers of the kernel's here: apt-get install libc6-dev")
+@pytest.mark.parametrize("part", [part for part in PARTS if part.capabilities], ids=lambda part: part.name)
+def test_they_have_the_kernel_s_numbers(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(privileges, "_bounding_set", lambda: 2**64 - 1)
+    numbers = dict(re.findall(r"^#define (CAP_\w+)\s+(\d+)$", HEADER.read_text(), re.MULTILINE))
+    given = "".join(f",+cap_{numbers[name]}" for name in part.capabilities)
+    assert privileges.setpriv(part.capabilities)[-3:] == [
+        f"--{kind}=-all{given}" for kind in ("bounding-set", "inh-caps", "ambient-caps")
+    ]
+
+
+def test_what_root_has_not_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(privileges, "_bounding_set", lambda: 0)
+    assert privileges.setpriv(["CAP_BPF"])[-1] == "--ambient-caps=-all"
