@@ -350,8 +350,8 @@ def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -
     ]
 
 
-def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
-    """Return the families of the toolstack that belong to no domain; `problems` counts by command and reason."""
+def toolstack_families(toolstack: Toolstack) -> list[Metric]:
+    """Return the families of the toolstack that belong to no domain."""
     pools = [({"cpupool": pool.name}, pool) for pool in toolstack.pools]
     schedulers = [{**labels, "scheduler": pool.scheduler} for labels, pool in pools]
     return [
@@ -361,7 +361,7 @@ def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], 
             "xentop_toolstack_problems_total",
             "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
             "(output on standard error), malformed (unparsable lines).",
-            [({"command": command, "reason": reason}, count) for (command, reason), count in problems.items()],
+            [({"command": command, "reason": reason}, n) for (command, reason), n in toolstack.problem_counts.items()],
         ),
     ]
 

@@ -6,6 +6,8 @@ once; what stands above them reads them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 DOM0 = 0
@@ -202,6 +204,7 @@ class Toolstack(NamedTuple):
     pools: tuple[Pool, ...]
     guests: dict[int, Guest]
     problems: tuple[Problem, ...]
+    problem_counts: Mapping[tuple[str, str], int] = MappingProxyType({})  # of all rounds, by command and reason
 
 
 class Child(NamedTuple):

@@ -23,9 +23,11 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Callable, Generic, NamedTuple, TypeVar
+from typing import Callable, NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
+from virtscope.xen.devices import network
+from virtscope.xen.model import Network
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +41,25 @@ _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
 _BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
-V = TypeVar("V")
-# Of an interface's number, its eight counters, and whether it is QEMU's end of it.
-MakeVif = Callable[[int, Sequence[int], bool], V]
+
+class RawNetwork(NamedTuple):
+    """An interface as Dom0 counts its own end: `rbytes` is what the guest sent. Names are those of xenstat_network."""
+
+    id: int
+    rbytes: int
+    rpackets: int
+    rerrs: int
+    rdrop: int
+    tbytes: int
+    tpackets: int
+    terrs: int
+    tdrop: int
+    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: libxenstat doesn't say
+
+
+def guests_end(raw: RawNetwork) -> Network:
+    """Return the interface as its guest counts it."""
+    return network(raw.id, raw[1:-1], bool(raw.emulated))
 
 
 class Vif(NamedTuple):
@@ -84,29 +102,28 @@ def by_nodename(nodename: bytes) -> Vif | None:
     return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
-def by_domid(text: bytes, nodename: Callable[[bytes], bytes], vif: MakeVif[V]) -> dict[int, list[V]]:
+def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[RawNetwork]]:
     """Return all interfaces that are a vif's, by domid.
 
     `nodename` gives the content of an interface's device/nodename, b"" where it has none: such as vifname= in xl.cfg
     gives a vif a name of its own. Both ends of a vif stand side by side under one number, as libxenstat has them, but
     marked. Raises SourceMalformed as parse() does.
     """
-    found: dict[int, list[V]] = {}
+    found: dict[int, list[RawNetwork]] = {}
     for name, counters in parse(text).items():
         if whose := by_name(name) or by_nodename(nodename(name)):
-            found.setdefault(whose.domid, []).append(vif(whose.number, counters, whose.emulated))
+            found.setdefault(whose.domid, []).append(RawNetwork._make((whose.number, *counters, whose.emulated)))
     return found
 
 
-class NetDev(Generic[V]):
+class NetDev:
     """Reads Dom0's ends of the guests' interfaces on this machine."""
 
-    def __init__(self, vif: MakeVif[V], procfs: str = "/proc", sysfs: str = "/sys") -> None:
-        self._vif = vif
+    def __init__(self, procfs: str = "/proc", sysfs: str = "/sys") -> None:
         self.path = Path(procfs, "net/dev")
         self._class_net = Path(sysfs, "class/net")
 
-    def read(self) -> dict[int, list[V]]:
+    def read(self) -> dict[int, list[RawNetwork]]:
         """Return them by domid.
 
         Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceMalformed at another form of it.
@@ -115,7 +132,7 @@ class NetDev(Generic[V]):
             text = self.path.read_bytes()
         except OSError as error:
             raise SourceUnavailable(f"{self.path}: {error.strerror}") from error
-        return by_domid(text, self._nodename, self._vif)
+        return by_domid(text, self._nodename)
 
     def _nodename(self, name: bytes) -> bytes:
         try:
@@ -124,17 +141,17 @@ class NetDev(Generic[V]):
             return b""
 
 
-class WhereReadable(Generic[V]):
+class WhereReadable:
     """The guests' interfaces by domid; where they can't be read, the log says so, and whose are shown instead."""
 
-    def __init__(self, read: Callable[[], Mapping[int, Sequence[V]]], path: str, otherwise: str) -> None:
+    def __init__(self, read: Callable[[], Mapping[int, Sequence[RawNetwork]]], path: str, otherwise: str) -> None:
         """`otherwise` is the source whose networks are shown then."""
         self._read = read
         self._path = path
         self._otherwise = otherwise
         self._failure: str | None = None  # "" while they can be read; None: not tried yet
 
-    def vifs(self) -> Mapping[int, Sequence[V]] | None:
+    def vifs(self) -> Mapping[int, Sequence[RawNetwork]] | None:
         """Return them; None where the source is to be asked for its own."""
         failure, found = "", None
         try:

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, NamedTuple
 
 from virtscope.xen.devices import VIF, known_apart
-from virtscope.xen.model import Domain, Guest, Host, Network
+from virtscope.xen.model import Domain, Guest, Host
+from virtscope.xen.netdev import RawNetwork, guests_end
 
 # For how long a domain may wait to be listed by the toolstack, which is asked early when there is a new one.
 PATIENCE = 60.0  # seconds
@@ -30,7 +31,7 @@ class TextNetworks:
     """Gives the domains of a text their interfaces; to be shown every look at the host, in order."""
 
     def __init__(
-        self, read: Callable[[], Mapping[int, Sequence[Network]] | None], now: Callable[[], float] = time.monotonic
+        self, read: Callable[[], Mapping[int, Sequence[RawNetwork]] | None], now: Callable[[], float] = time.monotonic
     ) -> None:
         """`read` returns the interfaces by domid, or None where they can't be read."""
         self._read = read
@@ -57,7 +58,7 @@ class TextNetworks:
         self,
         domain: Domain,
         guest: Guest | None,
-        by_domid: Mapping[int, Sequence[Network]],
+        by_domid: Mapping[int, Sequence[RawNetwork]],
         last: Mapping[tuple[str, int | None], _Named],
     ) -> Domain:
         domid = guest.domid if guest and domain.domid is None else domain.domid
@@ -68,7 +69,7 @@ class TextNetworks:
         self._named[key] = named
         if named.by_number is False:
             return domain
-        networks = () if domid is None else tuple(by_domid.get(domid, ()))
+        networks = () if domid is None else tuple(map(guests_end, by_domid.get(domid, ())))
         shown = known_apart(networks, VIF)
         return domain._replace(networks=shown, missing=domain.missing._replace(networks=len(networks) - len(shown)))
 

@@ -34,9 +34,9 @@ from virtscope.xen.xl_domains import cpus_of
 from virtscope.xen.xl_host import parse_pool_cpus
 
 WINDOW = 1  # seconds, the least that xentrace's -T takes
-LEAST_INTERVAL = 10.0  # seconds
+MIN_INTERVAL = 10.0  # seconds
 MARGIN = 5.0  # seconds that are left of an interval for the window, for xl and for a rest
-LEAST_TRACED = 0.25  # seconds: of less, or of another part of the records, nothing could be said
+MIN_TRACED = 0.25  # seconds: of less, or of another part of the records, nothing could be said
 LARGEST = 1 << 20  # bytes, 65,000 changes, which take a second of CPU to charge: a window that exceeds it ends early
 GRACE = 10.0  # seconds for xentrace to start and to end, beside the window
 PATIENCE = 2.0  # seconds that it has to end at the exporter's end
@@ -287,7 +287,7 @@ class Windows:
         toolstack = self._toolstack.latest()
         charged = charge(trace, _may_run(toolstack, self._pools(toolstack)))
         hertz = toolstack.host.cpu_hertz or 1
-        if charged.cycles < LEAST_TRACED * hertz:
+        if charged.cycles < MIN_TRACED * hertz:
             raise SourceError(
                 f"of a second, xentrace recorded {charged.cycles / hertz:.3f} s without gaps, in {len(trace.changes)} "
                 f"changes of state, and lost {trace.lost}: too little to estimate from"

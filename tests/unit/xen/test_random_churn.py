@@ -14,9 +14,10 @@ import pytest
 from prometheus_client import Metric
 
 from tests.unit.xen.test_xentop_text import HEADER
-from virtscope.xen import recorded
 from virtscope.xen.exporter import LibraryView, TextView
-from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawVcpu
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVcpu
+from virtscope.xen.netdev import RawNetwork
+from virtscope.xen.recorded import Printed
 from virtscope.xen.xentop import Iteration
 
 LOOKS = 200
@@ -110,13 +111,13 @@ class Library:
 
     def families(self, xen: Xen) -> list[Metric]:
         domains = tuple(self._domain(guest, xen.chance) for guest in xen.guests)
-        return self._view.families(recorded.host(RawNode(domains, b"4.17.7", 4, 1, 1, 1)))
+        return self._view.families(RawNode(domains, b"4.17.7", 4, 1, 1, 1))
 
     def _domain(self, guest: Guest, chance: random.Random) -> RawDomain:
         ns = int(max(guest.cpu.value - chance.choice([0, 0, APART]), 0) * 1e9)
         networks = tuple(
-            RawNetwork(self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), *[0] * 7)._replace(
-                emulated=False
+            RawNetwork(
+                self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), 0, 0, 0, 0, 0, 0, 0, emulated=False
             )
             for vif in guest.vifs
         )

@@ -21,7 +21,7 @@ from virtscope.toolkit import collect
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import hypervisor, xentrace, xl
 from virtscope.xen.model import DOM0, IDLE, REST, WaitEstimates
-from virtscope.xen.toolstack import understand
+from virtscope.xen.toolstack import parse
 from virtscope.xen.xentrace import NAMED, WaitCounts, Windows, Xentrace
 from virtscope.xen.xl import Xl
 
@@ -179,7 +179,7 @@ class Dom0:
         self.xl = FakeXl(folder, FIXTURES / "toolstack/xl-4.17-credit")
         self.pool_has("0")
         self._source = Xl()
-        self.toolstack = Background("xl", lambda: understand(self._source.read()), 600)
+        self.toolstack = Background("xl", lambda: parse(self._source.read()), 600)
         self.windows = Windows(INTERVAL, self.toolstack, str(folder))
 
     def pool_has(self, cpus: str) -> None:
