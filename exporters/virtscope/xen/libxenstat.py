@@ -270,9 +270,9 @@ class _Library:
         else:
             networks = tuple(vifs.get(fields[0], ()))
         return RawDomain(
-            tuple([RawVcpu(*[get(each) for get in vcpu]) for each in self._vcpus(domain)]),
+            tuple([RawVcpu._make([get(each) for get in vcpu]) for each in self._vcpus(domain)]),
             networks,
-            tuple([RawVbd(*[get(each) for get in vbd]) for each in self._vbds(domain)]),
+            tuple([RawVbd._make([get(each) for get in vbd]) for each in self._vbds(domain)]),
             *fields,
         )
 
