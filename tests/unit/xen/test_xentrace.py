@@ -101,7 +101,7 @@ def test_failures_of_xentrace(
 def test_xentrace_that_writes_too_much_is_asked_to_end(
     source: Xentrace, fake: FakeXentrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xentrace, "LARGEST", len(REAL) - 1)
+    monkeypatch.setattr(xentrace, "MAX_SIZE", len(REAL) - 1)
     fake.writes_and_waits()
     assert source.read() == REAL
     assert fake.ended_when_asked()
