@@ -1,40 +1,12 @@
-"""The metrics of a Xen host: one table, from the model's values to families; raw counters in Xen's own terms.
+"""The metrics of a Xen host: tables from the model's values to families; raw counters in Xen's own terms.
 
-What it exposes, with the command that shows the same by hand:
+Commands that show the same by hand:
 
-    # xentop -b -f -n -x -v -i 1
-    xen_host_info{version="4.17.7"} 1
-    xen_host_cpus 4
-    xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",os="",cpupool="",ssid="0"} 1
-    xen_domain_state{domid="3",domain="web01",state="blocked"} 1
-    xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
-    xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
-    xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
-    xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
-    xentop_missing_devices{device="network"} 0
-
-    # xl sched-credit2; xl vcpu-list; xl psr-cmt-show cache-occupancy; xl cpupool-list
-    xen_domain_scheduler_weight{domid="3",domain="web01"} 256
-    xen_domain_scheduler_changes_total{domid="3",domain="web01",what="cap"} 0
-    xen_domain_cpu_limit_cpus{domid="3",domain="web01"} 0.5
-    xen_vcpu_cpu{domid="3",domain="web01",vcpu="0"} 7
-    xen_vcpu_affinity_info{domid="3",domain="web01",vcpu="0",hard="4-7",soft="all"} 1
-    xen_domain_cache_occupancy_bytes{domid="3",domain="web01",socket="0"} 2654208
-    xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
-    xentop_toolstack_problems_total{command="sched-credit",reason="stderr"} 1
-
-    # no command: a call that XenServer and XCP-ng add (runstate.py)
-    xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
-    xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
-
-    # xentrace -D -e 0x21000 -T 1 FILE; only with --xentrace.interval
-    xen_domain_wait_estimated_seconds_total{domid="3",domain="web01",running_domid="7",running="batch"} 421.5
-    xen_trace_windows_total 17
-    xen_trace_lost_records_total 0
-
-    # ps -o etimes,args -C xentop; only with source xentop
-    xentop_iteration_age_seconds 1.4
-    xentop_child_starts_total 1
+    xentop -b -f -n -x -v -i 1                        xen_host_*, xen_domain_*, xen_vcpu_cpu_seconds_total
+    xl sched-credit2; xl vcpu-list; xl cpupool-list   xen_domain_scheduler_*, xen_vcpu_cpu, xen_cpupool_*
+    xl psr-cmt-show cache-occupancy                   xen_domain_cache_occupancy_bytes
+    xentrace -D -e 0x21000 -T 1 FILE                  xen_domain_wait_estimated_seconds_total; only if it is asked for
+    none: a call of XenServer and XCP-ng              xen_domain_runstate_*, xen_domain_runnable_seconds_total
 
 To add a metric, add it to the table of what it is a value of (_HOST, _DOMAIN, _VCPU and so on). A value that isn't read
 yet is also a field of the model, and a line of the function that reads it: xl_host.parse_info for what `xl info` says.
@@ -62,7 +34,6 @@ from virtscope.xen.model import (
     Guest,
     Host,
     Network,
-    Placement,
     Pool,
     Toolstack,
     Vcpu,
@@ -173,13 +144,6 @@ _SCHEDULER: tuple[Definition[Guest], ...] = (
         lambda guest: guest.share.budget,
     ),
 )
-_PLACEMENT: tuple[Definition[Placement], ...] = (
-    Definition(
-        "xen_vcpu_cpu",
-        "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
-        lambda placement: placement.cpu,
-    ),
-)
 _WAITING: tuple[Definition[Waiting], ...] = (
     Definition(
         "xen_domain_runstate_missed_changes_total",
@@ -207,19 +171,6 @@ _POOL: tuple[Definition[Pool], ...] = (
         lambda pool: pool.timing.ratelimit,
     ),
 )
-_CHILD: tuple[Definition[Child], ...] = (
-    Definition(
-        "xentop_iteration_age_seconds",
-        "Maximum age of xentop's values, in seconds.",
-        lambda child: child.iteration_age,
-    ),
-    Definition(
-        "xentop_iteration_unknown_lines",
-        "Lines of this iteration that could not be parsed.",
-        lambda child: child.unknown_lines,
-    ),
-    Definition("xentop_child_starts_total", "Starts of xentop.", lambda child: child.starts),
-)
 _NO_DOMAIN = {IDLE: "(idle)", REST: "(rest)"}
 
 
@@ -227,6 +178,7 @@ def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
+    blocks = _parts(domains, "vbd", lambda domain: [(block.vbd, block) for block in domain.blocks])
     missing = zip(("vcpu", "network", "block"), host.missing())
     return [
         info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
@@ -247,7 +199,12 @@ def host_families(host: Host) -> list[Metric]:
         *series(_DOMAIN, domains),
         *series(_VCPU, _parts(domains, "vcpu", lambda domain: enumerate(domain.vcpus))),
         *series(_NETWORK, _parts(domains, "vif", lambda domain: [(vif.vif, vif) for vif in domain.networks])),
-        *_of_blocks(_parts(domains, "vbd", lambda domain: [(block.vbd, block) for block in domain.blocks])),
+        info(
+            "xen_domain_block",
+            "Back end of this virtual block device, and its number as hexadecimal major:minor.",
+            [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
+        ),
+        *series(_BLOCK, blocks),
         *_of_guests(guests),
         family(
             "xentop_missing_devices",
@@ -256,15 +213,6 @@ def host_families(host: Host) -> list[Metric]:
             [({"device": kind}, count) for kind, count in missing],
         ),
     ]
-
-
-def _of_blocks(blocks: Labelled[Block]) -> Iterator[Metric]:
-    yield info(
-        "xen_domain_block",
-        "Back end of this virtual block device, and its number as hexadecimal major:minor.",
-        [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
-    )
-    yield from series(_BLOCK, blocks)
 
 
 def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
@@ -282,7 +230,11 @@ def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
             ],
         )
     if placements := _parts(guests, "vcpu", lambda guest: guest.placements.items()):
-        yield from series(_PLACEMENT, placements)
+        yield family(
+            "xen_vcpu_cpu",
+            "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
+            [(labels, placement.cpu) for labels, placement in placements],
+        )
         yield info(
             "xen_vcpu_affinity",
             "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
@@ -368,7 +320,17 @@ def toolstack_families(toolstack: Toolstack) -> list[Metric]:
 
 def child_families(child: Child) -> list[Metric]:
     """Return the families of xentop itself."""
-    return list(series(_CHILD, [({}, child)]))
+    return [
+        family(
+            "xentop_iteration_age_seconds", "Maximum age of xentop's values, in seconds.", [({}, child.iteration_age)]
+        ),
+        family(
+            "xentop_iteration_unknown_lines",
+            "Lines of this iteration that could not be parsed.",
+            [({}, child.unknown_lines)],
+        ),
+        family("xentop_child_starts_total", "Starts of xentop.", [({}, child.starts)]),
+    ]
 
 
 def _parts(wholes: Labelled[V], label: str, parts: Callable[[V], Iterable[tuple[object, T]]]) -> Labelled[T]:

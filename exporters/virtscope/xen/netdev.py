@@ -4,16 +4,14 @@
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier ...
     vif3.0:  213480    1402    0    0    0     0          0         0   478208     498    0    2    0     0       0 ...
 
-The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see
-libxenstat.py) and in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to
-4.21):
+The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see libxenstat.py) and
+in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to 4.21):
 
 - It looks for a Linux bridge's name in each interface's, to tell what a bond carries. Without a bridge, as on Open
-  vSwitch, that name is empty, which is found in every name: every vif is passed over (xcp-ng/xcp#379). With one, a vif
-  is passed over whose given name (vifname=) holds the bridge's.
+  vSwitch, every vif is passed over (xcp-ng/xcp#379); with one, a vif whose given name (vifname=) holds the bridge's.
 - It gives Dom0's own vif0.0, while that is 0, the counters of the bridge, which are counted from the other side.
-- It takes all that begins with vif3.0 for that interface, a VLAN on it too (vif3.0.42), which then counts twice.
-- Before Xen 4.8 an interface that has "vif" elsewhere in its name counts as the one before it.
+- All that begins with vif3.0 counts for it, also a VLAN on it (vif3.0.42); before Xen 4.8, an interface that has "vif"
+  elsewhere in its name counts as the one before it.
 - It knows QEMU's end of an HVM guest's interface by libxl's name, vif3.0-emu, not by that of XAPI and xend, tap3.0.
 """
 
@@ -80,8 +78,7 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     if columns.replace(b"|", b" ").split() != [b"face", *_COLUMNS.split()]:
         raise SourceMalformed(f"net/dev has other columns than those known: {header + columns!r:.300}")
     interfaces: dict[bytes, tuple[int, ...]] = {}
-    *whole, rest = lines.split(b"\n")
-    for line in [*whole, rest] if rest else whole:
+    for line in lines.removesuffix(b"\n").split(b"\n") if lines else ():
         found = _LINE.fullmatch(line)
         if found is None:
             raise SourceMalformed(f"net/dev has a line of another form: {line!r:.300}")
@@ -103,11 +100,10 @@ def by_nodename(nodename: bytes) -> Vif | None:
 
 
 def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[RawNetwork]]:
-    """Return all interfaces that are a vif's, by domid.
+    """Return all interfaces that are a vif's, by domid, both ends of one among them; raises as parse() does.
 
     `nodename` gives the content of an interface's device/nodename, b"" where it has none: such as vifname= in xl.cfg
-    gives a vif a name of its own. Both ends of a vif stand side by side under one number, as libxenstat has them, but
-    marked. Raises SourceMalformed as parse() does.
+    gives a vif a name of its own.
     """
     found: dict[int, list[RawNetwork]] = {}
     for name, counters in parse(text).items():
@@ -124,10 +120,7 @@ class NetDev:
         self._class_net = Path(sysfs, "class/net")
 
     def read(self) -> dict[int, list[RawNetwork]]:
-        """Return them by domid.
-
-        Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceMalformed at another form of it.
-        """
+        """Return them by domid; raises SourceUnavailable without such a file (Dom0 is no Linux), and as parse()."""
         try:
             text = self.path.read_bytes()
         except OSError as error:
@@ -153,19 +146,17 @@ class WhereReadable:
 
     def vifs(self) -> Mapping[int, Sequence[RawNetwork]] | None:
         """Return them; None where the source is to be asked for its own."""
-        failure, found = "", None
         try:
             found = self._read()
         except SourceError as error:
-            failure = error.reason
-            if failure != self._failure:
-                log.warning(
-                    f"falling back to the networks of {self._otherwise}",
-                    extra={"fields": {"reason": failure, "err": error}},
-                )
-        if not failure and self._failure:
+            if error.reason != self._failure:
+                fields = {"reason": error.reason, "err": error}
+                log.warning(f"falling back to the networks of {self._otherwise}", extra={"fields": fields})
+            self._failure = error.reason
+            return None
+        if self._failure:
             log.info("reading networks again", extra={"fields": {"from": self._path}})
-        self._failure = failure
+        self._failure = ""
         return found
 
     def origin(self) -> str:

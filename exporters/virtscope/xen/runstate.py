@@ -35,6 +35,7 @@ _INFO = struct.Struct("=IIQ6Q")
 _DOMCTL_HEADER = struct.Struct("=8xH6x")  # command and interface version, the domain, padding
 _MEANS = struct.Struct("=QQ")
 _AMPLE = 4096  # bytes; a domctl has 144, should a release have more it must not write beyond
+
 INSTEAD = "run node_exporter in the guests, whose steal the rules take"
 
 
@@ -96,7 +97,9 @@ class Runstate:
             raise SourceUnavailable(self._absence)
         if self._library is None:
             try:
-                self._library = self._open()
+                # Libraries of other releases speak another interface.
+                name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"
+                self._library = _Library(str(Path(self._folder, name)))
             except SourceUnavailable as error:
                 self._absence = str(error)
                 raise
@@ -106,10 +109,6 @@ class Runstate:
         """Return the library and the function in use."""
         library = self._library  # another thread may be closing it
         return f"{library.name}, {library.function}" if library else ""
-
-    def _open(self) -> _Library:
-        name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"  # others speak another interface
-        return _Library(str(Path(self._folder, name)))
 
 
 class _Library:
@@ -121,13 +120,12 @@ class _Library:
             library = hypervisor.load(path)
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}; {INSTEAD}") from error
-        self.function = next(
-            (name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)), ""
-        )
-        if not self.function:
+        known = [name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)]
+        if not known:
             raise SourceUnavailable(
                 f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
             )
+        self.function = known[0]
         self._call = getattr(library, self.function)
         self._call.restype = c_int
         self._call.argtypes = (c_void_p, c_uint32, c_void_p)
@@ -162,9 +160,7 @@ class _Library:
             return _account(domid, answer.raw, 0)
         (whose,) = _DOMCTL_HEADER.unpack_from(answer)
         if whose != domid:
-            raise SourceMalformed(
-                f"{self.function} answered for domain {whose} when asked for {domid}: {_hex(answer.raw)}"
-            )
+            raise SourceMalformed(f"{self.function} answered for domain {whose}, not {domid}: {_hex(answer.raw)}")
         account = _account(domid, answer.raw, _DOMCTL_HEADER.size)
         runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
         if runnable >= 1 << 63:

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Callable, NamedTuple, TypeVar
 
 from virtscope.toolkit.collect import Background, SourceMalformed
 from virtscope.xen.continuity import Successors
@@ -24,7 +24,9 @@ from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, par
 
 log = logging.getLogger(__name__)
 
-_LONGEST_OS = 100
+T = TypeVar("T")
+
+_MAX_OS = 100  # characters
 # Seconds that the source's values may be older than the toolstack's: xentop's iterations are up to two.
 _BEHIND = 3.0
 _AHEAD = 1.0  # seconds that a vCPU may seem to have run longer than the clock here went on
@@ -49,12 +51,14 @@ def parse(raw: RawToolstack) -> Toolstack:
             words = f"{len(lines)} lines, of which the first is {lines[0][:200]!r}"
             problems.append(Problem(command, "malformed", words))
 
-    listed, unknown = parse_list(output("list"))
-    refuse("list", unknown)
-    pools, unknown = parse_pools(output("cpupool-list"))
-    refuse("cpupool-list", unknown)
-    placements, unknown = parse_vcpus(output("vcpu-list"))
-    refuse("vcpu-list", unknown)
+    def read(command: str, parser: Callable[[bytes], tuple[T, list[bytes]]]) -> T:
+        parsed, unknown = parser(output(command))
+        refuse(command, unknown)
+        return parsed
+
+    listed = read("list", parse_list)
+    pools = read("cpupool-list", parse_pools)
+    placements = read("vcpu-list", parse_vcpus)
     shares: dict[int, Share] = {}
     timings: dict[str, Timing] = {}
     for command in SCHEDULER_COMMANDS.values():
@@ -62,10 +66,7 @@ def parse(raw: RawToolstack) -> Toolstack:
         refuse(command, unknown)
         shares.update(some_shares)
         timings.update(some_timings)
-    by_kind: dict[str, dict[int, dict[int, int]]] = {}
-    for kind in PSR_KINDS:
-        by_kind[kind], unknown = parse_psr(output(f"psr-cmt-show {kind}"))
-        refuse(f"psr-cmt-show {kind}", unknown)
+    cache, total, local = (read(f"psr-cmt-show {kind}", parse_psr) for kind in PSR_KINDS)
     try:
         detailed = parse_details(output("list -l"))
     except SourceMalformed as error:
@@ -73,7 +74,6 @@ def parse(raw: RawToolstack) -> Toolstack:
         problems.append(Problem("list -l", "malformed", str(error)))
 
     host = parse_info(output("info"))
-    cache, total, local = (by_kind[kind] for kind in PSR_KINDS)
     os_names = {domid: _os(name) for domid, name in raw.os_names}
     guests = {}
     for each in listed:
@@ -99,7 +99,7 @@ def parse(raw: RawToolstack) -> Toolstack:
 
 def _os(name: bytes) -> str:
     """Return the name that a guest gives its system; Windows agents add "|" and folders. Guests can write anything."""
-    return decoded(name.split(b"|")[0].strip())[:_LONGEST_OS]
+    return decoded(name.split(b"|")[0].strip())[:_MAX_OS]
 
 
 def _with_timings(pools: list[Pool], timings: dict[str, Timing], host: Host) -> tuple[Pool, ...]:

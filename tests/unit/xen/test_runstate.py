@@ -86,7 +86,7 @@ def test_an_impossible_account_is_malformed(xen: FakeXen) -> None:
         xen.show(FakeDomain(1, b"web", runstate=account))
         refusal(SourceMalformed, source.read, [1])
     xen.say("answers-for 5\nrunstate 1 " + " ".join(map(str, ACCOUNT)))
-    assert "answered for domain 5 when asked for 1" in str(refusal(SourceMalformed, source.read, [1]))
+    assert "answered for domain 5, not 1" in str(refusal(SourceMalformed, source.read, [1]))
 
 
 def test_after_a_failure_it_starts_over(xen: FakeXen) -> None:

@@ -16,7 +16,7 @@ from virtscope.xen.exporter import TextView
 from virtscope.xen.model import Missing, Vcpu
 from virtscope.xen.recorded import Printed
 from virtscope.xen.xentop import Iteration
-from virtscope.xen.xentop_text import MOST_DEVICES, cut_header, parse, whole_iterations
+from virtscope.xen.xentop_text import MAX_DEVICES, cut_header, parse, whole_iterations
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/xentop"
 
@@ -260,10 +260,10 @@ def test_a_header_that_was_cut_or_wrapped_is_refused() -> None:
 
 
 def test_devices_without_end_are_not_gathered() -> None:
-    vbds = [b"VBD BlkBack %d [ca: 0]  OO: 0   RD: 1   WR: 2\n" % number for number in range(MOST_DEVICES + 2)]
+    vbds = [b"VBD BlkBack %d [ca: 0]  OO: 0   RD: 1   WR: 2\n" % number for number in range(MAX_DEVICES + 2)]
     without_counts = HEADER_13.replace(b" NETS NETTX(k) NETRX(k)", b"")
     found = parse(without_counts + b"web01 --b--- 42 1.5 98304 4.7 99328 4.7 2 7\n" + b"".join(vbds))
-    assert (len(found.host.domains[0].blocks), len(found.unknown)) == (MOST_DEVICES, 2)
+    assert (len(found.host.domains[0].blocks), len(found.unknown)) == (MAX_DEVICES, 2)
 
 
 @pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
