@@ -12,7 +12,7 @@ from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
-from virtscope.xen.libxenstat import Libxenstat, RawVbd, RawVcpu
+from virtscope.xen.libxenstat import Libxenstat, RawDomain, RawVbd, RawVcpu
 from virtscope.xen.netdev import NetDev, RawNetwork
 
 NETWORK = (0, 11, 12, 13, 14, 21, 22, 23, 24)
@@ -41,12 +41,9 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     assert running_version(xen.sysfs) == "4.17.7", "without the library"
     dom0, found = node.domains
     assert (dom0.id, dom0.name, dom0.running, dom0.blocked) == (0, None, 1, 0), "a name that isn't known yet"
-    assert (found.id, found.name, found.cpu_ns) == (7, b"web \xc3\xa4", 123)
-    assert (found.cur_mem, found.max_mem) == (1 << 30, 2 << 30)
-    assert (found.paused, found.running, found.blocked, found.dying, found.crashed, found.shutdown) == (1, *[0] * 5)
-    assert found.vcpus == (RawVcpu(1, 100), RawVcpu(0, 200))
-    assert found.networks == (RawNetwork(*NETWORK),)
-    assert found.vbds == (RawVbd(1, 51712, 1, 2, 3, 4, 5, error=False),)
+    vcpus, networks, vbds = (RawVcpu(1, 100), RawVcpu(0, 200)), (RawNetwork(*NETWORK),), (RawVbd(*VBD[:-1], False),)
+    states = {**dict.fromkeys(("dying", "crashed", "shutdown", "blocked", "running"), 0), "paused": 1}
+    assert found == RawDomain(vcpus, networks, vbds, 7, b"web \xc3\xa4", 123, 1 << 30, 2 << 30, ssid=0, **states)
 
 
 def test_the_librarys_networks_are_read_only_where_net_dev_cannot_be(xen: FakeXen) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tests.unit.xen.test_xentop_text import HEADER, VBD_LINE, row
-from virtscope.xen import libxenstat, model, xentop_text
+from virtscope.xen import libxenstat, model, recorded, xentop_text
 from virtscope.xen.devices import vbd_name
 from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
 from virtscope.xen.netdev import RawNetwork
@@ -20,19 +19,8 @@ VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_
 
 
 def recorded_node() -> RawNode:
-    node = json.loads(RECORDING.read_text())["node"]
-    domains = tuple(_domain(domain) for domain in node.pop("domains"))
-    return RawNode(domains=domains, xen_version=node.pop("xen_version").encode(), **node)
-
-
-def _domain(domain: dict[str, Any]) -> RawDomain:
-    return RawDomain(
-        vcpus=tuple(RawVcpu(**vcpu) for vcpu in domain.pop("vcpus")),
-        networks=tuple(RawNetwork(**network) for network in domain.pop("networks")),
-        vbds=tuple(RawVbd(**vbd) for vbd in domain.pop("vbds")),
-        name=domain.pop("name").encode(),
-        **domain,
-    )
+    """What libxenstat gave of a real Xen 4.17."""
+    return recorded.snapshot({"node": json.loads(RECORDING.read_text())["node"], "runstates": []}).node
 
 
 def host(raw: RawDomain, version: bytes = b"4.17.7") -> model.Host:

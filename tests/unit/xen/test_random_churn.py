@@ -31,7 +31,7 @@ APART = 0.009  # seconds that a CPU's clock may be behind another's
 
 
 class Thing:
-    """What counts: a domain's CPU time, an interface's bytes. `was` is what it had counted at each look, 0 before."""
+    """What counts: CPU time, bytes. `was` is what it had counted at each look, 0 before."""
 
     def __init__(self, looks: int) -> None:
         self.value = 0.0
@@ -43,8 +43,6 @@ class Thing:
 
 
 class Guest:
-    """A domain, from its creation to its end."""
-
     def __init__(self, domid: int, name: bytes, looks: int, vifs: int) -> None:
         self.domid, self.name = domid, name
         self.cpu = Thing(looks)
@@ -63,7 +61,7 @@ class Xen:
     def go_on(self) -> None:
         """Let some things happen, and all guests run; note what everything has counted then."""
         for _ in range(self.chance.choice([0, 0, 0, 1, 1, 2, 4])):
-            self.chance.choice([self._create, self._destroy, self._reboot, self._plug, self._unplug])()
+            self.chance.choice([self._create, self._destroy, self._reboot, self._plug])()
         self.looks += 1
         for guest in self.guests:
             guest.cpu.go_on(self.chance.choice(CPU_SECONDS), NEW_CPU_SECONDS)
@@ -79,24 +77,24 @@ class Xen:
             guest = Guest(domid, name or self.chance.choice(NAMES), self.looks, self.chance.choice([0, 1, 2, 3]))
             self.guests = sorted([*self.guests, guest], key=lambda guest: guest.domid)
 
-    def _destroy(self) -> None:
-        if len(self.guests) > 1:
-            self.guests.remove(self.chance.choice(self.guests[1:]))
+    def _destroy(self) -> bytes | None:
+        if len(self.guests) == 1:
+            return None
+        guest = self.chance.choice(self.guests[1:])
+        self.guests.remove(guest)
+        return guest.name
 
     def _reboot(self) -> None:
-        if len(self.guests) > 1:
-            guest = self.chance.choice(self.guests[1:])
-            self.guests.remove(guest)
-            self._create(guest.name)
+        if name := self._destroy():
+            self._create(name)
 
     def _plug(self) -> None:
-        guest = self.chance.choice(self.guests)
-        guest.vifs.insert(self.chance.randint(0, len(guest.vifs)), Thing(self.looks))
-
-    def _unplug(self) -> None:
-        guest = self.chance.choice(self.guests)
-        if guest.vifs:
-            guest.vifs.remove(self.chance.choice(guest.vifs))
+        """Add an interface or take one away."""
+        vifs = self.chance.choice(self.guests).vifs
+        if vifs and self.chance.random() < 0.5:
+            vifs.remove(self.chance.choice(vifs))
+        else:
+            vifs.insert(self.chance.randint(0, len(vifs)), Thing(self.looks))
 
 
 class Library:
