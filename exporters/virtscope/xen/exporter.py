@@ -27,7 +27,7 @@ from virtscope.xen import libxenstat, metrics, recorded, xentop_text
 from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
 from virtscope.xen.hypervisor import find_program, running_version
 from virtscope.xen.libxenstat import Libxenstat, RawNode
-from virtscope.xen.model import Child, Host, Missing, decoded
+from virtscope.xen.model import NOTHING_MISSING, Child, Host, Missing, decoded
 from virtscope.xen.netdev import NetDev, WhereReadable
 from virtscope.xen.recorded import Printed, Snapshot
 from virtscope.xen.runstate import INSTEAD, Runstate
@@ -147,8 +147,9 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
         runstate.open()
         # Where the node is of the scrape before, as the two sources are read at once, a new guest is missing here until
         # the next one; a guest that is gone is not answered for.
-        accounts = _with_runstates(source.latest(), runstate)
-        return metrics.waiting_families(clocks.steady(recorded.waiting(accounts)))
+        node = source.latest()
+        accounts = recorded.waiting(_with_runstates(node, runstate)) if node else []
+        return metrics.waiting_families(clocks.steady(accounts))
 
     sources = [
         Source("libxenstat", lambda: view.families(source.read()), source.origin),
@@ -212,9 +213,8 @@ def _without_ids(source: str, instead: str) -> Source:
     return Source(source, read, lambda: "", required=False)
 
 
-def _with_runstates(node: RawNode | None, runstate: Runstate) -> Snapshot:
+def _with_runstates(node: RawNode, runstate: Runstate) -> Snapshot:
     """Return a node with its domains' run states; raises SourceError as `runstate` does."""
-    node = node or RawNode((), None, 0, 0, 0, 0)
     return Snapshot(node, tuple(runstate.read(domain.id for domain in node.domains)))
 
 
@@ -291,12 +291,12 @@ class LibraryView:
     def __init__(self, add_guests: AddGuests | None = None) -> None:
         self._add_guests = add_guests or (lambda host: host)
         self._clocks = Clocks()
-        self._missing = _MissingDevices(_IN_LIBRARY)
+        self._missing = NOTHING_MISSING
 
     def families(self, node: RawNode) -> list[Metric]:
         """Return the families of a host, with what the toolstack adds to it."""
         host = libxenstat.host(node)
-        self._missing.note(host.missing())
+        self._missing = _log_missing(host.missing(), self._missing, _IN_LIBRARY)
         return metrics.host_families(self._add_guests(self._clocks.steady(host)))
 
 
@@ -309,7 +309,7 @@ class TextView:
         self._places = Places()
         self._clocks = Clocks()
         self._unknown_line_logged = False
-        self._missing = _MissingDevices(_IN_TEXT)
+        self._missing = NOTHING_MISSING
 
     def families(self, printed: Printed) -> list[Metric]:
         """Return the families of an iteration; raises SourceMalformed as the parser does."""
@@ -319,24 +319,17 @@ class TextView:
             log.warning("unknown line from xentop", extra={"fields": {"line": unknown[0][:200]}})
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
         complete = self._add_guests(known_apart)
-        self._missing.note(complete.missing())
+        self._missing = _log_missing(complete.missing(), self._missing, _IN_TEXT)
         child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
         return metrics.host_families(complete) + metrics.child_families(child)
 
 
-class _MissingDevices:
-    """Logs which kinds of devices are missing, when others are than before, and what to do."""
-
-    def __init__(self, advice: str) -> None:
-        self._advice = advice
-        self._kinds: list[str] = []
-
-    def note(self, missing: Missing) -> None:
-        counts = {kind: count for kind, count in missing._asdict().items() if count}
-        if list(counts) == self._kinds:
-            return
-        self._kinds = list(counts)
+def _log_missing(now: Missing, before: Missing, advice: str) -> Missing:
+    """Log which kinds of devices are missing, when others are than before, and what to do; return those of now."""
+    counts = {kind: count for kind, count in now._asdict().items() if count}
+    if list(map(bool, now)) != list(map(bool, before)):
         if counts:
-            log.warning("devices skipped", extra={"fields": {**counts, "advice": self._advice}})
+            log.warning("devices skipped", extra={"fields": {**counts, "advice": advice}})
         else:
             log.info("no device is skipped any more")
+    return now

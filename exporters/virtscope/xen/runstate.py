@@ -23,7 +23,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
-from ctypes import c_int, c_uint, c_uint32, c_void_p
+from ctypes import c_uint, c_uint32, c_void_p
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,8 +101,8 @@ class Runstate:
                 name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"
                 self._library = _Library(str(Path(self._folder, name)))
             except SourceUnavailable as error:
-                self._absence = str(error)
-                raise
+                self._absence = f"{error}; {INSTEAD}"
+                raise SourceUnavailable(self._absence) from error
         return self._library
 
     def origin(self) -> str:
@@ -116,18 +116,14 @@ class _Library:
 
     def __init__(self, path: str) -> None:
         self.name = Path(path).name
-        try:
-            library = hypervisor.load(path)
-        except SourceUnavailable as error:
-            raise SourceUnavailable(f"{error}; {INSTEAD}") from error
+        library = hypervisor.load(path)
         known = [name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)]
         if not known:
             raise SourceUnavailable(
-                f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
+                f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen"
             )
         self.function = known[0]
         self._call = getattr(library, self.function)
-        self._call.restype = c_int
         self._call.argtypes = (c_void_p, c_uint32, c_void_p)
         self._close = library.xc_interface_close
         self._close.argtypes = (c_void_p,)
@@ -136,10 +132,8 @@ class _Library:
         opened.argtypes = (c_void_p, c_void_p, c_uint)
         self._handle = opened(None, None, 0)
         if not self._handle:
-            raise SourceError(
-                f"{self.name}: xc_interface_open failed ({os.strerror(ctypes.get_errno())}); "
-                "the exporter needs root in Dom0"
-            )
+            said = os.strerror(ctypes.get_errno())
+            raise SourceError(f"{self.name}: xc_interface_open failed ({said}); the exporter needs root in Dom0")
 
     def close(self) -> None:
         self._close(self._handle)
@@ -158,7 +152,7 @@ class _Library:
             raise SourceError(f"{self.function} failed for domain {domid} ({os.strerror(code)})")
         if self.function == "xc_get_runstate_info":
             return _account(domid, answer.raw, 0)
-        (whose,) = _DOMCTL_HEADER.unpack_from(answer)
+        [whose] = _DOMCTL_HEADER.unpack_from(answer)
         if whose != domid:
             raise SourceMalformed(f"{self.function} answered for domain {whose}, not {domid}: {_hex(answer.raw)}")
         account = _account(domid, answer.raw, _DOMCTL_HEADER.size)

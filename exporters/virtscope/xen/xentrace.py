@@ -129,24 +129,19 @@ class Xentrace:
             except OSError as error:
                 raise SourceError(f"{program} can't be started: {error.strerror}") from error
             self._over.clear()
+        deadline, asked = time.monotonic() + WINDOW + GRACE, False
         try:
-            self._wait(child, memory, program)
+            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                if time.monotonic() >= deadline:
+                    raise SourceTimeout(f"{program} did not end within {WINDOW + GRACE:.0f} s and was killed")
+                if not asked and os.fstat(memory).st_size > MAX_SIZE:
+                    asked = True
+                    _ask_to_end(child)
+                time.sleep(_POLL)
         finally:
             status, said = self._reap(child)
         if status:
             raise _refusal(program, status, said)
-
-    def _wait(self, child: subprocess.Popen[bytes], memory: int, program: str) -> None:
-        """Wait until it ends, which it is asked to if it writes too much; raises SourceTimeout if it hangs."""
-        deadline = time.monotonic() + WINDOW + GRACE
-        asked = False
-        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            if time.monotonic() >= deadline:
-                raise SourceTimeout(f"{program} did not end within {WINDOW + GRACE:.0f} s and was killed")
-            if not asked and os.fstat(memory).st_size > MAX_SIZE:
-                asked = True
-                _ask_to_end(child)
-            time.sleep(_POLL)
 
     def _reap(self, child: subprocess.Popen[bytes]) -> tuple[int, bytes]:
         """Kill what is left of it, add its cost, and return its status and what it said at last."""
