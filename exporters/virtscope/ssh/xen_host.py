@@ -14,11 +14,9 @@ from virtscope.ssh.connection import Connection, Unreachable
 from virtscope.ssh.files import files
 from virtscope.ssh.programs import RemotePrograms
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
-from virtscope.xen.devices import network
 from virtscope.xen.exporter import live_text
 from virtscope.xen.hypervisor import version
-from virtscope.xen.model import Network
-from virtscope.xen.netdev import WhereReadable, by_domid
+from virtscope.xen.netdev import RawNetwork, WhereReadable, by_domid
 from virtscope.xen.recorded import Printed
 from virtscope.xen.toolstack import ToolstackPoller
 from virtscope.xen.xentop import Iteration
@@ -109,7 +107,7 @@ class XenHost:
         except SourceError as error:
             self._networks = error
 
-    def _by_domid(self) -> dict[int, list[Network]]:
+    def _by_domid(self) -> dict[int, list[RawNetwork]]:
         """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""
         found = self._networks
         if isinstance(found, SourceError):
@@ -122,7 +120,7 @@ class XenHost:
         text = next((content for path, content in found.items() if path.endswith("/net/dev")), Unread("ENOENT"))
         if isinstance(text, Unread):
             raise SourceUnavailable(f"the host's {NET_DEV} can't be read: {text.errno}")
-        return by_domid(text, nodename, network)
+        return by_domid(text, nodename)
 
     def _printed(self) -> Printed:
         if isinstance(self._fetched, SourceError):
