@@ -128,7 +128,6 @@ class HostView:
         self._guests = Guests(files, every_time=recorded_ones)
         self._add = add
         self._taps = Taps(files)
-        self._label_sets = metrics.LabelSets()
 
     def origin(self, procfs: str) -> str:
         """Return where what was read is from, with what can't be seen there."""
@@ -141,7 +140,7 @@ class HostView:
         guests = host.guests
         for add in self._add:
             guests = add(guests)
-        return metrics.families(host._replace(guests=self._taps.add_to(guests)), self._label_sets)
+        return metrics.families(host._replace(guests=self._taps.add_to(guests)))
 
 
 def recordable(files: Files) -> Recordable:

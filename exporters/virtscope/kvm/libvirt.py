@@ -32,7 +32,7 @@ from virtscope.kvm.labels import MAX_CHARACTERS, clean
 from virtscope.kvm.model import A_USERS, VOUCHED_FOR, Block, Domain, Guest, Requests, owners
 from virtscope.toolkit.bounded import Commands, Finished, OutputTooLong, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
-from virtscope.toolkit.families import gauge
+from virtscope.toolkit.families import family
 
 INTERVAL = 15.0  # seconds
 TIMEOUT = 10.0  # seconds for each call; one for 100 guests takes less than one
@@ -326,7 +326,7 @@ def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
 
 def families(answer: Answer) -> list[Metric]:
     """Return what belongs to no guest."""
-    return [gauge("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", answer.refused)]
+    return [family("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", [({}, answer.refused)])]
 
 
 class Libvirt:

@@ -17,7 +17,7 @@ from virtscope.perf.counters import Counters
 from virtscope.perf.groups import Group, GroupsError, Plan
 from virtscope.perf.kernel import Kernel, Linux, raise_file_limit
 from virtscope.perf.machine import Machine
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.perf.resctrl import Resctrl
 from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
@@ -74,7 +74,6 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
     )
     for absent in plan.absent:
         log_refusal(Refusal(ABSENT_PMU, absent.problem), f"{absent.group}/{absent.event}")
-    families = Families(plan.absent)
 
     def find() -> list[Cgroup]:
         try:
@@ -83,7 +82,7 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
             return []
 
     def read() -> list[Metric]:
-        return families.of(counters.read(find()))
+        return families(counters.read(find()), plan.absent)
 
     with contextlib.suppress(SourceError):  # each scrape says it again
         counters.read(find())  # counting begins now, not with the first scrape

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import family, info
+from virtscope.toolkit.families import Definition, Info, Labels, Table, page, scalars, table
 
 NO_SYMBOL = "(no symbols)"  # as opreport calls what lies in an image without any
 GUESTS = "guests"  # the domain of samples that fell into guests, where the kernel doesn't say which one
@@ -229,44 +229,61 @@ class Profiled(NamedTuple):
     events: list[tuple[str, str, str]]  # name, pace and scope
 
 
+def _samples(profile: Profile) -> list[tuple[Labels, int]]:
+    return [(place._asdict(), hits.samples) for place, hits in profile.items()]
+
+
+def _events(profile: Profile) -> list[tuple[Labels, float | None]]:
+    """Return the events, unless it isn't known for all places of an event how many each sample stands for."""
+    unknown = {place.event for place, hits in profile.items() if hits.events is None}
+    return [(place._asdict(), hits.events) for place, hits in profile.items() if place.event not in unknown]
+
+
+_PROFILE: tuple[Table[Profile], ...] = (
+    table(
+        _samples,
+        Definition(
+            "perf_profile_samples_total",
+            "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
+        ),
+    ),
+    table(
+        _events,
+        Definition(
+            "perf_profile_events_total",
+            "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
+            "varies the period of its samples.",
+        ),
+    ),
+)
+_ROUNDS: tuple[Table[Profiled], ...] = (
+    table(
+        lambda profiled: [
+            ({"event": event, "pace": pace, "scope": scope}, {}) for event, pace, scope in profiled.events
+        ],
+        Info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope)."),
+    ),
+    scalars(
+        Definition(
+            "perf_profile_seconds_total", "Duration of sampling, in seconds.", lambda profiled: profiled.seconds
+        ),
+        Definition(
+            "perf_profile_lost_samples_total",
+            "Samples that perf lost because it was too slow.",
+            lambda profiled: profiled.lost,
+        ),
+    ),
+)
+
+
 def live_families(profiled: Profiled) -> list[Metric]:
     """Return the profile, and how it was sampled.
-
-    perf_profile_samples_total{event="cache-misses",image="[kernel.kallsyms]",...} 1873    # and the rest of families()
-    perf_profile_info{event="cache-misses",pace="99 Hz",scope="this kernel"} 1
-    perf_profile_seconds_total 85
-    perf_profile_lost_samples_total 0
-    """
-    events = [{"event": event, "pace": pace, "scope": scope} for event, pace, scope in profiled.events]
-    return [
-        *families(profiled.profile),
-        info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope).", events),
-        family("perf_profile_seconds_total", "Duration of sampling, in seconds.", [({}, profiled.seconds)]),
-        family(
-            "perf_profile_lost_samples_total", "Samples that perf lost because it was too slow.", [({}, profiled.lost)]
-        ),
-    ]
-
-
-def families(profile: Profile) -> list[Metric]:
-    """Return what fell on each place; events only where it is known how many each sample stands for.
 
     perf_profile_samples_total{event="cache-misses",image="[kernel.kallsyms]",symbol="copy_page",space="kernel",
       domain=""} 1873
     perf_profile_events_total{...} 4.1e+07
+    perf_profile_info{event="cache-misses",pace="99 Hz",scope="this kernel"} 1
+    perf_profile_seconds_total 85
+    perf_profile_lost_samples_total 0
     """
-    labelled = [(place._asdict(), hits) for place, hits in profile.items()]
-    unknown = {place.event for place, hits in profile.items() if hits.events is None}
-    return [
-        family(
-            "perf_profile_samples_total",
-            "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
-            [(labels, hits.samples) for labels, hits in labelled],
-        ),
-        family(
-            "perf_profile_events_total",
-            "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
-            "varies the period of its samples.",
-            [(labels, hits.events) for labels, hits in labelled if labels["event"] not in unknown],
-        ),
-    ]
+    return page(_PROFILE, profiled.profile) + page(_ROUNDS, profiled)

@@ -47,13 +47,12 @@ source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "dupli
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Callable, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Callable, NamedTuple, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Labels, info, series
+from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, scalars, table
 from virtscope.xen.model import (
     DOM0,
     IDLE,
@@ -71,16 +70,6 @@ from virtscope.xen.model import (
 )
 
 T = TypeVar("T")
-V = TypeVar("V")
-
-
-@dataclass(frozen=True)
-class Info(Generic[T]):
-    """One info metric: its name without _info, its help text, and its labels (None: there is none for this value)."""
-
-    name: str
-    help: str
-    labels: Callable[[T], Labels | None]
 
 
 class HostSamples(NamedTuple):
@@ -98,48 +87,18 @@ class ToolstackResult(NamedTuple):
     problems: Mapping[tuple[str, str], int]
 
 
-Rows = Callable[[V], Iterator[Metric]]
-
-
-def rows(
-    values: Callable[[V], Sequence[tuple[Labels, T]]],
-    *metrics: Definition[T] | Info[T],
-    optional: bool = False,
-) -> Rows[V]:
-    """Return the table's rows for these values; `optional`: no families where there are no values."""
-
-    def families(of: V) -> Iterator[Metric]:
-        labelled = values(of)
-        if optional and not labelled:
-            return
-        for metric in metrics:
-            if isinstance(metric, Info):
-                found = [(labels, metric.labels(value)) for labels, value in labelled]
-                yield info(metric.name, metric.help, [{**labels, **more} for labels, more in found if more is not None])
-            else:
-                yield from series([metric], labelled)
-
-    return families
-
-
 def _of_domains(
-    label: str, parts: Callable[[Domain], Sequence[tuple[str, T]]]
+    label: str, parts_of: Callable[[Domain], Sequence[tuple[str, T]]]
 ) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
     """Return what gives the parts of all domains, each with the domain's labels and one of its own."""
-    return lambda samples: _of_parts(samples.domains, label, parts)
+    return lambda samples: parts(samples.domains, label, parts_of)
 
 
 def _of_guests(
-    label: str, parts: Callable[[Guest], Sequence[tuple[str, T]]]
+    label: str, parts_of: Callable[[Guest], Sequence[tuple[str, T]]]
 ) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
     """Return the same for what the toolstack knows of the domains."""
-    return lambda samples: _of_parts(samples.guests, label, parts)
-
-
-def _of_parts(
-    wholes: Sequence[tuple[Labels, V]], label: str, parts: Callable[[V], Sequence[tuple[str, T]]]
-) -> list[tuple[Labels, T]]:
-    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts(whole)]
+    return lambda samples: parts(samples.guests, label, parts_of)
 
 
 def _the_host(samples: HostSamples) -> list[tuple[Labels, Host]]:
@@ -151,7 +110,7 @@ def _online(vcpus: Iterable[Vcpu]) -> int | None:
     return None if None in online else online.count(True)
 
 
-HOST = rows(
+HOST = table(
     _the_host,
     Info(
         "xen_host",
@@ -189,7 +148,7 @@ def _facts(known: tuple[Domain, Guest | None]) -> Labels:
     }
 
 
-DOMAIN_INFO = rows(
+DOMAIN_INFO = table(
     _domains_and_guests,
     Info(
         "xen_domain",
@@ -199,12 +158,11 @@ DOMAIN_INFO = rows(
 )
 
 
-DOMAIN_STATE = rows(
+DOMAIN_STATE = table(
     _of_domains("state", lambda domain: [(state, state in domain.states) for state in STATES]),
     Definition(
         "xen_domain_state",
         "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
-        lambda state: state,
     ),
 )
 
@@ -213,7 +171,7 @@ def _domains(samples: HostSamples) -> list[tuple[Labels, Domain]]:
     return samples.domains
 
 
-DOMAIN = rows(
+DOMAIN = table(
     _domains,
     Definition(
         "xen_domain_cpu_seconds_total",
@@ -232,7 +190,7 @@ DOMAIN = rows(
 )
 
 
-VCPU = rows(
+VCPU = table(
     _of_domains("vcpu", lambda domain: [(str(number), vcpu) for number, vcpu in enumerate(domain.vcpus)]),
     Definition(
         "xen_vcpu_cpu_seconds_total",
@@ -243,7 +201,7 @@ VCPU = rows(
 )
 
 
-NETWORK = rows(
+NETWORK = table(
     _of_domains("vif", lambda domain: [(network.vif, network) for network in domain.networks]),
     Definition(
         "xen_domain_network_receive_bytes_total",
@@ -288,7 +246,7 @@ NETWORK = rows(
 )
 
 
-BLOCK = rows(
+BLOCK = table(
     _of_domains("vbd", lambda domain: [(block.vbd, block) for block in domain.blocks]),
     Info(
         "xen_domain_block",
@@ -327,7 +285,7 @@ def _guests(samples: HostSamples) -> list[tuple[Labels, Guest]]:
     return samples.guests
 
 
-SCHEDULER = rows(
+SCHEDULER = table(
     _guests,
     Definition(
         "xen_domain_scheduler_weight",
@@ -358,18 +316,17 @@ def _changes(guest: Guest) -> list[tuple[str, int | None]]:
     return [(what, None if guest.share.weight is None else count) for what, count in counted]
 
 
-SCHEDULER_CHANGES = rows(
+SCHEDULER_CHANGES = table(
     _of_guests("what", _changes),
     Definition(
         "xen_domain_scheduler_changes_total",
         "Changes of the domain's weight or cap that the exporter observed.",
-        lambda count: count,
     ),
     optional=True,
 )
 
 
-PLACEMENT = rows(
+PLACEMENT = table(
     _of_guests("vcpu", lambda guest: [(str(number), each) for number, each in guest.placements.items()]),
     Definition(
         "xen_vcpu_cpu",
@@ -385,12 +342,11 @@ PLACEMENT = rows(
 )
 
 
-CACHE = rows(
+CACHE = table(
     _of_guests("socket", lambda guest: [(str(socket), size) for socket, size in guest.cache_bytes.items()]),
     Definition(
         "xen_domain_cache_occupancy_bytes",
         "Last-level cache occupied by the domain, in bytes.",
-        lambda size: size,
     ),
     optional=True,  # few machines measure it
 )
@@ -405,13 +361,12 @@ def _bandwidths(samples: HostSamples) -> list[tuple[Labels, int]]:
     ]
 
 
-BANDWIDTH = rows(
+BANDWIDTH = table(
     _bandwidths,
     Definition(
         "xen_domain_memory_bandwidth_bytes_per_second",
         "Memory bandwidth of the domain over a recent 10 ms, in bytes per second: total, and to the socket's own "
         "memory (local).",
-        lambda bandwidth: bandwidth,
     ),
     optional=True,
 )
@@ -421,13 +376,12 @@ def _missing(samples: HostSamples) -> list[tuple[Labels, int]]:
     return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), samples.host.missing())]
 
 
-MISSING = rows(
+MISSING = table(
     _missing,
     Definition(
         "xentop_missing_devices",
         "vCPUs, network interfaces and block devices without series, because their values are missing, malformed or "
         "ambiguous (several with one number).",
-        lambda count: count,
     ),
 )
 
@@ -444,7 +398,7 @@ def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
     ]
 
 
-RUNSTATE = rows(
+RUNSTATE = table(
     _runstates,
     Definition(
         "xen_domain_runstate_seconds_total",
@@ -452,12 +406,11 @@ RUNSTATE = rows(
         "full_contention (all wait for a CPU), concurrency_hazard (some run, some wait), partial_run (some run, "
         "others blocked), partial_contention (some wait, others blocked), blocked (all blocked). Use rates: full_run "
         "starts at the host's uptime.",
-        lambda seconds: seconds,
     ),
 )
 
 
-WAITING = rows(
+WAITING = table(
     _waiting,
     Definition(
         "xen_domain_runstate_missed_changes_total",
@@ -501,14 +454,13 @@ def _running(domid: int, names: Mapping[int, str]) -> Labels:
     return {"running_domid": str(domid), "running": names[domid]}
 
 
-WAIT_ESTIMATE = rows(
+WAIT_ESTIMATE = table(
     _waits,
     Definition(
         "xen_domain_wait_estimated_seconds_total",
         "Time that the domain's vCPUs were runnable without a CPU, by the domain that ran on their CPUs, in seconds "
         "summed over vCPUs; estimated from one second per --xentrace.interval. (idle): one of these CPUs was idle; "
         "(rest): domains without a series.",
-        lambda seconds: seconds,
     ),
 )
 
@@ -517,7 +469,7 @@ def _windows(named: NamedEstimates) -> list[tuple[Labels, WaitEstimates]]:
     return [({}, named.estimates)]
 
 
-TRACE = rows(
+TRACE = table(
     _windows,
     Definition(
         "xen_trace_windows_total",
@@ -536,7 +488,7 @@ def _pools(result: ToolstackResult) -> list[tuple[Labels, Pool]]:
     return [({"cpupool": pool.name}, pool) for pool in result.toolstack.pools]
 
 
-POOL = rows(
+POOL = table(
     _pools,
     Info("xen_cpupool", "Scheduler of the CPU pool.", lambda pool: {"scheduler": pool.scheduler}),
     Definition("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
@@ -557,23 +509,17 @@ def _problems(result: ToolstackResult) -> list[tuple[Labels, int]]:
     return [({"command": command, "reason": reason}, count) for (command, reason), count in result.problems.items()]
 
 
-PROBLEM = rows(
+PROBLEM = table(
     _problems,
     Definition(
         "xentop_toolstack_problems_total",
         "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
         "(output on standard error), malformed (unparsable lines).",
-        lambda count: count,
     ),
 )
 
 
-def _child(child: Child) -> list[tuple[Labels, Child]]:
-    return [({}, child)]
-
-
-CHILD = rows(
-    _child,
+CHILD: Table[Child] = scalars(
     Definition(
         "xentop_iteration_age_seconds",
         "Maximum age of xentop's values, in seconds.",
@@ -610,31 +556,27 @@ def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
-    return _page(_OF_A_HOST, HostSamples(host, domains, guests))
+    return page(_OF_A_HOST, HostSamples(host, domains, guests))
 
 
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
     """Return the families of how long domains ran and waited for a CPU."""
-    return _page((RUNSTATE, WAITING), accounts)
+    return page((RUNSTATE, WAITING), accounts)
 
 
 def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -> list[Metric]:
     """Return the families of a trace, of the domains that have a name; the others have ended."""
-    return _page((WAIT_ESTIMATE, TRACE), NamedEstimates(estimates, names))
+    return page((WAIT_ESTIMATE, TRACE), NamedEstimates(estimates, names))
 
 
 def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
     """Return the families of the toolstack that belong to no domain."""
-    return _page((POOL, PROBLEM), ToolstackResult(toolstack, problems))
+    return page((POOL, PROBLEM), ToolstackResult(toolstack, problems))
 
 
 def child_families(child: Child) -> list[Metric]:
     """Return the families of xentop itself."""
-    return _page((CHILD,), child)
-
-
-def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
-    return [family for families in table for family in families(of)]
+    return page((CHILD,), child)
 
 
 def _domid(domain: Domain) -> str:

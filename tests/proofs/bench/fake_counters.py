@@ -22,7 +22,7 @@ from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
 from virtscope.perf.kernel import Attr
 from virtscope.perf.machine import Machine
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.toolkit.cli import serve_until_stopped
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
@@ -67,10 +67,9 @@ def main(cpus: int, cgroups: int) -> None:
             most_files=1_000_000,
         )
         counters.read(watched)
-        families = Families(plan.absent)
 
         def read() -> list[Metric]:
-            return families.of(counters.read(watched))
+            return families(counters.read(watched), plan.absent)
 
         server = Server(("127.0.0.1", 0), "/metrics", None, Exporter("perf", [Source("perf_event", read, str)]))
         print(server.server_address[1], flush=True)

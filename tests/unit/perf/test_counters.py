@@ -19,7 +19,7 @@ from virtscope.perf import groups
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
 from virtscope.perf.kernel import Attr
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.toolkit.collect import SourceUnavailable
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
@@ -384,7 +384,6 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
     kernel = FakeKernel(cpus=3)
     setting = Setting(tmp_path_factory.mktemp("machine"), kernel, cache=CACHE, tlb=TLB, software=SOFTWARE)
     cgroups: set[Cgroup] = set()
-    families = Families([])
     last: dict[tuple[object, ...], float] = {}
     shown_last: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for what, how in steps:
@@ -420,7 +419,7 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
                     last[target, group, index] = value
         shown = {
             (sample.name, frozenset(sample.labels.items())): sample.value
-            for metric in families.of(counts)
+            for metric in families(counts, [])
             if metric.type == "counter"
             for sample in metric.samples
         }
