@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
 from operator import mul
 from typing import NamedTuple
 
@@ -189,12 +189,11 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
     length = columns.width + 1
     names = tuple(words[::length])
     values = [words[place::length] for place in range(1, length)]
-    numbers = list(chain.from_iterable(values))
     if not (
         rows.count("\n") + 1 == len(names) > 0
         and len(words) == len(names) * length
-        and max(map(len, numbers)) <= _MAX_DIGITS
-        and "".join(numbers).encode().isdigit()  # bytes know ASCII's digits only
+        and max(max(map(len, column)) for column in values) <= _MAX_DIGITS
+        and "".join(map("".join, values)).encode().isdigit()  # bytes know ASCII's digits only
     ):
         raise SourceMalformed(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
     known = {name: values[place] for name, place in columns.places.items()}
