@@ -118,9 +118,7 @@ _SUPPORT: tuple[Table[_Support], ...] = (
     ),
     scalars(
         Definition(
-            "perf_open_counters",
-            "Open counters; each is a file descriptor.",
-            lambda support: support.counts.open_files,
+            "perf_open_counters", "Open counters; each is a file descriptor.", lambda support: support.counts.open_files
         ),
         Definition(
             "perf_groups_reopened_total",

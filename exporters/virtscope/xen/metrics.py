@@ -319,8 +319,7 @@ def _changes(guest: Guest) -> list[tuple[str, int | None]]:
 SCHEDULER_CHANGES = table(
     _of_guests("what", _changes),
     Definition(
-        "xen_domain_scheduler_changes_total",
-        "Changes of the domain's weight or cap that the exporter observed.",
+        "xen_domain_scheduler_changes_total", "Changes of the domain's weight or cap that the exporter observed."
     ),
     optional=True,
 )
@@ -344,10 +343,7 @@ PLACEMENT = table(
 
 CACHE = table(
     _of_guests("socket", lambda guest: [(str(socket), size) for socket, size in guest.cache_bytes.items()]),
-    Definition(
-        "xen_domain_cache_occupancy_bytes",
-        "Last-level cache occupied by the domain, in bytes.",
-    ),
+    Definition("xen_domain_cache_occupancy_bytes", "Last-level cache occupied by the domain, in bytes."),
     optional=True,  # few machines measure it
 )
 
@@ -471,11 +467,7 @@ def _windows(named: NamedEstimates) -> list[tuple[Labels, WaitEstimates]]:
 
 TRACE = table(
     _windows,
-    Definition(
-        "xen_trace_windows_total",
-        "Traces of one second.",
-        lambda estimates: estimates.windows,
-    ),
+    Definition("xen_trace_windows_total", "Traces of one second.", lambda estimates: estimates.windows),
     Definition(
         "xen_trace_lost_records_total",
         "Records lost because Xen's trace buffer was full; estimates lack their time.",
@@ -521,9 +513,7 @@ PROBLEM = table(
 
 CHILD: Table[Child] = scalars(
     Definition(
-        "xentop_iteration_age_seconds",
-        "Maximum age of xentop's values, in seconds.",
-        lambda child: child.iteration_age,
+        "xentop_iteration_age_seconds", "Maximum age of xentop's values, in seconds.", lambda child: child.iteration_age
     ),
     Definition(
         "xentop_iteration_unknown_lines",
