@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from virtscope.kvm.labels import clean
+from virtscope.kvm.model import clean
 
 # Programs by name, or by what the kernel keeps of it: 15 characters. User-mode emulators (qemu-x86_64) and tools
 # (qemu-img, qemu-storage-daemon) run no guest. "qemu:NAME" is libvirt's set_process_name.

@@ -143,7 +143,7 @@ class HostView:
         return metrics.families(host._replace(guests=self._taps.add_to(guests)))
 
 
-def recordable(files: Files) -> Recordable:
+def recordable(files: HostFiles | RecordedFiles) -> Recordable:
     """Return what a recording takes of the host with these files."""
 
     def read() -> Mapping[str, bytes]:

@@ -28,8 +28,7 @@ from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.kvm.labels import MAX_CHARACTERS, clean
-from virtscope.kvm.model import A_USERS, VOUCHED_FOR, Block, Domain, Guest, Requests, owners
+from virtscope.kvm.model import A_USERS, MAX_CHARACTERS, VOUCHED_FOR, Block, Domain, Guest, Requests, clean, owners
 from virtscope.toolkit.bounded import Commands, Finished, OutputTooLong, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
 from virtscope.toolkit.families import family

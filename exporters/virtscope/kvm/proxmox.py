@@ -21,8 +21,7 @@ from urllib.parse import unquote
 
 from prometheus_client import Metric
 
-from virtscope.kvm.labels import MAX_CHARACTERS, clean
-from virtscope.kvm.model import A_USERS, Domain, Guest, owners
+from virtscope.kvm.model import A_USERS, MAX_CHARACTERS, Domain, Guest, clean, owners
 from virtscope.toolkit.bounded import read_bytes
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 
