@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,15 +157,6 @@ class Guest:
         if self.load.mode == "DISK":  # reads through the BIOS, and so is mostly there
             return MANY_READS.search(shown("blockstats")) is not None
         return AT_ITS_LOAD.search(shown("registers")) is not None
-
-    @contextlib.contextmanager
-    def hung(self) -> Iterator[None]:
-        """Its QEMU is stopped (SIGSTOP) as long as the block lasts, and answers nobody."""
-        os.kill(self.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self.pid, signal.SIGCONT)
 
 
 def unique(name: str) -> str:

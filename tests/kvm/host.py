@@ -67,11 +67,6 @@ def _cpu(folder: Path) -> float:
     return (int(user) + int(system)) * TICK
 
 
-def state(pid: int) -> str:
-    """Of a process: T is stopped."""
-    return _after_the_name(Path("/proc", str(pid)))[0]
-
-
 def _after_the_name(folder: Path) -> list[str]:
     """The fields of stat from the third on."""
     return (folder / "stat").read_text().rpartition(")")[2].split()

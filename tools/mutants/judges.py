@@ -47,7 +47,7 @@ _PYTHON = {
         "host_files": "",
         "libvirt": "",
         "limits": "",
-        "model": "model command_line metrics",
+        "model": "command_line metrics proxmox",
         "processes": "processes guests",
         "proxmox": "",
         "recorded": "",
