@@ -81,7 +81,7 @@ def _serve(words: Sequence[str]) -> None:
             if given.procfs == "/proc":  # else another host's
                 beside["proxmox"] = Proxmox(PROXMOX_INTERVAL)
             for source in beside.values():
-                source.start()
+                source.background.start()
                 at_end.callback(source.close)
             sources = live(host_files(given), given.procfs, beside)
         cli.serve(Exporter("kvm", sources), given)
@@ -163,7 +163,7 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
     virsh = Virsh()
     answers = Background("libvirt", virsh.read, interval)
     answers.start()
-    at_end.callback(virsh.close)
+    at_end.callback(virsh.commands.close)
     at_end.callback(answers.close)
     answers.wait_for_first(PATIENCE_SECONDS)
     contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"

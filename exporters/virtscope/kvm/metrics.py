@@ -1,26 +1,7 @@
 """The metrics of a KVM host: one table, from the model's values to families.
 
-What it exposes, with the command that shows the same by hand:
-
-    # pgrep -af qemu; ps -L -p PID -o comm,times; cat /proc/PID/task/*/schedstat
-    kvm_guest_info{guest="web",pid="390",uuid="...",id="",title="",manager="libvirt",accelerator="kvm"} 1
-    kvm_guest_cpu_seconds_total{guest="web",pid="390"} 51.8
-    kvm_guest_guest_seconds_total{guest="web",pid="390"} 36.9
-    kvm_vcpu_run_seconds_total{guest="web",pid="390",vcpu="0"} 46.9
-    kvm_vcpu_wait_seconds_total{guest="web",pid="390",vcpu="0"} 32.3
-    kvm_guest_thread_cpu_seconds_total{guest="web",pid="390",role="emulator"} 2.1
-
-    # systemd-cgls; virsh schedinfo web; qm config 100
-    kvm_guest_cpu_limit_cpus{guest="web",pid="390"} 0.4
-    kvm_guest_throttled_seconds_total{guest="web",pid="390",part="all"} 88.0
-    kvm_guest_cgroup_info{guest="web",pid="390",cgroup="/qemu.slice/100.scope"} 1
-
-    # ip -s link show vnet0: RX there is transmit here
-    kvm_guest_network_receive_bytes_total{guest="web",pid="390",device="vnet0"} 90
-
-    # virsh domstats web
-    kvm_guest_block_read_bytes_total{guest="web",pid="390",device="vda"} 165806592
-    kvm_vcpu_exits_total{guest="web",pid="390",vcpu="0"} 43671
+By hand: `ps -L -p PID -o comm,times`, `cat /proc/PID/task/*/schedstat`, `systemd-cgls`, `virsh domstats GUEST`,
+`ip -s link show vnet0` (RX there is transmit here).
 
 Every guest's series carry `guest` and `pid`: the name that its users know, and what keeps one that was started again
 apart from itself before.

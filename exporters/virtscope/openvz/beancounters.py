@@ -5,17 +5,7 @@ row for each resource of each container; only a container's first row has its ui
 kernels and 20 on 64-bit ones, but an uid may be a UUID that is wider, so rows are split at blanks.
 /proc/bc/<id>/resources has the rows of one container, without version line, header and uid.
 
-Exposes, as `cat /proc/bc/resources` shows by hand, there with pages that are not yet in bytes; the host's own are
-ctid="0". Likewise `maxheld` and `barrier`:
-
-    openvz_beancounters_info{version="2.5"} 1
-    openvz_beancounters_refused_containers 0
-    openvz_beancounters_unknown_columns 0
-    openvz_beancounter_held_bytes{ctid="101",resource="privvmpages"} 7409664
-    openvz_beancounter_limit_bytes{ctid="101",resource="privvmpages"} 219443200
-    openvz_beancounter_held{ctid="101",resource="numproc"} 7
-    openvz_beancounter_limit{ctid="101",resource="numproc"} 65
-    openvz_beancounter_failures_total{ctid="101",resource="tcprcvbuf"} 163
+By hand: `cat /proc/bc/resources`, with pages that are not yet in bytes; the host's own are ctid="0".
 
 A host of 1,000 containers has 25,000 rows. A container whose rows are the same text as at the last read is the same
 object again, without being parsed, and so are the blocks of its samples.

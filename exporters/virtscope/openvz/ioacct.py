@@ -3,14 +3,8 @@
 Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a line for each value, behind its name. Kernels
 built without it have no such file.
 
-Exposes, as `cat /proc/bc/101/ioacct` shows by hand; the host's own is ctid="0". A value that this kernel doesn't print
-is absent; one whose name isn't known here is exposed under that name:
-
-    openvz_ioacct_refused_files 0
-    openvz_container_io_read_bytes_total{ctid="101"} 104857600
-    openvz_container_io_write_bytes_total{ctid="101"} 52428800
-    openvz_container_io_fsyncs_total{ctid="101"} 1730
-    openvz_container_io_unknown{ctid="101",field="ploop_requests"} 3
+By hand: `cat /proc/bc/101/ioacct`; the host's own is ctid="0". A value that this kernel doesn't print is absent; one
+whose name isn't known here is exposed under that name.
 """
 
 from __future__ import annotations

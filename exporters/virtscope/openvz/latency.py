@@ -5,12 +5,7 @@ and a row for each kind of wait: the longest recent one, all added up, and how m
 and what alocirq is the sum of. Times are in the unit of /proc/vz/vestat; the module that makes this file makes
 /proc/vz/stats too, which says which.
 
-Exposes, as `cat /proc/vz/latency` shows by hand:
-
-    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
-    openvz_host_latency_max_seconds{type="scheduling"} 0.0042
-    openvz_host_latency_calls_total{type="scheduling"} 91355210
-    openvz_latency_refused_rows 0
+By hand: `cat /proc/vz/latency`.
 """
 
 from __future__ import annotations

@@ -4,19 +4,7 @@ Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels
 no such file). A header, and three lines for each quota: its id, which is the container's, with the path it is on for,
 then a row for 1k-blocks and one for inodes.
 
-Exposes, as `cat /proc/vz/vzquota` shows by hand:
-
-    openvz_quota_on{ctid="101"} 1
-    openvz_quota_used_bytes{ctid="101"} 897409024
-    openvz_quota_soft_limit_bytes{ctid="101"} 1073741824
-    openvz_quota_hard_limit_bytes{ctid="101"} 1181116416
-    openvz_quota_used_inodes{ctid="101"} 29792
-    openvz_quota_soft_limit_inodes{ctid="101"} 200000
-    openvz_quota_hard_limit_inodes{ctid="101"} 220000
-    openvz_quota_grace_period_seconds{ctid="101",limit="bytes"} 259200
-    openvz_quota_grace_end_timestamp_seconds{ctid="101",limit="bytes"} 1353628800
-    openvz_quota_refused_rows 0
-    openvz_quota_unknown_columns 0
+By hand: `cat /proc/vz/vzquota`.
 """
 
 from __future__ import annotations

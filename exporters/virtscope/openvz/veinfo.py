@@ -2,11 +2,7 @@
 
 Format: veinfo_seq_show() in kernel/ve/vecalls.c: id, class (no longer used), number of processes, addresses. No header.
 
-Exposes, as `cat /proc/vz/veinfo` shows by hand:
-
-    openvz_container_processes{ctid="101"} 35
-    openvz_container_addresses{ctid="101"} 2
-    openvz_veinfo_refused_rows 0
+By hand: `cat /proc/vz/veinfo`.
 """
 
 from __future__ import annotations

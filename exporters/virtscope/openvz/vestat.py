@@ -10,22 +10,7 @@ Elsewhere the file itself says: each row has the container's uptime twice, in ji
 quotient is the unit's number in a jiffy. Where that is the same for several units that are possible, none is chosen:
 4,000,000 are nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
 
-Exposes, as `cat /proc/vz/vestat` and `cat /proc/vz/version` show by hand:
-
-    openvz_host_info{version="042stab145.3"} 1
-    openvz_host_containers 2
-    openvz_vestat_info{version="2.2"} 1
-    openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
-    openvz_vestat_refused_rows 0
-    openvz_vestat_unknown_columns 0
-    openvz_vestat_unread_files 0
-    openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
-    openvz_container_uptime_seconds{ctid="101"} 3600
-    openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
-    openvz_container_cpu_idle_seconds_total{ctid="101"} 7047.982651789
-    openvz_container_scheduling_latency_seconds_total{ctid="101"} 0.08
-    openvz_container_scheduling_latency_max_seconds{ctid="101"} 0.0002
-    openvz_container_schedulings_total{ctid="101"} 400
+By hand: `cat /proc/vz/vestat /proc/vz/version`.
 """
 
 from __future__ import annotations

@@ -6,10 +6,7 @@ Format: print_one_ve() in src/vzlist.c of vzctl, OpenVZ's and Virtuozzo's. A lin
 the last field of a line can be distinguished from the others: names hold blanks, and fields before it may be cut to 32
 bytes. So each field is asked for on its own; `-j`, where there is one, doesn't escape quotes.
 
-Exposes, as `vzlist -H -o veid,name` shows by hand, and likewise `hostname` and `ostemplate`:
-
-    openvz_container_info{ctid="101",name="web shop",hostname="shop.example.org",template="debian-7.0-x86_64"} 1
-    openvz_vzlist_refused_rows 0
+By hand: `vzlist -H -o veid,name`, and likewise `hostname` and `ostemplate`.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _caches(sysfs: Path) -> Source:
 
 def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
     """Return the profiles that are taken from now on; `at_end` ends that."""
-    profiler.start()
+    profiler.background.start()
     at_end.callback(profiler.close)
     return Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
 

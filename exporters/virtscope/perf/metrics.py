@@ -135,15 +135,6 @@ _SUPPORT: tuple[Table[_Support], ...] = (
 
 
 def families(counts: Counts, absent: Sequence[Absent]) -> list[Metric]:
-    """Return what was counted, and why the rest was not; `absent` are the events that this machine lacks.
-
-    perf_events_total{cpu="0",group="cache",pmu="",event="cache-misses"} 18734
-    perf_event_seconds_total{cpu="0",group="software",pmu="",event="task-clock"} 60.2
-    perf_group_enabled_seconds_total{cpu="0",group="cache",pmu=""} 60.2
-    perf_group_running_seconds_total{cpu="0",group="cache",pmu=""} 20.1
-    perf_cgroup_events_total{cgroup="/machine.slice/web",group="cache",pmu="",event="cache-misses"} 734
-    perf_event_supported{group="cache",pmu="",event="cache-misses",reason=""} 1
-    perf_event_supported{group="tlb",pmu="",event="iTLB-load-misses",reason="not_supported"} 0
-    """
+    """Return what was counted, and why the rest was not; `absent` are the events that this machine lacks."""
     host, cgroups = _counted("cpu", counts.host), _counted("cgroup", counts.cgroups)
     return page(_HOST, host) + page(_CGROUPS, cgroups) + page(_SUPPORT, _Support(counts, absent))

@@ -248,13 +248,5 @@ _ROUNDS: tuple[Table[Profiled], ...] = (
 
 
 def live_families(profiled: Profiled) -> list[Metric]:
-    """Return the profile, and how it was sampled.
-
-    perf_profile_samples_total{event="cache-misses",image="[kernel.kallsyms]",symbol="copy_page",space="kernel",
-      domain=""} 1873
-    perf_profile_events_total{...} 4.1e+07
-    perf_profile_info{event="cache-misses",pace="99 Hz",scope="this kernel"} 1
-    perf_profile_seconds_total 85
-    perf_profile_lost_samples_total 0
-    """
+    """Return the profile, and how it was sampled."""
     return page([_PROFILE], profiled.profile) + page(_ROUNDS, profiled)

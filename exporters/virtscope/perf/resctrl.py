@@ -161,10 +161,5 @@ _TABLES: tuple[Table[Sequence[Monitored]], ...] = (
 
 
 def families(monitored: Sequence[Monitored]) -> list[Metric]:
-    """Return what the processor measures of each resctrl group, and how much of it is missing now.
-
-    resctrl_llc_occupancy_bytes{group="/web",cache="0"} 1835008
-    resctrl_memory_bytes_total{group="/web",cache="0"} 73400320
-    resctrl_missing_values{reason="unassigned"} 2
-    """
+    """Return what the processor measures of each resctrl group, and how much of it is missing now."""
     return page(_TABLES, monitored)

@@ -67,11 +67,5 @@ _TABLES: tuple[Table[_Counted], ...] = (
 
 
 def families(rows: Mapping[str, Row], totals: Totals) -> list[Metric]:
-    """Return what was counted.
-
-    sched_wait_seconds_total{cgroup="/docker/4f2c",running="/docker/91ab"} 12.5
-    sched_wait_seconds_total{cgroup="/docker/4f2c",running="/system.slice/backup.service"} 3.1
-    sched_wait_seconds_total{cgroup="/docker/4f2c",running="(cap)"} 0.4
-    sched_waits_total{cgroup="/docker/4f2c"} 18734
-    """
+    """Return what was counted."""
     return page(_TABLES, _Counted(rows, totals))

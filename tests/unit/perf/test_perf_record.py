@@ -169,7 +169,7 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
 ) -> None:
     monkeypatch.setattr("virtscope.toolkit.collect.OLDEST", 6000)  # rounds, of 0.2 s
     profiler = Profiler(source, interval=0.2, symbols=10)
-    profiler.start()
+    profiler.background.start()
     try:
         wait_for(lambda: profiler.background.cost.reads >= 1)
         perf.record("exit 7")
@@ -182,6 +182,6 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
         (lost,) = [sample.value for sample in samples if sample.name == "perf_profile_lost_samples_total"]
         assert abs(lost - 3 * rounds) <= 3  # another may be under way
         paces = {sample.labels["event"]: sample.labels["pace"] for sample in samples if "pace" in sample.labels}
-        assert paces == {"cpu-clock": f"{source.frequency()} Hz", "cache-misses": "each 10000th"}
+        assert paces == {"cpu-clock": f"{source.frequency} Hz", "cache-misses": "each 10000th"}
     finally:
         profiler.close()
