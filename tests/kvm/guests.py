@@ -33,21 +33,20 @@ class GuestError(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """What a guest does, as guest.asm names it; `due` is the share of vCPU 0 that this is, where it is known."""
+    """What a guest does, as guest.asm names it; `duty` the tenths of vCPU 0 that it spins."""
 
     mode: str
     duty: int = 0
     rate: int = 1
-    due: float | None = None
 
 
-BURN = Load("BURN", due=1.0)
+BURN = Load("BURN")
 DISK = Load("DISK")  # 100 reads of 32 KiB a second
 
 
 def duty(tenths: int) -> Load:
     """Spins for so many ticks of ten, and halts in the others."""
-    return Load("DUTYC", duty=tenths, due=tenths / 10)
+    return Load("DUTYC", duty=tenths)
 
 
 def why_not_here() -> str | None:
