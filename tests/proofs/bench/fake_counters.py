@@ -20,7 +20,7 @@ from prometheus_client import Metric
 from virtscope.perf import groups
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
-from virtscope.perf.kernel import Attr
+from virtscope.perf.kernel import Attr, Kernel
 from virtscope.perf.machine import Machine
 from virtscope.perf.metrics import families
 from virtscope.toolkit.cli import serve_until_stopped
@@ -28,7 +28,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
 
 
-class Kernel:
+class StandingKernel(Kernel):
     """Counts any event."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ def main(cpus: int, cgroups: int) -> None:
         plan = groups.load(groups.DEFAULT, sysfs)
         watched = [Cgroup(f"/machine.slice/web{number:02}.scope", number) for number in range(cgroups)]
         counters = Counters(
-            Kernel(),
+            StandingKernel(),
             plan.groups,
             Machine(sysfs, sysfs),
             open_folder=lambda _: os.open(sysfs, os.O_RDONLY),
