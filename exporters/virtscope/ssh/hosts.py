@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from virtscope.ssh.child import Room
-from virtscope.ssh.connection import Connection
+from virtscope.ssh.connection import Account, Connection
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,48 @@ def parse(text: str) -> tuple[str, ...]:
         if not _HOST.fullmatch(host):
             raise SourceMalformed(f"{host[:80]!r} is no host's name or address")
     return tuple(dict.fromkeys(hosts))
+
+
+class _Probed(NamedTuple):
+    """How many hosts may be probed, and the accounts of those that have been."""
+
+    hosts: int
+    accounts: Mapping[str, Account]
+
+
+def _accounts(probed: _Probed) -> list[tuple[Labels, Account]]:
+    return [({"target": name}, account) for name, account in probed.accounts.items()]
+
+
+def _failures(probed: _Probed) -> list[tuple[Labels, int]]:
+    return parts(_accounts(probed), "reason", lambda account: account.failures.items())
+
+
+_TABLES: tuple[Table[_Probed], ...] = (
+    scalars(Definition("ssh_hosts", "Hosts that may be probed.", lambda probed: probed.hosts)),
+    table(
+        _accounts,
+        Definition("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
+        Definition("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
+        Definition("ssh_requests_total", "Requests to the host.", lambda account: account.requests),
+    ),
+    table(
+        _failures,
+        Definition(
+            "ssh_failures_total",
+            "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
+        ),
+    ),
+    table(
+        _accounts,
+        Definition("ssh_received_bytes_total", "Bytes received from the host.", lambda account: account.received_bytes),
+        Definition(
+            "ssh_client_cpu_seconds_total",
+            "CPU time of the ssh clients on this machine, in seconds.",
+            lambda account: account.cpu_seconds,
+        ),
+    ),
+)
 
 
 class Hosts:
@@ -95,27 +138,4 @@ class Hosts:
         names = self.names()
         with self._lock:
             accounts = {name: self._connections[name].account() for name in names if name in self._connections}
-        known = GaugeMetricFamily("ssh_hosts", "Hosts that may be probed.", len(names))
-        connected = GaugeMetricFamily("ssh_connected", "1 if the host is connected.", labels=["target"])
-        connections = CounterMetricFamily("ssh_connections", "Connections made to the host.", labels=["target"])
-        requests = CounterMetricFamily("ssh_requests", "Requests to the host.", labels=["target"])
-        failures = CounterMetricFamily(
-            "ssh_failures",
-            "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
-            labels=["target", "reason"],
-        )
-        received = CounterMetricFamily("ssh_received_bytes", "Bytes received from the host.", labels=["target"])
-        cpu = CounterMetricFamily(
-            "ssh_client_cpu_seconds",
-            "CPU time of the ssh clients on this machine, in seconds.",
-            labels=["target"],
-        )
-        for name, account in accounts.items():
-            connected.add_metric([name], account.connected)
-            connections.add_metric([name], account.connections)
-            requests.add_metric([name], account.requests)
-            for reason, count in account.failures.items():
-                failures.add_metric([name, reason], count)
-            received.add_metric([name], account.received_bytes)
-            cpu.add_metric([name], account.cpu_seconds)
-        return [known, connected, connections, requests, failures, received, cpu]
+        return page(_TABLES, _Probed(len(names), accounts))

@@ -22,7 +22,7 @@ from typing import Callable, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Labels, family, info, series
+from virtscope.toolkit.families import Definition, Info, Labels, family, parts
 from virtscope.xen.model import (
     DOM0,
     IDLE,
@@ -34,6 +34,7 @@ from virtscope.xen.model import (
     Guest,
     Host,
     Network,
+    Placement,
     Pool,
     Toolstack,
     Vcpu,
@@ -42,10 +43,14 @@ from virtscope.xen.model import (
 )
 
 T = TypeVar("T")
-V = TypeVar("V")
 Labelled = list[tuple[Labels, T]]
 
-_HOST: tuple[Definition[Host], ...] = (
+_HOST: tuple[Info[Host] | Definition[Host], ...] = (
+    Info(
+        "xen_host",
+        "The hypervisor's version.",
+        lambda host: {"version": host.xen_version} if host.xen_version else None,
+    ),
     Definition("xen_host_cpus", "Physical CPUs of the host.", lambda host: host.cpus),
     Definition("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", lambda host: host.cpu_hertz),
     Definition("xen_host_memory_bytes", "Memory of the host, in bytes.", lambda host: host.memory_bytes),
@@ -95,7 +100,12 @@ _NETWORK = [
     Definition(f"xen_domain_network_{name}_total", f"{what} on this virtual interface.", value)
     for name, (what, value) in _ON_A_VIF.items()
 ]
-_BLOCK: tuple[Definition[Block], ...] = (
+_BLOCK: tuple[Info[Block] | Definition[Block], ...] = (
+    Info(
+        "xen_domain_block",
+        "Back end of this virtual block device, and its number as hexadecimal major:minor.",
+        lambda block: {"type": block.type, "device": block.device},
+    ),
     Definition(
         "xen_domain_block_read_requests_total",
         "Read requests of this virtual block device.",
@@ -158,7 +168,20 @@ _WAITING: tuple[Definition[Waiting], ...] = (
         lambda account: account.runnable_seconds,
     ),
 )
-_POOL: tuple[Definition[Pool], ...] = (
+_PLACEMENT: tuple[Info[Placement] | Definition[Placement], ...] = (
+    Definition(
+        "xen_vcpu_cpu",
+        "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
+        lambda placement: placement.cpu,
+    ),
+    Info(
+        "xen_vcpu_affinity",
+        "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
+        lambda placement: {"hard": placement.hard, "soft": placement.soft},
+    ),
+)
+_POOL: tuple[Info[Pool] | Definition[Pool], ...] = (
+    Info("xen_cpupool", "Scheduler of the CPU pool.", lambda pool: {"scheduler": pool.scheduler}),
     Definition("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
     Definition(
         "xen_cpupool_timeslice_seconds",
@@ -178,33 +201,25 @@ def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
-    blocks = _parts(domains, "vbd", lambda domain: [(block.vbd, block) for block in domain.blocks])
     missing = zip(("vcpu", "network", "block"), host.missing())
     return [
-        info("xen_host", "The hypervisor's version.", [{"version": host.xen_version}] if host.xen_version else []),
-        *series(_HOST, [({}, host)]),
-        info(
+        *_families(_HOST, [({}, host)]),
+        Info[Labels](
             "xen_domain",
             "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
-            [
-                {**labels, **_facts(domain, guest)}
-                for (labels, domain), guest in zip(domains, host.guests or [None] * len(domains))
-            ],
+        ).family(
+            (labels, _facts(domain, guest))
+            for (labels, domain), guest in zip(domains, host.guests or [None] * len(domains))
         ),
         family(
             "xen_domain_state",
             "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
-            _parts(domains, "state", lambda domain: [(state, state in domain.states) for state in STATES]),
+            parts(domains, "state", lambda domain: [(state, state in domain.states) for state in STATES]),
         ),
-        *series(_DOMAIN, domains),
-        *series(_VCPU, _parts(domains, "vcpu", lambda domain: enumerate(domain.vcpus))),
-        *series(_NETWORK, _parts(domains, "vif", lambda domain: [(vif.vif, vif) for vif in domain.networks])),
-        info(
-            "xen_domain_block",
-            "Back end of this virtual block device, and its number as hexadecimal major:minor.",
-            [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
-        ),
-        *series(_BLOCK, blocks),
+        *_families(_DOMAIN, domains),
+        *_families(_VCPU, parts(domains, "vcpu", lambda domain: _numbered(enumerate(domain.vcpus)))),
+        *_families(_NETWORK, parts(domains, "vif", lambda domain: [(vif.vif, vif) for vif in domain.networks])),
+        *_families(_BLOCK, parts(domains, "vbd", lambda domain: [(block.vbd, block) for block in domain.blocks])),
         *_of_guests(guests),
         family(
             "xentop_missing_devices",
@@ -218,7 +233,7 @@ def host_families(host: Host) -> list[Metric]:
 def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
     """Make the families of what the toolstack knows, those alone of which there is something."""
     if guests:
-        yield from series(_SCHEDULER, guests)
+        yield from _families(_SCHEDULER, guests)
         yield family(
             "xen_domain_scheduler_changes_total",
             "Changes of the domain's weight or cap that the exporter observed.",
@@ -229,18 +244,9 @@ def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
                 for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
             ],
         )
-    if placements := _parts(guests, "vcpu", lambda guest: guest.placements.items()):
-        yield family(
-            "xen_vcpu_cpu",
-            "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
-            [(labels, placement.cpu) for labels, placement in placements],
-        )
-        yield info(
-            "xen_vcpu_affinity",
-            "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
-            [{**labels, "hard": placement.hard, "soft": placement.soft} for labels, placement in placements],
-        )
-    if sizes := _parts(guests, "socket", lambda guest: guest.cache_bytes.items()):  # few machines measure it
+    if placements := parts(guests, "vcpu", lambda guest: _numbered(guest.placements.items())):
+        yield from _families(_PLACEMENT, placements)
+    if sizes := parts(guests, "socket", lambda guest: _numbered(guest.cache_bytes.items())):  # few machines measure it
         yield family("xen_domain_cache_occupancy_bytes", "Last-level cache occupied by the domain, in bytes.", sizes)
     bandwidths = [
         ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
@@ -267,9 +273,9 @@ def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
             "full_contention (all wait for a CPU), concurrency_hazard (some run, some wait), partial_run (some run, "
             "others blocked), partial_contention (some wait, others blocked), blocked (all blocked). Use rates: "
             "full_run starts at the host's uptime.",
-            _parts(domains, "runstate", lambda account: account.runstate_seconds.items()),
+            parts(domains, "runstate", lambda account: account.runstate_seconds.items()),
         ),
-        *series(_WAITING, domains),
+        *_families(_WAITING, domains),
     ]
 
 
@@ -305,10 +311,8 @@ def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -
 def toolstack_families(toolstack: Toolstack) -> list[Metric]:
     """Return the families of the toolstack that belong to no domain."""
     pools = [({"cpupool": pool.name}, pool) for pool in toolstack.pools]
-    schedulers = [{**labels, "scheduler": pool.scheduler} for labels, pool in pools]
     return [
-        info("xen_cpupool", "Scheduler of the CPU pool.", schedulers),
-        *series(_POOL, pools),
+        *_families(_POOL, pools),
         family(
             "xentop_toolstack_problems_total",
             "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
@@ -333,9 +337,12 @@ def child_families(child: Child) -> list[Metric]:
     ]
 
 
-def _parts(wholes: Labelled[V], label: str, parts: Callable[[V], Iterable[tuple[object, T]]]) -> Labelled[T]:
-    """Return the parts of all these, each with the whole's labels and one of its own."""
-    return [({**labels, label: str(name)}, part) for labels, whole in wholes for name, part in parts(whole)]
+def _families(metrics: Iterable[Info[T] | Definition[T]], things: Labelled[T]) -> list[Metric]:
+    return [metric.family(things) for metric in metrics]
+
+
+def _numbered(things: Iterable[tuple[int, T]]) -> list[tuple[str, T]]:
+    return [(str(number), thing) for number, thing in things]
 
 
 def _online(vcpus: Iterable[Vcpu]) -> int | None:
