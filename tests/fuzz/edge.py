@@ -220,15 +220,6 @@ def _access_log(data: bytes) -> None:
         assert all(_EXPOSED.fullmatch(line) for line in sensor.stdout.split(b"\n")), sensor.stdout
 
 
-def _forget() -> None:
-    """After a fork: the servers' threads and the folder are the other process's."""
-    for made in (_plain, _guarded, _probed, _sensor_s_folder):
-        made.cache_clear()
-
-
-os.register_at_fork(after_in_child=_forget)
-
-
 def _hellos() -> list[bytes]:
     """How TLS clients begin."""
     found = []
