@@ -6,8 +6,7 @@ platforms read, framed, on request. Here the same parsers make the same metrics 
 host.sh         what runs on the watched host
 authorized_key  the line for authorized_keys
 child           ssh, and what it says, within bounds
-connection      the child of a host, kept open, and how requests fail
-files, programs a host's files and programs, as the platforms' sources want them
+connection      the child of a host, kept open, how requests fail, and a host's files and programs
 hosts           which hosts may be probed, and what their connections are like
 openvz_host     an OpenVZ host, as vestat-exporter has it
 xen_host        a Xen host, as xentop-exporter has it from xentop's text

@@ -116,7 +116,7 @@ def test_why_there_is_no_answer() -> None:
 
 
 def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "LARGEST_ANSWER", 4 * MIB)
+    monkeypatch.setattr(child, "MAX_ANSWER", 4 * MIB)
     much = f"echo openvz {4 * MIB}; head -c {3 * MIB} /dev/zero; sleep 600"
     small = Room(MIB)
     with talking(much, small) as one, pytest.raises(SourceError, match="all hosts together"):
