@@ -207,30 +207,25 @@ class Connection:
         self._failures[name] = Failure(error, self._failures.get(name))
 
     def _answer(self, request: str, deadline: float, gives_way: bool) -> Finished:
-        new = self._child is None or not self._child.greeted
-        try:
-            return self._answer_once(request, deadline, gives_way)
-        except Ended as end:
-            if new:
-                raise Unreachable(str(end)) from end
-        self._drop()  # it has ended since the last request: hosts are restarted, and host.sh doesn't wait for ever
-        try:
-            return self._answer_once(request, deadline, gives_way)
-        except Ended as end:
-            raise Unreachable(str(end)) from end
-
-    def _answer_once(self, request: str, deadline: float, gives_way: bool) -> Finished:
-        """Return the answer; raises Ended too."""
-        child = self._connected(deadline)
-        self._gives_way = child if gives_way else None
-        try:
-            return child.answer(request, deadline)
-        except SourceError as error:
-            if gives_way and self._gives_way is None:
-                raise SourceTimeout(f"{request!r} gave way to a scrape that waited for it") from error
-            raise
-        finally:
-            self._gives_way = None
+        """Return the answer; starts the child again if it has ended since the last request: hosts are restarted."""
+        again = self._child is not None and self._child.greeted
+        while True:
+            child: Child | None = None
+            try:
+                child = self._connected(deadline)
+                self._gives_way = child if gives_way else None
+                return child.answer(request, deadline)
+            except SourceError as error:
+                if child and gives_way and self._gives_way is None:
+                    raise SourceTimeout(f"{request!r} gave way to a scrape that waited for it") from error
+                if not isinstance(error, Ended):
+                    raise
+                if not again:
+                    raise Unreachable(str(error)) from error
+            finally:
+                self._gives_way = None
+            again = False
+            self._drop()
 
     def _connected(self, deadline: float) -> Child:
         """Return the child, greeted; raises Ended too."""
