@@ -37,7 +37,6 @@ def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki) -> None:
     ]
     for prefix in ("$2a$", "$2b$", "$2y$"):
         web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
-        assert web.users == {"alice", "björn"}
         for _ in range(2):  # asked of bcrypt, then remembered
             assert web.allows(basic("alice", ALICES_PASSWORD))
             assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
