@@ -143,14 +143,16 @@ def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samp
     return _Samples(about, names, labels, pieces, values, "".join(pieces).encode())
 
 
-_SUFFIXES = {"counter": "_total", "info": "_info"}  # of a family's name in the text format
+# In the text format: of a family's name, and for its type.
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+_TYPES = {"info": "gauge", "unknown": "untyped"}
 
 
 def _header(family: Metric, form: Format) -> str:
     name, help_text, kind = family.name, quoted(family.documentation), family.type
     if form is Format.TEXT:
         name, help_text = name + _SUFFIXES.get(kind, ""), escaped(family.documentation)
-        kind = "gauge" if kind == "info" else kind
+        kind = _TYPES.get(kind, kind)
     return f"# HELP {metric_name(name)} {help_text}\n# TYPE {metric_name(name)} {kind}"
 
 

@@ -64,7 +64,7 @@ def samples(draw: st.DrawFn, name: str) -> Sample:
 
 @st.composite
 def metrics(draw: st.DrawFn) -> Metric:
-    made = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(["counter", "gauge", "histogram", "info"])))
+    made = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(["counter", "gauge", "histogram", "info", "unknown"])))
     made.samples = draw(st.lists(samples(made.name), max_size=6))
     return made
 
