@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Callable
 
 from prometheus_client import Metric
 
@@ -15,7 +15,7 @@ from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Account, Connection
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.families import family
 
 log = logging.getLogger(__name__)
 
@@ -31,48 +31,6 @@ def parse(text: str) -> tuple[str, ...]:
         if not _HOST.fullmatch(host):
             raise SourceMalformed(f"{host[:80]!r} is no host's name or address")
     return tuple(dict.fromkeys(hosts))
-
-
-class _Probed(NamedTuple):
-    """How many hosts may be probed, and the accounts of those that have been."""
-
-    hosts: int
-    accounts: Mapping[str, Account]
-
-
-def _accounts(probed: _Probed) -> list[tuple[Labels, Account]]:
-    return [({"target": name}, account) for name, account in probed.accounts.items()]
-
-
-def _failures(probed: _Probed) -> list[tuple[Labels, int]]:
-    return parts(_accounts(probed), "reason", lambda account: account.failures.items())
-
-
-_TABLES: tuple[Table[_Probed], ...] = (
-    scalars(Definition("ssh_hosts", "Hosts that may be probed.", lambda probed: probed.hosts)),
-    table(
-        _accounts,
-        Definition("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
-        Definition("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
-        Definition("ssh_requests_total", "Requests to the host.", lambda account: account.requests),
-    ),
-    table(
-        _failures,
-        Definition(
-            "ssh_failures_total",
-            "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
-        ),
-    ),
-    table(
-        _accounts,
-        Definition("ssh_received_bytes_total", "Bytes received from the host.", lambda account: account.received_bytes),
-        Definition(
-            "ssh_client_cpu_seconds_total",
-            "CPU time of the ssh clients on this machine, in seconds.",
-            lambda account: account.cpu_seconds,
-        ),
-    ),
-)
 
 
 class Hosts:
@@ -138,4 +96,28 @@ class Hosts:
         names = self.names()
         with self._lock:
             accounts = {name: self._connections[name].account() for name in names if name in self._connections}
-        return page(_TABLES, _Probed(len(names), accounts))
+
+        def of_each(name: str, documentation: str, value: Callable[[Account], float]) -> Metric:
+            return family(name, documentation, [({"target": host}, value(each)) for host, each in accounts.items()])
+
+        return [
+            family("ssh_hosts", "Hosts that may be probed.", [({}, len(names))]),
+            of_each("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
+            of_each("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
+            of_each("ssh_requests_total", "Requests to the host.", lambda account: account.requests),
+            family(
+                "ssh_failures_total",
+                "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
+                [
+                    ({"target": host, "reason": reason}, count)
+                    for host, account in accounts.items()
+                    for reason, count in account.failures.items()
+                ],
+            ),
+            of_each("ssh_received_bytes_total", "Bytes received from the host.", lambda each: each.received_bytes),
+            of_each(
+                "ssh_client_cpu_seconds_total",
+                "CPU time of the ssh clients on this machine, in seconds.",
+                lambda account: account.cpu_seconds,
+            ),
+        ]
