@@ -43,7 +43,7 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards import palette
-from dashboards.signals import SEVERITY_POINTS, Signal
+from dashboards.signals import SEVERITY_POINTS, Signal, highest
 from dashboards.variables import DATASOURCE
 
 _PanelT = TypeVar("_PanelT", heatmap.Panel, statetimeline.Panel, table.Panel, timeseries.Panel, trend.Panel)
@@ -127,6 +127,11 @@ def number(signal: Signal) -> stat.Panel:
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     )
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
+
+
+def tiles(*signals: Signal) -> list[stat.Panel]:
+    """Numbers of equal width in one line."""
+    return [number(signal).span(24 // len(signals)).height(3) for signal in signals]
 
 
 def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
@@ -354,6 +359,8 @@ def columns(
     signals: Sequence[Signal],
     *,
     whose: Mapping[str, Signal] = MappingProxyType({}),
+    width: int = 24,
+    height: int = 8,
 ) -> table.Panel:
     """A table with a row for each set of labels, the highest values of the first two signals on top.
 
@@ -372,6 +379,8 @@ def columns(
         table.Panel()
         .title(title)
         .description(description)
+        .span(width)
+        .height(height)
         .datasource(DATASOURCE)
         .targets([query(s, i).instant().format(PromQueryFormat.TABLE) for i, s in enumerate(signals)])
         # Before the merge: rows that differ in a label that is not shown (a record's name) would not become one. Time,
@@ -420,12 +429,12 @@ def columns(
     for label in labels.values():
         # The panel's own text for no value is a sentence.
         words = WORD_WIDTHS.get(label)
-        width = (
+        of_words = (
             _property("custom.width", words)
             if words
             else _property("custom.minWidth", max(NAME_WIDTH, title_width(label) + _HEADER_PADDING))
         )
-        panel.override_by_name(label, [_property("noValue", "-"), width])
+        panel.override_by_name(label, [_property("noValue", "-"), of_words])
     for number, signal in enumerate(signals):
         header = title_width(signal.name) + _HEADER_PADDING + (_SORT_ARROW if number < _SORTED_BY else 0)
         properties = [
@@ -517,14 +526,12 @@ def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel
         )
         .override_by_name("Severity", on_grounds(palette.SEVERITY))
         .override_by_name(
-            "Cause",
-            [*on_grounds(palette.CAUSES), *links(to_page("virtscope-neighbours", "Who waits for whom", _HOST))],
+            "Cause", [*on_grounds(palette.CAUSES), *links(to_page("virtscope-neighbours", "Who waits for whom", _HOST))]
         )
         .override_by_name("Alert", links(RUNBOOK, to_page("virtscope-applications", "Applications of its host", _HOST)))
         .override_by_name("Host", links(to_page("virtscope-host", "Host", _HOST)))
         .override_by_name(
-            "Application",
-            links(to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"})),
+            "Application", links(to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"}))
         )
         .height(12)
     )
@@ -671,6 +678,11 @@ def legend_below() -> common.VizLegendOptions:
     )
 
 
+def half(signal: Signal) -> timeseries.Panel:
+    """The highest series, half as wide as the page, with room for ten names in the legend."""
+    return lines(highest(signal)).span(12).height(10)
+
+
 def small(panel: timeseries.Panel) -> timeseries.Panel:
     """A graph a third of the page wide."""
     return panel.span(8).height(8)
@@ -699,9 +711,7 @@ def _severity_words() -> list[dashboard.RangeMap]:
     return [
         dashboard.RangeMap(
             dashboard.DashboardRangeMapOptions(
-                from_val=points,
-                to=end,
-                result=dashboard.ValueMappingResult(text=word, color=palette.SEVERITY[word]),
+                from_val=points, to=end, result=dashboard.ValueMappingResult(text=word, color=palette.SEVERITY[word])
             )
         )
         for (word, points), end in zip(SEVERITY_POINTS.items(), [*ends, None], strict=True)

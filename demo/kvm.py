@@ -154,11 +154,7 @@ class _Guest:
         """What libvirt alone knows."""
         exits = self._overhead["exits"]
         read, written = int(self._work.read), int(self._work.written)
-        requests = {
-            "rd": (read // _READ, read),
-            "wr": (written // _WRITE, written),
-            "fl": (written // _FLUSHED, 0),
-        }
+        requests = {"rd": (read // _READ, read), "wr": (written // _WRITE, written), "fl": (written // _FLUSHED, 0)}
         return [
             f"Domain: '{self.name}'",
             "  state.state=1",

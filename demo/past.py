@@ -91,10 +91,7 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
     return (
         [
             Rule(
-                rule["record"],
-                rule["expr"],
-                rule.get("labels", {}),
-                _LIVE_STEP if rule["record"] in added_up else STEP,
+                rule["record"], rule["expr"], rule.get("labels", {}), _LIVE_STEP if rule["record"] in added_up else STEP
             )
             for rule in rules
             if "record" in rule

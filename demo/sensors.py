@@ -174,9 +174,7 @@ def _profile(table: str, work: Work, up: float) -> list[Metric]:
 
 def _requests(app: str, answers: Answers) -> Metric:
     found = HistogramMetricFamily(
-        "app_request_duration_seconds",
-        "Response times of requests.",
-        labels=["app", "tier", "method", "status"],
+        "app_request_duration_seconds", "Response times of requests.", labels=["app", "tier", "method", "status"]
     )
     # No requests fail, so they have no series, like unused methods.
     within = [(f"{edge:g}", float(int(count))) for edge, count in zip(EDGES, answers.within, strict=True)]

@@ -33,10 +33,7 @@ def make() -> dashboard.Dashboard:
             ),
             Row(
                 "Applications",
-                [
-                    waiting.named("Named neighbours of the host's applications", of_all=True),
-                    _reallocated(),
-                ],
+                [waiting.named("Named neighbours of the host's applications", of_all=True), _reallocated()],
             ),
         ],
     )

@@ -21,12 +21,12 @@ def _of_users(record: str) -> Callable[[Scope], str]:
 
 def _response(name: str, record: str, description: str) -> Signal:
     return Signal(
-        name=name,
-        query=_of_users(record),
-        unit=units.Seconds,
-        description=f"{description} Of the last minute; failed requests are none, as failing at once is not fast.",
+        name,
+        _of_users(record),
+        units.Seconds,
+        f"{description} Of the last minute; failed requests are none, as failing at once is not fast.",
+        _NO_REQUESTS,
         legend="{{app}}",
-        absent=_NO_REQUESTS,
         gap="no requests",
     )
 
@@ -42,14 +42,14 @@ P99 = _response(
 )
 
 MEAN_OF_TARGET = Signal(
-    name="Mean / target",
-    query=f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
-    unit=units.PercentUnit,
-    description=(
+    "Mean / target",
+    f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
+    units.PercentUnit,
+    (
         "Mean response divided by the target of the objective mean, of the application with the highest quotient: "
         "above 100 % the objective is missed."
     ),
-    absent=_NO_OBJECTIVE,
+    _NO_OBJECTIVE,
     gap="no objective",
     decimals=0,
     high=0.8,
@@ -59,12 +59,12 @@ MEAN_OF_TARGET = Signal(
 
 def _threshold(objective: str, description: str) -> Signal:
     return Signal(
-        name="Objective",
-        query=lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
-        unit=units.Seconds,
-        description=description,
+        "Objective",
+        lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
+        units.Seconds,
+        description,
+        _NO_OBJECTIVE,
         legend="objective",
-        absent=_NO_OBJECTIVE,
     )
 
 
@@ -87,12 +87,12 @@ BUCKETS = Signal(
 )
 
 REQUESTS = Signal(
-    name="Request rate",
-    query=_of_users("app:requests:rate"),
-    unit=units.RequestsPerSecond,
-    description="Requests per second, failed ones included.",
+    "Request rate",
+    _of_users("app:requests:rate"),
+    units.RequestsPerSecond,
+    "Requests per second, failed ones included.",
+    _NO_REQUESTS,
     legend="{{app}}",
-    absent=_NO_REQUESTS,
     decimals=1,
 )
 
@@ -112,12 +112,12 @@ MOST_REQUESTS = replace(
 )
 
 FAILED = Signal(
-    name="Error ratio",
-    query=_of_users("app:errors:ratio"),
-    unit=units.PercentUnit,
-    description="Share of requests that the server failed (5xx).",
+    "Error ratio",
+    _of_users("app:errors:ratio"),
+    units.PercentUnit,
+    "Share of requests that the server failed (5xx).",
+    _NO_REQUESTS,
     legend="{{app}}",
-    absent=_NO_REQUESTS,
     gap="no requests",
     decimals=2,
 )
@@ -125,22 +125,16 @@ FAILED = Signal(
 MAX_FAILED = replace(FAILED, name="Max error ratio", query=f"max({FAILED.expr})")
 
 CPU = Signal(
-    name="CPU",
-    query=lambda at: at("app:cpu_usage:rate", app="$app"),
-    unit=CPUS,
-    description="CPU used by all virtual servers of an application on this host.",
-    legend="{{app}}",
-    absent=_NO_TIERS,
-    decimals=2,
+    "CPU", lambda at: at("app:cpu_usage:rate", app="$app"), CPUS, legend="{{app}}", absent=_NO_TIERS, decimals=2
 )
 
 CPU_PER_REQUEST = Signal(
-    name="CPU/request",
-    query=lambda at: at("app:cpu_per_request:seconds", app="$app"),
-    unit=units.Seconds,
-    description="CPU time per request, the application's part of the host's overhead included.",
+    "CPU/request",
+    lambda at: at("app:cpu_per_request:seconds", app="$app"),
+    units.Seconds,
+    "CPU time per request, the application's part of the host's overhead included.",
+    _NO_TIERS,
     legend="{{app}}",
-    absent=_NO_TIERS,
 )
 
 
@@ -148,15 +142,15 @@ def _burn(name: str, window: str) -> Signal:
     errors = on_host(f"app:slo_error:ratio_rate{window}", app="$app")
     objective = on_host("app:slo_objective:ratio", app="$app")
     return Signal(
-        name=name,
-        query=f"{errors} / on (host, platform, app, objective) (1 - {objective})",
-        unit=units.NoUnit,
-        description=(
+        name,
+        f"{errors} / on (host, platform, app, objective) (1 - {objective})",
+        units.NoUnit,
+        (
             f"Burn rate of the error budget over the last {window}: at 1 (the line) it lasts for 30 days, at 14.4 "
             "ObjectiveBurnsFast fires. 0 is no error at all."
         ),
+        _NO_OBJECTIVE,
         legend="{{app}} {{objective}}",
-        absent=_NO_OBJECTIVE,
         gap="no objective",
         decimals=1,
         high=1,
@@ -172,15 +166,15 @@ BURN_3D = _burn("3 d", "3d")
 MAX_BURN = replace(BURN_5M, name="Max burn rate", query=f"max({BURN_5M.expr})")
 
 BUDGET_LEFT = Signal(
-    name="Budget left",
-    query=on_host("app:slo_budget_left:ratio", app="$app"),
-    unit=units.PercentUnit,
-    description=(
+    "Budget left",
+    on_host("app:slo_budget_left:ratio", app="$app"),
+    units.PercentUnit,
+    (
         "Error budget left of the last 30 days, or of the part of them that was monitored: 100 % is all, below 0 it is "
         "overspent."
     ),
+    _NO_OBJECTIVE,
     legend="{{app}} {{objective}}",
-    absent=_NO_OBJECTIVE,
     gap="no objective",
     decimals=0,
     signed=True,
@@ -190,21 +184,9 @@ BUDGET_LEFT = Signal(
 
 MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", query=f"min({BUDGET_LEFT.expr})")
 
-OBJECTIVE = Signal(
-    name="Target",
-    query=on_host("app:slo_objective:ratio", app="$app"),
-    unit=units.PercentUnit,
-    description="Share of requests that must be good. The objective mean has none: it is a ceiling.",
-    absent=_NO_OBJECTIVE,
-)
+OBJECTIVE = Signal("Target", on_host("app:slo_objective:ratio", app="$app"), units.PercentUnit, absent=_NO_OBJECTIVE)
 
-WITHIN = Signal(
-    name="Threshold",
-    query=on_host("app:slo_threshold:seconds", app="$app"),
-    unit=units.Seconds,
-    description="The response that an answer (latency), or the mean of all, must not exceed.",
-    absent=_NO_OBJECTIVE,
-)
+WITHIN = Signal("Threshold", on_host("app:slo_threshold:seconds", app="$app"), units.Seconds, absent=_NO_OBJECTIVE)
 
 CAUSES = {0: "met", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "unknown"}
 """Why an objective is missed, in docs/alerting.md's order, and the number that stands for each on a graph."""
@@ -217,51 +199,50 @@ _MISSED_BY = f"({with_cause(_MISSED, _CAUSE)})"
 _NONE_MISSED = "No objective was missed in this time range."
 
 LAST_BREACH = Signal(
-    name="Last seen",
-    query=(
+    "Last seen",
+    (
         "1000 * max by (app, objective, cause, alertname) "
         f"(max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))"
     ),
-    unit=units.DateTimeFromNow,
-    description=(
+    units.DateTimeFromNow,
+    (
         "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause "
         "that was the most likely one in that time."
     ),
-    absent=_NONE_MISSED,
+    _NONE_MISSED,
 )
 
 MISSED_FOR = Signal(
-    name="Duration",
-    query=(
+    "Duration",
+    (
         "sum by (app, objective, cause, alertname) "
         f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000"
     ),
-    unit=units.Seconds,
-    description="How long the objective was missed in the time shown, with this cause.",
+    units.Seconds,
     absent=_NONE_MISSED,
     decimals=0,
 )
 
 EVIDENCE = Signal(
-    name="Score",
-    query=(
+    "Score",
+    (
         f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
         f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))"
     ),
-    unit=units.NoUnit,
-    description=(
+    units.NoUnit,
+    (
         "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for "
         "several, the order is self, neighbour, load, hypervisor (docs/alerting.md)."
     ),
-    absent=_NONE_MISSED,
+    _NONE_MISSED,
     decimals=2,
 )
 
 _OBJECTIVES = f"{on_host('app:slo_objective:ratio', app='$app')} or {on_host('app:slo_threshold:seconds', app='$app')}"
 
 BREACHES = Signal(
-    name="Objective breaches by cause",
-    query=(
+    "Objective breaches by cause",
+    (
         "max by (app, objective) ("
         + " or ".join(
             f'{number} * ({_MISSED} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
@@ -270,54 +251,54 @@ BREACHES = Signal(
         )
         + f" or on (app, objective) 0 * ({_OBJECTIVES}))"
     ),
-    unit=units.NoUnit,
-    description=(
+    units.NoUnit,
+    (
         "When alerts about objectives were pending or fired, and the most likely cause at each moment (unknown: no "
         "evidence for any). At all other times the objective was met."
     ),
+    _NO_OBJECTIVE,
     legend="{{app}} {{objective}}",
-    absent=_NO_OBJECTIVE,
 )
 
 SCORES = Signal(
-    name="Evidence over time",
-    query=on_host("app:cause:score", app="$app"),
-    unit=units.NoUnit,
-    description=(
+    "Evidence over time",
+    on_host("app:cause:score", app="$app"),
+    units.NoUnit,
+    (
         "Score of each cause; above the line there is evidence for it. It matters while an objective is missed: an "
         "application may wait all day and answer in time."
     ),
+    _NO_TIERS,
     legend="{{app}} {{cause}}",
-    absent=_NO_TIERS,
     high=1,
 )
 
 CAPPED = Signal(
-    name="CPU cap (self)",
-    query=(
+    "CPU cap (self)",
+    (
         f"{on_host('vserver:cpu_capped:score')} and on (host, platform, vserver, role) "
         f"{on_host('vserver:app:info', app='$app')}"
     ),
-    unit=units.NoUnit,
-    description=(
+    units.NoUnit,
+    (
         "Evidence for self. Above the line one of its virtual servers uses 90 % of its CPU limit, or is throttled by "
         "it for half as long as it runs. Raise the cap, or find what uses the CPU."
     ),
+    "No virtual server of these applications has a CPU cap.",
     legend="{{vserver}}",
-    absent="No virtual server of these applications has a CPU cap.",
     high=1,
 )
 
 WAITS = Signal(
-    name="CPU wait ratio (neighbour)",
-    query=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
-    unit=units.NoUnit,
-    description=(
+    "CPU wait ratio (neighbour)",
+    on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
+    units.NoUnit,
+    (
         "Evidence for neighbour, if these are busy and who ran meanwhile isn't measured. Above the line it waits half "
         "as long as it runs; it must also be twice its median of a week (dashed)."
     ),
+    _NO_TIERS,
     legend="{{app}}",
-    absent=_NO_TIERS,
     high=0.5,
 )
 
@@ -326,13 +307,13 @@ WAITS_MEDIAN = replace(
 )
 
 NEIGHBOURS = Signal(
-    name="CPU usage of neighbours",
-    query=on_host("app:neighbours_cpu:rate", app="$app"),
-    unit=CPUS,
-    description=(
+    "CPU usage of neighbours",
+    on_host("app:neighbours_cpu:rate", app="$app"),
+    CPUS,
+    (
         "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on, where "
         "who ran while it waited isn't measured. The page Host names them."
     ),
+    _NO_TIERS,
     legend="{{app}}",
-    absent=_NO_TIERS,
 )

@@ -14,25 +14,25 @@ _NO_HEADROOM = "Needs applications with requests, and `tiers:` in alerts/objecti
 _NO_OBJECTIVE = "No application here has an objective: CPU alone limits headroom (docs/objectives.md)."
 
 APPS = Signal(
-    name="Applications",
-    query=on_host("host:consolidation:apps"),
-    unit=units.NoUnit,
-    description="Applications that run on this host.",
-    absent=_NO_APPS,
+    "Applications",
+    on_host("host:consolidation:apps"),
+    units.NoUnit,
+    "Applications that run on this host.",
+    _NO_APPS,
     gap="no applications",
     legend="applications",
     decimals=0,
 )
 
 HEADROOM = Signal(
-    name="Headroom now",
-    query=f"floor({on_host('host:headroom:apps')})",
-    unit=units.NoUnit,
-    description=(
+    "Headroom now",
+    f"floor({on_host('host:headroom:apps')})",
+    units.NoUnit,
+    (
         "How many more applications like the mean of those that are here fit under the load of this minute, before the "
         "CPU is used up or the first objective is missed, whichever is first."
     ),
-    absent=_NO_HEADROOM,
+    _NO_HEADROOM,
     gap="no applications",
     legend="now",
     decimals=0,
@@ -40,41 +40,27 @@ HEADROOM = Signal(
 )
 
 BY_CPU = Signal(
-    name="Headroom by CPU",
-    query=on_host("host:headroom_cpu:apps"),
-    unit=units.NoUnit,
-    description=(
-        "Free CPU, divided by what the mean application uses with its part of the host's overhead. The next one is "
-        "assumed to cost as much as those that are here."
-    ),
-    absent=_NO_HEADROOM,
-    legend="by CPU",
-    decimals=1,
+    "Headroom by CPU", on_host("host:headroom_cpu:apps"), units.NoUnit, absent=_NO_HEADROOM, legend="by CPU", decimals=1
 )
 
 BY_OBJECTIVE = Signal(
-    name="Headroom by objectives",
-    query=on_host("host:headroom_objective:apps"),
-    unit=units.NoUnit,
-    description=(
-        "The same until the first response misses its objective. Response is assumed to grow as in a queue, by "
-        "1 / (1 - utilisation): with response R, target T and free CPU F, F * (1 - R / T) can be used. Of a latency "
-        "objective the last five minutes count: after a breach it stays at 0 for that long. See docs/vocabulary.md."
-    ),
+    "Headroom by objectives",
+    on_host("host:headroom_objective:apps"),
+    units.NoUnit,
     absent=_NO_OBJECTIVE,
     legend="by objectives",
     decimals=1,
 )
 
 BUSY_HOURS = Signal(
-    name="Headroom (apps)",
-    query=f"floor({on_host('host:headroom:apps_p10_1d')})",
-    unit=units.NoUnit,
-    description=(
+    "Headroom (apps)",
+    f"floor({on_host('host:headroom:apps_p10_1d')})",
+    units.NoUnit,
+    (
         "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
         "the mean of those that are here, before the CPU is used up or the first objective is missed."
     ),
-    absent="Known after eight hours with requests.",
+    "Known after eight hours with requests.",
     gap="after 8 hours",
     legend="in busy hours",
     decimals=0,
@@ -82,14 +68,14 @@ BUSY_HOURS = Signal(
 )
 
 IN_A_WEEK = Signal(
-    name="Headroom in a week",
-    query=f"floor({on_host('host:headroom_in_a_week:apps')})",
-    unit=units.NoUnit,
-    description=(
+    "Headroom in a week",
+    f"floor({on_host('host:headroom_in_a_week:apps')})",
+    units.NoUnit,
+    (
         "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
         "fires."
     ),
-    absent="Known after three days with requests.",
+    "Known after three days with requests.",
     gap="after 3 days",
     legend="in a week",
     decimals=0,
@@ -97,11 +83,11 @@ IN_A_WEEK = Signal(
 )
 
 OVERHEAD = Signal(
-    name="Overhead",
-    query=on_host("host:overhead_cpu:rate"),
-    unit=CPUS,
-    description="CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.",
-    absent="No overhead is known: bare Linux has none.",
+    "Overhead",
+    on_host("host:overhead_cpu:rate"),
+    CPUS,
+    "CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.",
+    "No overhead is known: bare Linux has none.",
     legend="overhead",
 )
 
@@ -124,14 +110,14 @@ USED_UP = Signal(
 )
 
 MISSES = Signal(
-    name="LLC MPKI",
-    query=f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
-    unit=units.NoUnit,
-    description=(
+    "LLC MPKI",
+    f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
+    units.NoUnit,
+    (
         "LLC misses per 1,000 instructions (MPKI) of the host and all its guests: the more of them share the cache, "
         "the more often each misses it."
     ),
-    absent="LLC misses are not counted here: the page Caches and events says why.",
+    "LLC misses are not counted here: the page Caches and events says why.",
     legend="{{platform}}",
 )
 
@@ -152,25 +138,25 @@ def _answers(series: str) -> str:
 _ANSWERED = f'{ONE_HOST}, tier="web", status!~"1xx|5xx"'
 _ANSWERING = _Parts(_answers("sum"), _answers("count"))
 _RESPONSE = Signal(
-    name="Mean response",
-    query=f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
-    unit=units.Seconds,
-    description="Mean response of all applications together.",
-    absent="",
+    "Mean response",
+    f"{_ANSWERING.part} / ({_ANSWERING.whole} > 0)",
+    units.Seconds,
+    "Mean response of all applications together.",
+    "",
 )
 _THROUGHPUT = Signal(
-    name="Throughput",
-    query=f"sum by (host, platform) ({on_host('app:requests:rate', tier='web')})",
-    unit=units.RequestsPerSecond,
-    description="Requests per second to all applications together. Where it no longer grows, the machine is full.",
-    absent="",
+    "Throughput",
+    f"sum by (host, platform) ({on_host('app:requests:rate', tier='web')})",
+    units.RequestsPerSecond,
+    "Requests per second to all applications together. Where it no longer grows, the machine is full.",
+    "",
 )
 _CPU = Signal(
-    name="Application CPU",
-    query=f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
-    unit=CPUS,
-    description="CPU usage of all applications' virtual servers together.",
-    absent="",
+    "Application CPU",
+    f"sum by (host, platform) ({on_host('app:cpu_usage:rate')})",
+    CPUS,
+    "CPU usage of all applications' virtual servers together.",
+    "",
 )
 _OVERHEAD = replace(
     OVERHEAD,
@@ -188,11 +174,11 @@ _COSTING = _Parts(
     f"sum by (host, platform) ({_COST} / on (host, platform, app) {_PER_REQUEST})",
 )
 _CPU_PER_REQUEST = Signal(
-    name="CPU per request",
-    query=f"{_COSTING.part} / ({_COSTING.whole} > 0)",
-    unit=units.Seconds,
-    description="CPU time per request, its part of the overhead included, of all applications together.",
-    absent="",
+    "CPU per request",
+    f"{_COSTING.part} / ({_COSTING.whole} > 0)",
+    units.Seconds,
+    "CPU time per request, its part of the overhead included, of all applications together.",
+    "",
 )
 _RATIO = on_host("host:llc_misses_per_instruction:ratio")
 _INSTRUCTIONS = on_host("host:instructions:rate")

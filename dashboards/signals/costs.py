@@ -37,23 +37,16 @@ class Level:
 
     def absolute(self, name: str, record: str, unit: str, description: str, absent: str) -> Signal:
         """A record as it is."""
-        return Signal(
-            name=name,
-            query=self._absolute(record),
-            unit=unit,
-            description=description,
-            absent=absent,
-            legend=self.legend,
-        )
+        return Signal(name, self._absolute(record), unit, description, absent, legend=self.legend)
 
     def relative(self, name: str, record: str, description: str) -> Signal:
         """A record divided by the baseline's, now or so much earlier."""
         return Signal(
-            name=name,
-            query=self._relative(record),
-            unit=units.NoUnit,
-            description=f"{description} {_RATIO}",
-            absent=_NO_BASELINE,
+            name,
+            self._relative(record),
+            units.NoUnit,
+            f"{description} {_RATIO}",
+            _NO_BASELINE,
             legend=self.legend,
             decimals=2,
         )

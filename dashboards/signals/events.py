@@ -17,79 +17,78 @@ def _per_thousand(record: str, **labels: str) -> str:
 
 
 HOST_LLC_MISSES = Signal(
-    name="LLC MPKI (host)",
-    query=lambda at: f"1000 * {at('host:llc_misses_per_instruction:ratio')}",
-    unit=units.NoUnit,
-    description=(
+    "LLC MPKI (host)",
+    lambda at: f"1000 * {at('host:llc_misses_per_instruction:ratio')}",
+    units.NoUnit,
+    (
         "Last-level cache (LLC) misses per 1,000 instructions (MPKI), on the host and its guests together. The studies "
         "found them to be what slows applications down that share a machine."
     ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
+    _NOT_COUNTED,
+    legend="{{platform}}",
     gap="not counted",
     decimals=2,
 )
 
 HOST_IPC = Signal(
-    name="IPC (host)",
-    query=on_host("host:ipc:ratio"),
-    unit=units.NoUnit,
-    description=("Instructions per cycle, on the host and its guests together. It falls where they wait for memory."),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
+    "IPC (host)",
+    on_host("host:ipc:ratio"),
+    units.NoUnit,
+    "Instructions per cycle, on the host and its guests together. It falls where they wait for memory.",
+    _NOT_COUNTED,
+    legend="{{platform}}",
     gap="not counted",
     decimals=2,
 )
 
 COVERED = Signal(
-    name="Counted CPU share",
-    query=on_host("host:events_covered:ratio"),
-    unit=units.PercentUnit,
-    description=(
+    "Counted CPU share",
+    on_host("host:events_covered:ratio"),
+    units.PercentUnit,
+    (
         "Share of the host's CPU usage by virtual servers whose events are counted. On Xen each guest counts its own: "
         "below 100 % one has no perf-exporter. Elsewhere the machine counts everything."
     ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
+    _NOT_COUNTED,
+    legend="{{platform}}",
     gap="not counted",
     decimals=0,
 )
 
 MEASURED_LEAST = Signal(
-    name="Min measured share",
-    query=f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
-    unit=units.PercentUnit,
-    description=(
+    "Min measured share",
+    f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
+    units.PercentUnit,
+    (
         "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
         "estimated from it. 100 % where the processor has enough counters for all. EventsMostlyEstimated fires when it "
         "stays below 20 %."
     ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
+    _NOT_COUNTED,
+    legend="{{platform}}",
     gap="not counted",
     decimals=0,
     low=0.2,
 )
 
 LLC_MISSES = Signal(
-    name="LLC MPKI",
-    query=lambda at: f"1000 * {at('vserver:llc_misses_per_instruction:ratio', vserver='$vserver')}",
-    unit=units.NoUnit,
-    description=(
+    "LLC MPKI",
+    lambda at: f"1000 * {at('vserver:llc_misses_per_instruction:ratio', vserver='$vserver')}",
+    units.NoUnit,
+    (
         "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its "
         "median of a week, while others are busy on the host."
     ),
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=2,
 )
 
 LLC_MISSES_MEDIAN = Signal(
-    name="Median 1 w",
-    query=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Median LLC MPKI of the past week, of the minutes with work. Known after a day of these.",
+    "Median 1 w",
+    _per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
+    units.NoUnit,
     legend="{{vserver}}",
     absent=_NOT_COUNTED,
     gap="not counted",
@@ -97,46 +96,45 @@ LLC_MISSES_MEDIAN = Signal(
 )
 
 IPC = Signal(
-    name="IPC",
-    query=lambda at: at("vserver:ipc:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Instructions per cycle. It falls where a virtual server waits for memory.",
+    "IPC",
+    lambda at: at("vserver:ipc:ratio", vserver="$vserver"),
+    units.NoUnit,
+    "Instructions per cycle. It falls where a virtual server waits for memory.",
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=2,
 )
 
 DTLB_MISSES = Signal(
-    name="dTLB MPKI",
-    query=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description=(
+    "dTLB MPKI",
+    _per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
+    units.NoUnit,
+    (
         "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use "
         "more memory than the TLB covers."
     ),
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=2,
 )
 
 ITLB_MISSES = Signal(
-    name="iTLB MPKI",
-    query=_per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Instruction TLB misses per 1,000 instructions (MPKI).",
+    "iTLB MPKI",
+    _per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
+    units.NoUnit,
+    "Instruction TLB misses per 1,000 instructions (MPKI).",
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=2,
 )
 
 INSTRUCTIONS = Signal(
-    name="Instructions",
-    query=on_host("vserver:instructions:rate", vserver="$vserver"),
-    unit=_PER_SECOND,
-    description="Instructions per second.",
+    "Instructions",
+    on_host("vserver:instructions:rate", vserver="$vserver"),
+    _PER_SECOND,
     legend="{{vserver}}",
     absent=_NOT_COUNTED,
     gap="not counted",
@@ -144,23 +142,23 @@ INSTRUCTIONS = Signal(
 )
 
 CACHE_MEASURED = Signal(
-    name="Measured",
-    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
-    unit=units.PercentUnit,
-    description="Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
+    "Measured",
+    on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
+    units.PercentUnit,
+    "Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=0,
 )
 
 TLB_MEASURED = Signal(
-    name="TLB measured",
-    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
-    unit=units.PercentUnit,
-    description="Share of the time in which TLB misses were counted; the rest is estimated.",
+    "TLB measured",
+    on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
+    units.PercentUnit,
+    "Share of the time in which TLB misses were counted; the rest is estimated.",
+    _NOT_COUNTED,
     legend="{{vserver}}",
-    absent=_NOT_COUNTED,
     gap="not counted",
     decimals=0,
 )
@@ -183,28 +181,28 @@ REASONS = {
 _CONFIGURED = 'perf_event_supported{host="$host"}'
 
 NOT_COUNTED = Signal(
-    name="Events not counted",
-    query=f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
-    unit=units.NoUnit,
-    description=(
+    "Events not counted",
+    f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
+    units.NoUnit,
+    (
         "Events that perf-exporter is configured to count, and can't. The table Events names them and the reason of "
         "each."
     ),
-    absent="No perf-exporter answers, on this host or in its guests: docs/perf-exporter.md.",
+    "No perf-exporter answers, on this host or in its guests: docs/perf-exporter.md.",
     gap="no perf-exporter",
     decimals=0,
     high=1,
 )
 
 SUPPORTED = Signal(
-    name="Counted",
-    query=_CONFIGURED,
-    unit=units.BoolYesNo,
-    description=(
+    "Counted",
+    _CONFIGURED,
+    units.BoolYesNo,
+    (
         "Events that perf-exporter is configured to count, first those that it can't count and the reason. Without a "
         "guest: on the host itself. See docs/perf-events.md."
     ),
-    absent=NOT_COUNTED.absent,
+    NOT_COUNTED.absent,
 )
 
 # What the processor counts beside instructions and misses, as the exporter shows it, by host alone: see above.
@@ -218,30 +216,30 @@ def _of_groups(metric: str) -> str:
 
 
 GROUP_OCCUPANCY = Signal(
-    name="LLC occupancy (host)",
-    query='max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
-    unit=units.BytesIEC,
-    description="Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
+    "LLC occupancy (host)",
+    'max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
+    units.BytesIEC,
+    "Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
+    _NO_RESCTRL,
     legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
 )
 
 GROUP_BANDWIDTH = Signal(
-    name="Memory bandwidth (host)",
-    query=_of_groups("resctrl_memory_bytes_total"),
-    unit=units.BytesPerSecondSI,
-    description="Bytes per second that a resctrl group moves between each cache and memory.",
+    "Memory bandwidth (host)",
+    _of_groups("resctrl_memory_bytes_total"),
+    units.BytesPerSecondSI,
+    "Bytes per second that a resctrl group moves between each cache and memory.",
+    _NO_RESCTRL,
     legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
 )
 
 GROUP_REMOTE = Signal(
-    name="Remote share (host)",
-    query=f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
-    unit=units.PercentUnit,
-    description="Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
+    "Remote share (host)",
+    f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
+    units.PercentUnit,
+    "Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
+    _NO_RESCTRL,
     legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
 )
 
 
@@ -252,30 +250,30 @@ def _by_event(metric: str) -> str:
 
 
 UNCORE_BYTES = Signal(
-    name="Memory traffic (host)",
-    query=_by_event("perf_event_bytes_total"),
-    unit=units.BytesPerSecondSI,
-    description="Bytes per second that the memory controllers count, by event.",
+    "Memory traffic (host)",
+    _by_event("perf_event_bytes_total"),
+    units.BytesPerSecondSI,
+    "Bytes per second that the memory controllers count, by event.",
+    _NO_UNCORE,
     legend="{{event}}",
-    absent=_NO_UNCORE,
 )
 
 POWER = Signal(
-    name="Power (host)",
-    query=_by_event("perf_event_joules_total"),
-    unit=units.Watt,
-    description="Power by event: joules per second that the processor counts.",
+    "Power (host)",
+    _by_event("perf_event_joules_total"),
+    units.Watt,
+    "Power by event: joules per second that the processor counts.",
+    _NO_UNCORE,
     legend="{{event}}",
-    absent=_NO_UNCORE,
 )
 
 CLOCKS = Signal(
-    name="Clock events (host and cgroups)",
-    query=_by_event("perf_event_seconds_total"),
-    unit=CPUS,
-    description="CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
+    "Clock events (host and cgroups)",
+    _by_event("perf_event_seconds_total"),
+    CPUS,
+    "CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
+    "No event that counts time, such as task-clock, is configured: docs/perf-events.md.",
     legend="{{event}} (host)",
-    absent="No event that counts time, such as task-clock, is configured: docs/perf-events.md.",
 )
 
 CGROUP_CLOCKS = replace(

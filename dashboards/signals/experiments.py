@@ -11,12 +11,14 @@ _OF_A_RUN = "on (run, host) group_left (study, scenario)"
 _NO_RUN = "The lab has not run in the time shown: docs/lab.md."
 
 PLANNED = Signal(
-    name="Steps planned",
-    query=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
-    f" * {_OF_A_RUN} {_RUNS}",
-    unit=units.NoUnit,
-    description="Runs of the lab in the time shown. `python3 -m deploy.lab report RUN` writes a run's report again.",
-    absent=_NO_RUN,
+    "Steps planned",
+    (
+        f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
+        f" * {_OF_A_RUN} {_RUNS}"
+    ),
+    units.NoUnit,
+    "Runs of the lab in the time shown. `python3 -m deploy.lab report RUN` writes a run's report again.",
+    _NO_RUN,
     decimals=0,
 )
 
@@ -25,12 +27,7 @@ _STEPS = " or ".join(
     for metric in ("lab_measurement", "lab_step_info")
 )
 FINISHED = Signal(
-    name="Steps begun",
-    query=f"count by (run, host) ({_STEPS}) * {_OF_A_RUN} {_RUNS}",
-    unit=units.NoUnit,
-    description="Steps of which there are samples.",
-    absent=_NO_RUN,
-    decimals=0,
+    "Steps begun", f"count by (run, host) ({_STEPS}) * {_OF_A_RUN} {_RUNS}", units.NoUnit, absent=_NO_RUN, decimals=0
 )
 
 # --- Measurements -----------------------------------------------------------------------------------------------------
@@ -51,15 +48,15 @@ _ENVIRONMENT = "run, host, environment, virtualization, test, unit"
 _NO_MEASUREMENT = "No run in the time shown has measurements: those of suites, factors and network have, docs/lab.md."
 
 MEAN = Signal(
-    name="Mean",
-    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
-    unit=units.NoUnit,
-    description=(
+    "Mean",
+    f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
+    units.NoUnit,
+    (
         "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative "
         "to the baseline's of the same run, if it has one. What was measured on an emulated machine proves that it "
         "works, no more."
     ),
-    absent=_NO_MEASUREMENT,
+    _NO_MEASUREMENT,
     decimals=3,
 )
 
@@ -74,22 +71,16 @@ DEVIATION = Signal(
     decimals=3,
 )
 
-REPETITIONS = Signal(
-    name="n",
-    query=f"count by ({_ENVIRONMENT}) ({_MEASURED})",
-    unit=units.NoUnit,
-    description="Repetitions.",
-    absent=_NO_MEASUREMENT,
-    decimals=0,
-)
+REPETITIONS = Signal("n", f"count by ({_ENVIRONMENT}) ({_MEASURED})", units.NoUnit, absent=_NO_MEASUREMENT, decimals=0)
 
 _BASE = _measured(f'{_SELECTOR[:-1]}, environment="$baseline"}}')
 RELATIVE = Signal(
-    name="Relative",
-    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
-    f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})",
-    unit=units.NoUnit,
-    description="The mean divided by that of the chosen baseline in the same run.",
+    "Relative",
+    (
+        f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
+        f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})"
+    ),
+    units.NoUnit,
     absent=_NO_MEASUREMENT,
     decimals=2,
 )

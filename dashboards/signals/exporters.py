@@ -31,58 +31,38 @@ def _growth(metric: str) -> str:
 _READS = _growth("source_reads_total")
 
 SECONDS = Signal(
-    name="Seconds per read",
-    query=described(
-        f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail"
-    ),
-    unit=units.Seconds,
-    description="Mean duration of the source's finished reads in the time shown.",
+    "Seconds per read",
+    (described(f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail")),
+    units.Seconds,
     absent=_NONE,
     decimals=1,
 )
 
-CPU = replace(
-    SECONDS,
-    name="CPU per read",
-    query=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)",
-    description="Mean CPU time of the source's finished reads in the time shown.",
-)
+CPU = replace(SECONDS, name="CPU per read", query=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)")
 
-READS = replace(
-    SECONDS,
-    name="Reads",
-    query=_READS,
-    unit=units.Short,
-    description="Finished reads in the time shown.",
-    decimals=0,
-)
+READS = replace(SECONDS, name="Reads", query=_READS, unit=units.Short, decimals=0)
 
-AGE = replace(
-    SECONDS,
-    name="Age",
-    query=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})",
-    description="Age of the values of a source that is read in the background.",
-)
+AGE = replace(SECONDS, name="Age", query=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})")
 
 CPU_RATE = highest(
     Signal(
-        name="CPU by source",
-        query=f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
-        unit=units.PercentUnit,
-        description="CPU used by finished reads of each source; 100 % is one processor busy all the time.",
+        "CPU by source",
+        f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
+        units.PercentUnit,
+        "CPU used by finished reads of each source; 100 % is one processor busy all the time.",
+        _NONE,
         legend="{{host}}: {{source}}",
-        absent=_NONE,
     )
 )
 
 ENCODING = highest(
     Signal(
-        name="CPU of encoding",
-        query=f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
-        unit=units.PercentUnit,
-        description="CPU used by writing expositions; 100 % is one processor busy all the time.",
+        "CPU of encoding",
+        f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
+        units.PercentUnit,
+        "CPU used by writing expositions; 100 % is one processor busy all the time.",
+        _NONE,
         legend="{{host}}: {{job}}",
-        absent=_NONE,
     )
 )
 
@@ -104,13 +84,12 @@ _LEFT_OUT = "|".join(
 _ROW = "host, job, metric, what, reason"
 
 LEFT_OUT = Signal(
-    name="Now",
-    query=(
+    "Now",
+    (
         f'sum by ({_ROW}) (label_replace(label_replace({{__name__=~"{_LEFT_OUT}", {ANY_HOSTS}}} > 0, '
         '"metric", "$1", "__name__", "(.+)"), "what", "$1", "device", "(.+)"))'
     ),
-    unit=units.NoUnit,
-    description="What the last scrape left out.",
+    units.NoUnit,
     absent="Nothing is left out now, and no such problem was counted in this time range.",
     decimals=0,
 )
@@ -125,40 +104,41 @@ def _problems(counter: str, name: str, what: str) -> str:
 PROBLEMS = replace(
     LEFT_OUT,
     name="In the time shown",
-    query=" or ".join(
-        [
-            _problems(_of_each("encode_errors_total"), "encode_errors_total", ""),
-            _problems(_of_each("source_background_errors_total"), "source_background_errors_total", "source"),
-            _problems(on_hosts("xentop_toolstack_problems_total"), "xentop_toolstack_problems_total", "command"),
-            _problems(on_hosts("xentop_child_starts_total"), "xentop_child_starts_total", ""),
-            _problems(on_hosts("perf_groups_reopened_total"), "perf_groups_reopened_total", ""),
-            _problems(on_hosts("sched_wait_lost_seconds_total"), "sched_wait_lost_seconds_total", ""),
-        ]
+    query=(
+        " or ".join(
+            [
+                _problems(_of_each("encode_errors_total"), "encode_errors_total", ""),
+                _problems(_of_each("source_background_errors_total"), "source_background_errors_total", "source"),
+                _problems(on_hosts("xentop_toolstack_problems_total"), "xentop_toolstack_problems_total", "command"),
+                _problems(on_hosts("xentop_child_starts_total"), "xentop_child_starts_total", ""),
+                _problems(on_hosts("perf_groups_reopened_total"), "perf_groups_reopened_total", ""),
+                _problems(on_hosts("sched_wait_lost_seconds_total"), "sched_wait_lost_seconds_total", ""),
+            ]
+        )
     ),
-    description="What was counted in the time shown.",
 )
 
 # Resources
 
 ITERATION_AGE = highest(
     Signal(
-        name="Age of xentop's iteration",
-        query=f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
-        unit=units.Seconds,
-        description="Maximum age of the values of the source xentop, which prints them every second or two.",
+        "Age of xentop's iteration",
+        f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
+        units.Seconds,
+        "Maximum age of the values of the source xentop, which prints them every second or two.",
+        "No xentop-exporter uses the source xentop: libxenstat is preferred.",
         legend="{{host}}: {{job}}",
-        absent="No xentop-exporter uses the source xentop: libxenstat is preferred.",
     )
 )
 
 COUNTERS = highest(
     Signal(
-        name="Open perf counters",
-        query=f"sum by (host, job) ({on_hosts('perf_open_counters')})",
-        unit=units.Short,
-        description="Counters that perf-exporter has open; each takes a file descriptor.",
+        "Open perf counters",
+        f"sum by (host, job) ({on_hosts('perf_open_counters')})",
+        units.Short,
+        "Counters that perf-exporter has open; each takes a file descriptor.",
+        "No perf-exporter answers from these hosts: docs/perf-exporter.md.",
         legend="{{host}}: {{job}}",
-        absent="No perf-exporter answers from these hosts: docs/perf-exporter.md.",
     )
 )
 
@@ -169,29 +149,29 @@ def _sched(metric: str) -> str:
 
 WAITS_COVERED = highest(
     Signal(
-        name="Charged waiting / kernel's",
-        query=f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
-        unit=units.PercentUnit,
-        description=(
+        "Charged waiting / kernel's",
+        f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
+        units.PercentUnit,
+        (
             "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count "
             "of it. It should be 97 % or more, where there is any to speak of."
         ),
+        "No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
         legend="{{host}}: {{job}}",
-        absent="No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
     )
 )
 
 SWITCHES = highest(
     Signal(
-        name="Context switches",
-        query=_sched("sched_switches_total"),
-        unit=units.Short,
-        description=(
+        "Context switches",
+        _sched("sched_switches_total"),
+        units.Short,
+        (
             "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per "
             "second 0.4 % of one CPU, which is not in the CPU of its process."
         ),
+        "No sched-exporter answers from these hosts: docs/sched-exporter.md.",
         legend="{{host}}: {{job}}",
-        absent="No sched-exporter answers from these hosts: docs/sched-exporter.md.",
     )
 )
 
@@ -199,12 +179,12 @@ _FILES = "max by (host, job, instance) ({open} / {limit})"
 
 DESCRIPTORS = highest(
     Signal(
-        name="File descriptors",
-        query=_FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
-        unit=units.PercentUnit,
-        description="File descriptors that each target's process has open, divided by its limit.",
+        "File descriptors",
+        _FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
+        units.PercentUnit,
+        "File descriptors that each target's process has open, divided by its limit.",
+        _NONE,
         legend="{{host}}: {{job}}",
-        absent=_NONE,
     )
 )
 
@@ -215,7 +195,7 @@ _NO_SSH = "No host is watched over ssh: docs/agentless.md."
 
 
 def _over_ssh(name: str, expr: str, unit: str, description: str) -> Signal:
-    return Signal(name=name, query=expr, unit=unit, description=description, absent=_NO_SSH, decimals=1)
+    return Signal(name, expr, unit, description, _NO_SSH, decimals=1)
 
 
 def _in_the_time_shown(counter: str) -> str:
@@ -253,10 +233,10 @@ OVER_SSH = (
 _BUILD_INFO = of_exporters("build_info", f'{ANY_HOSTS}, python!=""')
 
 VERSIONS = Signal(
-    name="Targets",
-    query=f"count by (job, version, python) ({_BUILD_INFO})",
-    unit=units.NoUnit,
-    description="Exporters of each version, and of the Python that runs them.",
-    absent=_NONE,
+    "Targets",
+    f"count by (job, version, python) ({_BUILD_INFO})",
+    units.NoUnit,
+    "Exporters of each version, and of the Python that runs them.",
+    _NONE,
     decimals=0,
 )

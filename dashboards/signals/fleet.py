@@ -75,39 +75,38 @@ WORST = Signal(
 _ROW = f"0 * {SEVERITY.expr}"
 
 FIRING = Signal(
-    name="Alerts",
-    query=f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
-    unit=units.NoUnit,
-    description="Firing alerts of the host, its virtual servers and applications.",
+    "Alerts",
+    f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
+    units.NoUnit,
     absent=_NO_HOSTS,
     decimals=0,
 )
 
 HOSTS = Signal(
-    name="Hosts",
-    query=f"count(group by (host) ({on_hosts('up')}))",
-    unit=units.NoUnit,
-    description="Monitored machines of the chosen platforms.",
-    absent=_NO_HOSTS,
+    "Hosts",
+    f"count(group by (host) ({on_hosts('up')}))",
+    units.NoUnit,
+    "Monitored machines of the chosen platforms.",
+    _NO_HOSTS,
     decimals=0,
 )
 
 SILENT = Signal(
-    name="Down",
-    query=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
-    unit=units.NoUnit,
-    description="Hosts of which no target answers: they are down, or can't be reached.",
-    absent=_NO_HOSTS,
+    "Down",
+    f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
+    units.NoUnit,
+    "Hosts of which no target answers: they are down, or can't be reached.",
+    _NO_HOSTS,
     decimals=0,
     critical=1,
 )
 
 CRITICAL = Signal(
-    name="Critical",
-    query=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
-    unit=units.NoUnit,
-    description="Firing alerts that need action now.",
-    absent=_NO_HOSTS,
+    "Critical",
+    f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
+    units.NoUnit,
+    "Firing alerts that need action now.",
+    _NO_HOSTS,
     decimals=0,
     critical=1,
 )
@@ -122,14 +121,14 @@ WARNINGS = replace(
 )
 
 WORST_BURN = Signal(
-    name="Burn rate",
-    query=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
-    unit=units.NoUnit,
-    description=(
+    "Burn rate",
+    f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
+    units.NoUnit,
+    (
         "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
         "days."
     ),
-    absent="No application has an objective: docs/objectives.md.",
+    "No application has an objective: docs/objectives.md.",
     decimals=1,
     high=1,
     critical=14.4,
@@ -144,13 +143,9 @@ BURN = replace(
 )
 
 HEADROOM = Signal(
-    name="Headroom",
-    query=f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
-    unit=units.NoUnit,
-    description=(
-        "Applications that still fit on the host in busy hours (in its first eight hours: now), before its CPU is used "
-        "up or an objective is missed."
-    ),
+    "Headroom",
+    f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
+    units.NoUnit,
     absent=consolidation.HEADROOM.absent,
     decimals=0,
     low=1,
@@ -164,12 +159,12 @@ LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 # Behind a store of several Prometheus each series says whose it is.
 _WHERE = "platform, shard"
 _EACH = f"count by ({_WHERE}) ({_SCORE})"
+_WARNING, _CRITICAL = SEVERITY_POINTS["warning"], SEVERITY_POINTS["critical"]
 
 HOSTS_CRITICAL = Signal(
-    name="Critical",
-    query=f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['critical']}) or 0 * {_EACH}",
-    unit=units.NoUnit,
-    description="Hosts with a critical alert.",
+    "Critical",
+    f"count by ({_WHERE}) ({_SCORE} >= {_CRITICAL}) or 0 * {_EACH}",
+    units.NoUnit,
     absent=_NO_HOSTS,
     decimals=0,
     critical=1,
@@ -178,10 +173,7 @@ HOSTS_CRITICAL = Signal(
 HOSTS_WARNING = replace(
     HOSTS_CRITICAL,
     name="Warning",
-    query=(
-        f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['warning']} < {SEVERITY_POINTS['critical']}) or 0 * {_EACH}"
-    ),
-    description="Hosts whose severest alert is a warning.",
+    query=f"count by ({_WHERE}) ({_SCORE} >= {_WARNING} < {_CRITICAL}) or 0 * {_EACH}",
     high=1,
     critical=None,
 )
@@ -190,10 +182,9 @@ HOSTS_DOWN = replace(
     HOSTS_CRITICAL,
     name="Down",
     query=f"count by ({_WHERE}) (max by (host, {_WHERE}) ({on_hosts('up')}) == 0) or 0 * {_EACH}",
-    description="Hosts of which no target answers.",
 )
 
-HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", query=_EACH, description="All its hosts.", critical=None)
+HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", query=_EACH, critical=None)
 
 ALERTS = replace(
     host.ALERTS,

@@ -55,20 +55,20 @@ def _as_column(expr: str, name: str) -> str:
 
 
 MATRIX = Signal(
-    name="Who waits for whom on the host",
-    query=(
+    "Who waits for whom on the host",
+    (
         f"sort_desc((({_CELLS} or {_as_column(_UNNAMED, REST)} or {_as_column(_ALL, TOTAL)})"
         f" and on (vserver) {_VICTIMS}) >= {_LEAST})"
     ),
-    unit=units.NoUnit,
-    description=(
+    units.NoUnit,
+    (
         "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
         "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
         f"{ROWS} that wait most and the {COLUMNS} that are waited for most (the rest is in {REST}), cells below "
         f"{_LEAST}, and waiting for a cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is without "
         f"its own threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either."
     ),
-    absent=_NOT_MEASURED,
+    _NOT_MEASURED,
     decimals=2,
 )
 
@@ -79,16 +79,16 @@ def _of_chosen(at: Scope, *, reason: str) -> str:
 
 
 BY_REASON = Signal(
-    name="Waiting by reason",
-    query=lambda at: f"sum by (reason) ({at('vserver:cpu_wait_caused:rate', vserver='$vserver')})",
-    unit=CPUS,
-    description=(
+    "Waiting by reason",
+    lambda at: f"sum by (reason) ({at('vserver:cpu_wait_caused:rate', vserver='$vserver')})",
+    CPUS,
+    (
         "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
         "kernel threads), stolen (by a hypervisor below), wakeup (an idle CPU that was waking up), unknown. 1 CPU is "
         f"one thread or vCPU that waits all the time. {_ESTIMATED}"
     ),
+    _NOT_MEASURED,
     legend="{{reason}}",
-    absent=_NOT_MEASURED,
 )
 
 WHO = Signal(
@@ -140,48 +140,34 @@ def _of_named(at: Scope) -> str:
 
 
 GIVES_BACK = Signal(
-    name="Would give back at most",
-    query=lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
-    unit=CPUS,
-    description=(
-        "Moving or capping the neighbour would give the application back at most so many CPUs of waiting: what it "
-        "waited for while the neighbour ran. Less, if another takes its place."
-    ),
+    "Would give back at most",
+    lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
+    CPUS,
     absent=_NOBODY_NAMED,
     decimals=2,
 )
 
-SHARE = Signal(
-    name="Share",
-    query=_share,
-    unit=units.PercentUnit,
-    description="Of the application's waiting for its neighbours the part during which this one ran.",
-    absent=_NOBODY_NAMED,
-    decimals=0,
-)
+SHARE = Signal("Share", _share, units.PercentUnit, absent=_NOBODY_NAMED, decimals=0)
 
 SINCE = Signal(
-    name="Named since",
-    query=lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
-    unit=units.DateTimeFromNow,
-    description="Since when it has been named without a break.",
+    "Named since",
+    lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
+    units.DateTimeFromNow,
     absent=_NOBODY_NAMED,
 )
 
 PREDICTED = Signal(
-    name="Predicted, at most",
-    query=lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
-    unit=CPUS,
-    description="What the application waited for while this neighbour ran, before that was capped, moved or stopped.",
+    "Predicted, at most",
+    lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
+    CPUS,
     absent=_NOTHING_MOVED,
     decimals=2,
 )
 
 REGAINED = Signal(
-    name="Measured",
-    query=lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
-    unit=CPUS,
-    description="By how much all waiting of the application has fallen since; below 0, it waits more than before.",
+    "Measured",
+    lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
+    CPUS,
     absent=_NOTHING_MOVED,
     decimals=2,
 )

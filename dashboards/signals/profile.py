@@ -73,74 +73,64 @@ _NONE_BESIDE = 'No profile of that host and event at that time: choose another u
 _SAME_BESIDE = 'The same of the host, event and time that are chosen under "Compare".'
 
 SHARE = Signal(
-    name="Share",
-    query=_most(PLACE, _CHOSEN, ""),
-    unit=units.PercentUnit,
-    description=(
+    "Share",
+    _most(PLACE, _CHOSEN, ""),
+    units.PercentUnit,
+    (
         "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. "
         "The symbol (other) stands for those without a series."
     ),
-    absent=_NONE,
+    _NONE,
     decimals=2,
 )
 
 OTHER_SHARE = Signal(
-    name="Share",
-    query=_most(PLACE, _BESIDE, _EARLIER),
-    unit=units.PercentUnit,
-    description=_SAME_BESIDE,
-    absent=_NONE_BESIDE,
-    decimals=2,
+    "Share", _most(PLACE, _BESIDE, _EARLIER), units.PercentUnit, _SAME_BESIDE, _NONE_BESIDE, decimals=2
 )
 
 IMAGE_SHARE = Signal(
-    name="Share",
-    query=_most(IMAGE, _CHOSEN, ""),
-    unit=units.PercentUnit,
-    description="Share of each program, library or kernel in all samples of the event in the same domain.",
-    absent=_NONE,
+    "Share",
+    _most(IMAGE, _CHOSEN, ""),
+    units.PercentUnit,
+    "Share of each program, library or kernel in all samples of the event in the same domain.",
+    _NONE,
     decimals=2,
 )
 
 OTHER_IMAGE_SHARE = Signal(
-    name="Share",
-    query=_most(IMAGE, _BESIDE, _EARLIER),
-    unit=units.PercentUnit,
-    description=_SAME_BESIDE,
-    absent=_NONE_BESIDE,
-    decimals=2,
+    "Share", _most(IMAGE, _BESIDE, _EARLIER), units.PercentUnit, _SAME_BESIDE, _NONE_BESIDE, decimals=2
 )
 
 TOP = Signal(
-    name="Share over time",
-    query=_most_over_time(_CHOSEN, ""),
-    unit=units.PercentUnit,
-    description=(
+    "Share over time",
+    _most_over_time(_CHOSEN, ""),
+    units.PercentUnit,
+    (
         f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
         "same domain. A line that steps up is code that began to miss the cache then."
     ),
+    _NONE,
     legend=_LEGEND,
-    absent=_NONE,
 )
 
 OTHER_TOP = Signal(
-    name="Share over time",
-    query=_most_over_time(_BESIDE, _EARLIER),
-    unit=units.PercentUnit,
-    description=f"{_SAME_BESIDE} An earlier time is shifted to now.",
+    "Share over time",
+    _most_over_time(_BESIDE, _EARLIER),
+    units.PercentUnit,
+    f"{_SAME_BESIDE} An earlier time is shifted to now.",
+    _NONE_BESIDE,
     legend=_LEGEND,
-    absent=_NONE_BESIDE,
 )
 
 _OF_HOST = 'host="$host", vserver=~"$vserver|"'
 _NOT_LIVE = "Not sampled now: no perf-exporter profiles here, or the profile was imported (docs/profiles.md)."
 
 SAMPLED = Signal(
-    name="Sampled now",
-    query=f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
-    unit=units.BoolYesNo,
-    description="How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
-    absent=_NOT_LIVE,
+    "Sampled now",
+    f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
+    units.BoolYesNo,
+    "How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
+    _NOT_LIVE,
 )
 
 
@@ -151,19 +141,19 @@ def _by_guest(counter: str) -> str:
 
 
 SAMPLED_CPUS = Signal(
-    name="Time sampled on $host",
-    query=_by_guest("perf_profile_seconds_total"),
-    unit=units.PercentUnit,
-    description="Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
+    "Time sampled on $host",
+    _by_guest("perf_profile_seconds_total"),
+    units.PercentUnit,
+    "Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
+    _NOT_LIVE,
     legend="{{vserver}}",
-    absent=_NOT_LIVE,
 )
 
 LOST = Signal(
-    name="Lost samples on $host",
-    query=_by_guest("perf_profile_lost_samples_total"),
-    unit="suffix:/s",
-    description="Samples that perf came too late to keep: lower the frequency if there are many.",
+    "Lost samples on $host",
+    _by_guest("perf_profile_lost_samples_total"),
+    "suffix:/s",
+    "Samples that perf came too late to keep: lower the frequency if there are many.",
+    _NOT_LIVE,
     legend="{{vserver}}",
-    absent=_NOT_LIVE,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from dashboards import marks
-from dashboards.signals import Signal, consolidation, host, neighbours
+from dashboards.signals import Signal, host, neighbours
 from tests.dashboards.promtool import VARIABLES, assert_answers
 from tests.dashboards.queries import Shown, fill_in
 from tests.rules.promtool import number
@@ -28,16 +28,15 @@ MARKS = {
 
 
 def query(name: re.Match[str]) -> str:
-    """The query of a signal or of marks by its name."""
+    """The query of marks, of a signal, or of one of a list by its title."""
     module, _, rest = name[1].partition(".")
     if module == "marks":
         fields: Any = MARKS[name[1]].to_json()
         expr = fields["target"]["expr"]
         return f"group by (what) ({expr})" if fields["titleFormat"] == "{{what}}" else str(expr)
-    if rest.startswith("AGAINST_APPS "):
-        (signal,) = (each for each in consolidation.AGAINST_APPS if f"AGAINST_APPS {each.name}" == rest)
-    else:
-        signal = getattr(import_module(f"dashboards.signals.{module}"), rest)
+    attribute, _, of_list = rest.partition(" ")
+    found = getattr(import_module(f"dashboards.signals.{module}"), attribute)
+    (signal,) = (each for each in found if each.name == of_list) if of_list else [found]
     assert isinstance(signal, Signal)
     return signal.expr
 
