@@ -11,7 +11,6 @@ from dashboards.signals import application, consolidation, host, unfiltered
 
 _TALL = 10  # four lines of a legend in a third of the page's width
 _STEP_OF_MEANS = "1m"  # with 15 s, six such queries over a day may take longer than Grafana waits
-_STEP_OF_LAB = "15s"  # a step of the lab may last a minute
 
 
 def make() -> dashboard.Dashboard:
@@ -67,16 +66,6 @@ def make() -> dashboard.Dashboard:
                     .height(8)
                     for signal in consolidation.AGAINST_APPS
                 ],
-            ),
-            Row(
-                "By clients of each application (lab)",
-                [
-                    panels.against_by(signal, "clients", "clients of each application", "steps", step=_STEP_OF_LAB)
-                    .span(8)
-                    .height(_TALL)
-                    for signal in consolidation.AGAINST_CLIENTS
-                ],
-                collapsed=True,
             ),
         ],
     )
