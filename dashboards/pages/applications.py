@@ -125,9 +125,7 @@ def _objectives() -> table.Panel:
             [
                 application.BURN_5M,
                 application.BURN_1H,
-                application.BURN_6H,
-                application.BURN_1D,
-                application.BURN_3D,
+                *application.LONGER_BURNS,
                 application.BUDGET_LEFT,
                 application.OBJECTIVE,
                 application.WITHIN,

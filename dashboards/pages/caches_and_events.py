@@ -107,7 +107,8 @@ def _supported() -> table.Panel:
     return (
         panels.columns(
             "Events",
-            events.SUPPORTED.description,
+            "Events that perf-exporter is configured to count, first those that it can't count and the reason. Without "
+            "a guest: on the host itself. See docs/perf-events.md.",
             {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": reason},
             [events.SUPPORTED],
         )

@@ -27,10 +27,8 @@ HEADROOM = Signal(
     "Headroom now",
     f"floor({on_host('host:headroom:apps')})",
     units.NoUnit,
-    (
-        "How many more applications like the mean of those that are here fit under the load of this minute, before the "
-        "CPU is used up or the first objective is missed, whichever is first."
-    ),
+    "How many more applications like the mean of those that are here fit under the load of this minute, before the "
+    "CPU is used up or the first objective is missed, whichever is first.",
     _NO_HEADROOM,
     gap="no applications",
     legend="now",
@@ -55,10 +53,8 @@ BUSY_HOURS = Signal(
     "Headroom (apps)",
     f"floor({on_host('host:headroom:apps_p10_1d')})",
     units.NoUnit,
-    (
-        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
-        "the mean of those that are here, before the CPU is used up or the first objective is missed."
-    ),
+    "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like the "
+    "mean of those that are here, before the CPU is used up or the first objective is missed.",
     "Known after eight hours with requests.",
     gap="after 8 hours",
     legend="in busy hours",
@@ -70,10 +66,8 @@ IN_A_WEEK = Signal(
     "Headroom in a week",
     f"floor({on_host('host:headroom_in_a_week:apps')})",
     units.NoUnit,
-    (
-        "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
-        "fires."
-    ),
+    "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
+    "fires.",
     "Known after three days with requests.",
     gap="after 3 days",
     legend="in a week",
@@ -112,10 +106,8 @@ MISSES = Signal(
     "LLC MPKI",
     f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
     units.NoUnit,
-    (
-        "LLC misses per 1,000 instructions (MPKI) of the host and all its guests: the more of them share the cache, "
-        "the more often each misses it."
-    ),
+    "LLC misses per 1,000 instructions (MPKI) of the host and all its guests: the more of them share the cache, the "
+    "more often each misses it.",
     "LLC misses are not counted here: the page Caches and events says why.",
     legend="{{platform}}",
 )

@@ -12,10 +12,8 @@ _NO_RUN = "The lab has not run in the time shown: docs/lab.md."
 
 PLANNED = Signal(
     "Steps planned",
-    (
-        f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
-        f" * {_OF_A_RUN} {_RUNS}"
-    ),
+    f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
+    f" * {_OF_A_RUN} {_RUNS}",
     units.NoUnit,
     "Runs of the lab in the time shown. `python3 -m deploy.lab report RUN` writes a run's report again.",
     _NO_RUN,
@@ -51,11 +49,9 @@ MEAN = Signal(
     "Mean",
     f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
     units.NoUnit,
-    (
-        "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative "
-        "to the baseline's of the same run, if it has one. What was measured on an emulated machine proves that it "
-        "works, no more."
-    ),
+    "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative to "
+    "the baseline's of the same run, if it has one. What was measured on an emulated machine proves that it works, no "
+    "more.",
     _NO_MEASUREMENT,
     decimals=3,
 )
@@ -76,10 +72,8 @@ REPETITIONS = Signal("n", f"count by ({_ENVIRONMENT}) ({_MEASURED})", units.NoUn
 _BASE = _measured(f'{_SELECTOR[:-1]}, environment="$baseline"}}')
 RELATIVE = Signal(
     "Relative",
-    (
-        f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
-        f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})"
-    ),
+    f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
+    f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})",
     units.NoUnit,
     absent=_NO_MEASUREMENT,
     decimals=2,

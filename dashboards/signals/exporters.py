@@ -152,10 +152,8 @@ WAITS_COVERED = highest(
         "Charged waiting / kernel's",
         f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
         units.PercentUnit,
-        (
-            "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count "
-            "of it. It should be 97 % or more, where there is any to speak of."
-        ),
+        "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count of "
+        "it. It should be 97 % or more, where there is any to speak of.",
         "No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
         legend="{{host}}: {{job}}",
     )
@@ -166,10 +164,8 @@ SWITCHES = highest(
         "Context switches",
         _sched("sched_switches_total"),
         units.Short,
-        (
-            "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per "
-            "second 0.4 % of one CPU, which is not in the CPU of its process."
-        ),
+        "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per second "
+        "0.4 % of one CPU, which is not in the CPU of its process.",
         "No sched-exporter answers from these hosts: docs/sched-exporter.md.",
         legend="{{host}}: {{job}}",
     )

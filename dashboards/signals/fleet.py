@@ -64,8 +64,8 @@ WORST = Signal(
     ),
     unit=units.NoUnit,
     description=(
-        "The four hosts with the most and severest alerts, and the worst alert of each with its application or virtual "
-        "server. OK: no alert fires."
+        "The four hosts with the most and severest alerts, and the worst alert of each with its application or "
+        "virtual server. OK: no alert fires."
     ),
     absent=_NO_HOSTS,
     gap="no hosts",
@@ -124,10 +124,8 @@ WORST_BURN = Signal(
     "Burn rate",
     f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
     units.NoUnit,
-    (
-        "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
-        "days."
-    ),
+    "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
+    "days.",
     "No application has an objective: docs/objectives.md.",
     decimals=1,
     high=1,

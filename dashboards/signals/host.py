@@ -14,11 +14,9 @@ OVERHEAD_RATIO = Signal(
     "Overhead ratio",
     lambda at: at("host:overhead:ratio"),
     units.PercentUnit,
-    (
-        "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. "
-        "It rises with the guests' network and disk traffic, which Dom0 serves. On a nearly idle machine a high ratio "
-        "does no harm: HostOverheadHigh fires when it stays above the line and the overhead in CPUs is high as well."
-    ),
+    "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. It rises "
+    "with the guests' network and disk traffic, which Dom0 serves. On a nearly idle machine a high ratio does no "
+    "harm: HostOverheadHigh fires when it stays above the line and the overhead in CPUs is high as well.",
     _NO_OVERHEAD,
     decimals=1,
     high=0.25,
@@ -28,10 +26,8 @@ OVERHEAD_CPU = Signal(
     "Overhead (CPUs)",
     on_host("host:overhead_cpu:rate"),
     CPUS,
-    (
-        "CPU used by the host itself (Dom0 on Xen; on KVM all but what guests compute). 1 CPU is one processor busy "
-        "all the time."
-    ),
+    "CPU used by the host itself (Dom0 on Xen; on KVM all but what guests compute). 1 CPU is one processor busy all "
+    "the time.",
     _NO_OVERHEAD,
     decimals=2,
     high=0.5,
@@ -57,10 +53,8 @@ OVERHEAD_PER_REQUEST = Signal(
     "Overhead per request",
     on_host("host:overhead_per_request:seconds"),
     units.Seconds,
-    (
-        "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of "
-        "different load: where it rises, the same work costs more."
-    ),
+    "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of "
+    "different load: where it rises, the same work costs more.",
     "No overhead is known, or no requests to a web tier: docs/sensors.md.",
 )
 
@@ -68,10 +62,8 @@ OVERHEAD_PER_BYTE = Signal(
     "Overhead per GB",
     f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
     "suffix:s",
-    (
-        "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
-        "known below 10 kB/s, or where a busy guest has no network device of its own."
-    ),
+    "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
+    "known below 10 kB/s, or where a busy guest has no network device of its own.",
     "No overhead is known, or traffic is below 10 kB/s or not known of all guests.",
     decimals=1,
 )
@@ -89,10 +81,8 @@ REALLOCATIONS = Signal(
     "Reallocations per minute",
     f"60 * {on_host('host:reallocations:rate')}",
     units.Short,
-    (
-        "Changes of guests' caps and weights, over five minutes. If the overhead rises and falls with them, they cost "
-        "too much: `make lab SCENARIO=allocation-short` says what one costs."
-    ),
+    "Changes of guests' caps and weights, over five minutes. If the overhead rises and falls with them, they cost too "
+    "much: `make lab SCENARIO=allocation-short` says what one costs.",
     "Caps and weights are known of Xen (with xl), KVM and containers.",
     decimals=1,
 )
@@ -101,10 +91,8 @@ STEAL = Signal(
     "Host CPU steal (hypervisor)",
     on_host("host:cpu_steal:rate"),
     CPUS,
-    (
-        "Where this machine is a guest itself: CPU that a hypervisor below it gave to others. A tenth of its CPUs is "
-        "evidence for the cause hypervisor."
-    ),
+    "Where this machine is a guest itself: CPU that a hypervisor below it gave to others. A tenth of its CPUs is "
+    "evidence for the cause hypervisor.",
     "Steal time is not known here: on Xen see the guests' CPU wait.",
 )
 
@@ -123,9 +111,7 @@ ALERTS = Signal(
     "Active for",
     with_cause(active_for('host="$host"'), 'app:objective_cause:info{host="$host"}'),
     units.Seconds,
-    (
-        "Alerts on this host, its virtual servers and applications: firing ones, and pending ones, whose condition has "
-        "not held for long enough yet. An alert's name leads to its runbook."
-    ),
+    "Alerts on this host, its virtual servers and applications: firing ones, and pending ones, whose condition has "
+    "not held for long enough yet. An alert's name leads to its runbook.",
     "No alert is pending or firing for this host.",
 )

@@ -15,10 +15,8 @@ CPU = Signal(
     "Monitoring CPU by job",
     _USAGE,
     units.PercentUnit,
-    (
-        "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
-        "busy all the time. It is part of the overhead shown above."
-    ),
+    "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
+    "busy all the time. It is part of the overhead shown above.",
     _NO_DATA,
     legend="{{job}}",
 )

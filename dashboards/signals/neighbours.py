@@ -56,18 +56,14 @@ def _as_column(expr: str, name: str) -> str:
 
 MATRIX = Signal(
     "Who waits for whom on the host",
-    (
-        f"sort_desc((({_CELLS} or {_as_column(_UNNAMED, REST)} or {_as_column(_ALL, TOTAL)})"
-        f" and on (vserver) {_VICTIMS}) >= {_LEAST})"
-    ),
+    f"sort_desc((({_CELLS} or {_as_column(_UNNAMED, REST)} or {_as_column(_ALL, TOTAL)})"
+    f" and on (vserver) {_VICTIMS}) >= {_LEAST})",
     units.NoUnit,
-    (
-        "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
-        "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
-        f"{ROWS} that wait most and the {COLUMNS} that are waited for most (the rest is in {REST}), cells below "
-        f"{_LEAST}, and waiting for a cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is without "
-        f"its own threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either."
-    ),
+    "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
+    "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
+    f"{ROWS} that wait most and the {COLUMNS} that are waited for most (the rest is in {REST}), cells below "
+    f"{_LEAST}, and waiting for a cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is without "
+    f"its own threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either.",
     _NOT_MEASURED,
     decimals=2,
 )
@@ -82,11 +78,9 @@ BY_REASON = Signal(
     "Waiting by reason",
     lambda at: f"sum by (reason) ({at('vserver:cpu_wait_caused:rate', vserver='$vserver')})",
     CPUS,
-    (
-        "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
-        "kernel threads), stolen (by a hypervisor below), wakeup (an idle CPU that was waking up), unknown. 1 CPU is "
-        f"one thread or vCPU that waits all the time. {_ESTIMATED}"
-    ),
+    "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
+    "kernel threads), stolen (by a hypervisor below), wakeup (an idle CPU that was waking up), unknown. 1 CPU is "
+    f"one thread or vCPU that waits all the time. {_ESTIMATED}",
     _NOT_MEASURED,
     legend="{{reason}}",
 )

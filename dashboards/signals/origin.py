@@ -23,10 +23,8 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
         "Data",
         f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
         units.NoUnit,
-        (
-            "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter "
-            "reads at least one of the hosts from a recording."
-        ),
+        "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter reads "
+        "at least one of the hosts from a recording.",
         "No records of the chosen hosts in this time range: see Prometheus, Status, Targets.",
     )
 

@@ -76,10 +76,8 @@ SHARE = Signal(
     "Share",
     _most(PLACE, _CHOSEN, ""),
     units.PercentUnit,
-    (
-        "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. "
-        "The symbol (other) stands for those without a series."
-    ),
+    "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. The "
+    "symbol (other) stands for those without a series.",
     _NONE,
     decimals=2,
 )
@@ -105,10 +103,8 @@ TOP = Signal(
     "Share over time",
     _most_over_time(_CHOSEN, ""),
     units.PercentUnit,
-    (
-        f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
-        "same domain. A line that steps up is code that began to miss the cache then."
-    ),
+    f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
+    "same domain. A line that steps up is code that began to miss the cache then.",
     _NONE,
     legend=_LEGEND,
 )

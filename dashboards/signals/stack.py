@@ -32,10 +32,8 @@ SOURCES_FAILING = Signal(
     "Sources failing",
     f"count({_SOURCE_UP} == 0) or 0 * count({on_hosts('up')})",
     units.NoUnit,
-    (
-        "Sources that an exporter cannot read or parse: their values are missing. Some exporters fall back to another "
-        "source; SourceFailing fires for those that can't."
-    ),
+    "Sources that an exporter cannot read or parse: their values are missing. Some exporters fall back to another "
+    "source; SourceFailing fires for those that can't.",
     _NO_TARGETS,
     decimals=0,
     high=1,
@@ -67,10 +65,8 @@ SLOWEST_RULES = Signal(
     "Max rule duration",
     f"max({_DURATION} / {_INTERVAL})",
     units.PercentUnit,
-    (
-        "Duration of the slowest rule group, divided by its evaluation interval. At 100 % evaluations are skipped, and "
-        "alerts come late: monitor fewer hosts with this Prometheus, or raise evaluation_interval."
-    ),
+    "Duration of the slowest rule group, divided by its evaluation interval. At 100 % evaluations are skipped, and "
+    "alerts come late: monitor fewer hosts with this Prometheus, or raise evaluation_interval.",
     _NOT_ITSELF,
     decimals=2,
     high=0.5,
@@ -117,10 +113,8 @@ RULE_FAILURES = Signal(
     "Rule failures",
     f"sum(increase(prometheus_rule_evaluation_failures_total{{{_OWN}}}[$__range]))",
     units.NoUnit,
-    (
-        "Rule evaluations that failed in the time shown: a sample is missing for each. Prometheus' log and its page "
-        "Status, Rules say why."
-    ),
+    "Rule evaluations that failed in the time shown: a sample is missing for each. Prometheus' log and its page "
+    "Status, Rules say why.",
     _NOT_ITSELF,
     decimals=0,
     high=1,
@@ -139,10 +133,8 @@ DISK = Signal(
     "on disk",
     f'sum({{__name__=~"prometheus_tsdb_(storage_blocks|(wal|head_chunks)_storage_size)_bytes", {_OWN}}})',
     units.BytesIEC,
-    (
-        "Size of Prometheus' blocks, and of its write-ahead log where it is known. It grows until the retention of 30 "
-        "days is reached."
-    ),
+    "Size of Prometheus' blocks, and of its write-ahead log where it is known. It grows until the retention of 30 "
+    "days is reached.",
     _NOT_ITSELF,
     legend="on disk",
     decimals=1,
@@ -185,11 +177,9 @@ SOURCE_ERRORS = Signal(
         " > 0"
     ),
     units.NoUnit,
-    (
-        "Scrapes in which a source failed, in the time shown, by reason; docs/runbooks/SourceFailing.md explains each. "
-        "Of access logs, lines that don't parse: a few are malformed requests; if all are, docs/sensors.md doesn't "
-        "have their format."
-    ),
+    "Scrapes in which a source failed, in the time shown, by reason; docs/runbooks/SourceFailing.md explains each. Of "
+    "access logs, lines that don't parse: a few are malformed requests; if all are, docs/sensors.md doesn't have "
+    "their format.",
     "No source has failed in this time range.",
     decimals=0,
 )

@@ -65,10 +65,8 @@ WAIT = Signal(
     "CPU wait",
     lambda at: at("vserver:cpu_wait:rate", vserver="$vserver"),
     units.PercentUnit,
-    (
-        "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits "
-        "all the time. If many wait at once, the host is overloaded or a neighbour takes more than its share."
-    ),
+    "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits all "
+    "the time. If many wait at once, the host is overloaded or a neighbour takes more than its share.",
     _NO_WAIT,
     legend="{{vserver}}",
     decimals=1,
@@ -87,11 +85,9 @@ WAITED_SHARE = Signal(
     "CPU wait / demand",
     lambda at: f"1 - {at('vserver:cpu_granted:ratio', vserver='$vserver')}",
     units.PercentUnit,
-    (
-        "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a "
-        "CPU, 1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is "
-        "below 1, bursts at the same moment. See docs/vocabulary.md."
-    ),
+    "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a "
+    "CPU, 1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is below "
+    "1, bursts at the same moment. See docs/vocabulary.md.",
     _NO_WAIT,
     legend="{{vserver}}",
     decimals=1,

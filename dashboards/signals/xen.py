@@ -68,8 +68,8 @@ OUT_OF_REQUESTS = Signal(
     "VBD out of requests",
     f"sum({_OUT_OF_REQUESTS})",
     _PER_SECOND,
-    "Times that the back end had no request slot left for a virtual block device: its storage is slower than the guest "
-    "asks.",
+    "Times that the back end had no request slot left for a virtual block device: its storage is slower than the "
+    "guest asks.",
     _NO_VBD,
     gap="no block device",
     decimals=1,
@@ -118,8 +118,8 @@ TRACED = Signal(
     "Traced time (host)",
     native.rate("xen_trace_windows_total", "host"),
     units.PercentUnit,
-    "Part of the time in which xentrace recorded who waits while who runs, in windows of a second: what a domain waits "
-    "for whom is estimated from these.",
+    "Part of the time in which xentrace recorded who waits while who runs, in windows of a second: what a domain "
+    "waits for whom is estimated from these.",
     _NO_TRACE,
 )
 TRACE_LOST = Signal(
