@@ -135,6 +135,21 @@ def profiled_event() -> QueryVariable:
     return _asked("event", "Profiled event", 'label_values(perf_profile_samples_total{host="$host"}, event)')
 
 
+def kind() -> QueryVariable:
+    """What an event of the chosen host is counted by, events before samples."""
+    return _kind("kind", 'host="$host", event="$event"')
+
+
+def other_kind() -> QueryVariable:
+    """The same of the other host's."""
+    return _kind("other_kind", 'host="$other_host", event="$other_event"')
+
+
+def _kind(name: str, profile: str) -> QueryVariable:
+    series = f'{{__name__=~"perf_profile_events_total|perf_profile_samples_total", {profile}}}'
+    return _asked(name, "Counted by", f"label_values({series}, __name__)").hide(VariableHide.HIDE_VARIABLE)
+
+
 def other_host() -> QueryVariable:
     """Choose the host whose profile is compared, which may be the same."""
     return _asked("other_host", "Compare: host", "label_values(perf_profile_samples_total, host)")

@@ -10,9 +10,9 @@ from dashboards import palette, panels
 from dashboards.signals import Signal, highest, neighbours, others, unfiltered
 
 
-def by_who(signal: Signal) -> timeseries.Panel:
-    """Waiting by who ran meanwhile, those highest over the time shown and all others as one."""
-    return (
+def by_who(signal: Signal, own: Signal | None = None) -> timeseries.Panel:
+    """Waiting by who ran meanwhile, those highest over the time shown and all others as one; and for own threads."""
+    panel = (
         panels.stacked(highest(signal))
         .color_scheme(panels.in_order())  # areas that touch: by their names, two that are alike may be side by side
         .with_target(panels.query(others(signal), 1).range())
@@ -22,6 +22,7 @@ def by_who(signal: Signal) -> timeseries.Panel:
         .override_by_name(neighbours.OWN_THREADS, panels.coloured(palette.REASONS["self"]))
         .override_by_query("B", panels.coloured(palette.PLAIN))
     )
+    return panel if own is None else panel.with_target(panels.query(own, 2).range())
 
 
 def by_reason(signal: Signal) -> timeseries.Panel:

@@ -53,8 +53,12 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Groups of resctrl",
                 [
-                    panels.small(panels.lines(highest(signal)))
-                    for signal in (events.GROUP_OCCUPANCY, events.GROUP_BANDWIDTH, events.GROUP_REMOTE)
+                    panels.small(panels.lines(signal))
+                    for signal in (
+                        highest(events.GROUP_OCCUPANCY),
+                        highest(events.GROUP_BANDWIDTH),
+                        events.GROUP_REMOTE,
+                    )
                 ],
                 collapsed=True,
             ),

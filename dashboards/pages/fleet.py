@@ -62,26 +62,24 @@ def make() -> dashboard.Dashboard:
                     ).span(24),
                 ],
             ),
-            Row("By platform", [_by_platform()]),
+            Row(
+                "By platform",
+                [
+                    panels.columns(
+                        "Hosts by platform and shard",
+                        "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In "
+                        "a fleet of several Prometheus (docs/scale.md): of each shard.",
+                        {"platform": "Platform", "shard": "Shard"},
+                        fleet.BY_PLATFORM,
+                        height=6,
+                    )
+                ],
+            ),
             Row(
                 "Over time",
                 [panels.lines(of_highest(signal, name)).span(12).height(8) for name, signal in _OVER_TIME.items()],
             ),
         ],
-    )
-
-
-def _by_platform() -> table.Panel:
-    return (
-        panels.columns(
-            "Hosts by platform and shard",
-            "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In a fleet of "
-            "several Prometheus (docs/scale.md): of each shard.",
-            {"platform": "Platform", "shard": "Shard"},
-            [fleet.HOSTS_CRITICAL, fleet.HOSTS_WARNING, fleet.HOSTS_DOWN, fleet.HOSTS_OF],
-        )
-        .span(24)
-        .height(6)
     )
 
 

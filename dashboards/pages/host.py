@@ -55,7 +55,7 @@ def make() -> dashboard.Dashboard:
                 [
                     _graph(vserver.WAIT).title("CPU wait").span(8).height(8),
                     _waited_share().span(8).height(8),
-                    _graph(vserver.LIMIT_USED).span(8).height(8),
+                    panels.lines(highest(unfiltered(vserver.LIMIT_USED))).span(8).height(8),
                     _virtual_servers(),
                 ],
             ),

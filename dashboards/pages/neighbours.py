@@ -27,7 +27,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    waiting.by_who(neighbours.WHO).span(14).height(10),
+                    waiting.by_who(neighbours.WHO, neighbours.OWN).span(14).height(10),
                     waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
                 ],
             ),
@@ -46,7 +46,7 @@ def _matrix() -> table.Panel:
             "vserver",
             neighbours.COLUMN,
             header="Waits",
-            first=[neighbours.TOTAL, neighbours.REST],
+            first=[neighbours.TOTAL],
             without_page=neighbours.WITHOUT_PAGE,
         )
         .span(24)

@@ -26,8 +26,10 @@ def make() -> dashboard.Dashboard:
         measured="perf_profile_samples_total",
         own_variables=[
             variables.profiled_event(),
+            variables.kind(),
             variables.other_host(),
             variables.other_event(),
+            variables.other_kind(),
             variables.other_vserver(),
             variables.other_time(),
         ],
@@ -58,7 +60,7 @@ def _sampled() -> table.Panel:
     return (
         panels.columns(
             "Sampled events on $host",
-            profile.SAMPLED.description,
+            "How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
             {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
             [profile.SAMPLED],
         )

@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Waiting of the chosen virtual servers",
                 [
-                    waiting.by_who(beside.WAIT_BY_WHO).span(14).height(10),
+                    waiting.by_who(beside.WAIT_BY_WHO, beside.WAIT_FOR_OWN).span(14).height(10),
                     waiting.by_reason(beside.WAIT_BY_REASON).span(10).height(10),
                 ],
                 collapsed=True,

@@ -179,7 +179,7 @@ _NUMBERED = " or ".join(
     if number
 )
 _BREACHED = 'ALERTS{host="$host", app=~"$app", objective!=""}'
-_OBJECTIVES = f'{{__name__=~"app:slo_(objective:ratio|threshold:seconds)", {ONE_HOST}, app=~"$app"}}'
+_OBJECTIVES = '{__name__=~"app:slo_objective:ratio|app:slo_threshold:seconds", host="$host", app=~"$app"}'
 BREACHES = _of_objectives(
     "Objective breaches by cause",
     f"max by (app, objective) (({_NUMBERED}) and on (host, platform, app, objective) {_BREACHED})"

@@ -35,9 +35,9 @@ def queries() -> Iterator[str]:
     for file in (file for pattern in RULES for file in ROOT.glob(pattern)):
         yield from (rule["expr"] for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"])
     for file in FOLDER.glob("*.json"):
-        yield from (
-            target["expr"] for panel in panels(json.loads(file.read_text())) for target in panel.get("targets", [])
-        )
+        page = json.loads(file.read_text())
+        yield from (target["expr"] for panel in panels(page) for target in panel.get("targets", []))
+        yield from (variable.get("query", "") for variable in page["templating"]["list"])
 
 
 def test_simulated_hosts_expose_metrics_with_the_labels_that_exporters_give_them() -> None:
