@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, costs, highest, top_now
 
@@ -105,12 +105,12 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 
 def _of_hosts(title: str, description: str, signals: list[Signal]) -> table.Panel:
-    to_host = panels.to_page("virtscope-host", "Host", {"host": "Host"})
-    columns = panels.columns(title, description, _OF_HOST, signals, height=7)
-    return columns.override_by_name("Host", panels.links(to_host))
+    to_host = tables.to_page("virtscope-host", "Host", {"host": "Host"})
+    columns = tables.columns(title, description, _OF_HOST, signals, height=7)
+    return columns.override_by_name("Host", tables.links(to_host))
 
 
 def _of_vservers(title: str, description: str, signals: list[Signal], by: Signal) -> table.Panel:
     its_host = {"host": "Host", "vserver": "Virtual server", "platform": "Platform"}
-    columns = panels.columns(title, description, _OF_VSERVER, [top_now(signal, by) for signal in signals])
-    return columns.override_by_name("Virtual server", panels.links(panels.to_page("virtscope-host", "Host", its_host)))
+    columns = tables.columns(title, description, _OF_VSERVER, [top_now(signal, by) for signal in signals])
+    return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))

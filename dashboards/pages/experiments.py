@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels, variables
+from dashboards import palette, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import experiments
 
@@ -27,7 +27,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Runs",
                         "Runs of the lab in the time shown, and the steps of which there are samples. `python3 -m "
                         "deploy.lab report RUN` writes a run's report again.",
@@ -40,7 +40,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Measurements",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Tests by environment",
                         "Each test in each environment of each run: the mean of its repetitions, in the unit beside "
                         "it, and relative to the baseline's of the same run, if it has one. What was measured on an "
@@ -50,7 +50,7 @@ def make() -> dashboard.Dashboard:
                         experiments.MEASUREMENTS,
                         height=14,
                     )
-                    .override_by_name(experiments.RELATIVE.name, panels.as_bar(palette.GUESTS, 160))
+                    .override_by_name(experiments.RELATIVE.name, tables.as_bar(palette.GUESTS, 160))
                     .filterable(True)
                 ],
             ),

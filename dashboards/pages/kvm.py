@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, palette, panels, tables
 from dashboards.layout import Row, page
 from dashboards.signals import kvm
 from dashboards.variables import Platform
@@ -32,7 +32,7 @@ def make() -> dashboard.Dashboard:
                     *panels.tiles(kvm.GUESTS, kvm.OVERHEAD_OF_ALL, kvm.OVERHEAD_OF_NONE, kvm.EXITS_OF_ALL),
                     _costs().span(12).height(10),
                     panels.half(kvm.OVERHEAD).title("Overhead by guest"),
-                    panels.columns(
+                    tables.columns(
                         "Cost by guest",
                         "CPU used for each guest chosen, those that compute most first: guest time, overhead in all "
                         "and divided by guest time, and where it goes: its vCPUs in KVM (polling is a part of that) "
@@ -49,7 +49,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Guests",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Guests",
                         "Every guest chosen. ID: Proxmox's VMID or libvirt's domain ID. Memory of the host that it "
                         "holds (resident), after ballooning, and what QEMU was started to give it. A dash: nobody "
@@ -59,14 +59,14 @@ def make() -> dashboard.Dashboard:
                         kvm.INFO,
                         height=9,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "States",
                         "The state of each guest chosen as libvirt knows it.",
                         {"guest": "Guest", "state": "State"},
                         [kvm.STATE],
                         width=12,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Guest time not known",
                         "Guests of which guest time is not known, and why: they are emulated (tcg), or this kernel "
                         "can't tell it (kernel). Overhead can't be separated from what they compute.",
@@ -87,14 +87,14 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Devices",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Network devices",
                         "Each tap device: packets to the guest (in) and from it (out), per second. Dropped: the guest "
                         "didn't fetch them in time, or nothing on the host took them, such as a bridge.",
                         {"guest": "Guest", "device": "Device"},
                         kvm.INTERFACES,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Block devices",
                         "Requests of each block device per second, and how long one takes on average, as QEMU sees it.",
                         {"guest": "Guest", "device": "Device"},
@@ -110,8 +110,8 @@ def make() -> dashboard.Dashboard:
 def _costs() -> timeseries.Panel:
     """What all chosen guests compute at the bottom, so that its thickness is read from zero, and the rest above."""
     first, *others = [replace(signal, query=f"sum({signal.expr})") for signal in kvm.COSTS]
-    panel = (
-        panels.stacked(first)
+    return (
+        panels.stacked(first, *others)
         .title("CPU used for guests")
         .description(
             "CPU used for the chosen guests: what they compute (guest time, at the bottom), what KVM and QEMU use on "
@@ -119,6 +119,3 @@ def _costs() -> timeseries.Panel:
         )
         .override_by_query("A", panels.coloured(palette.GUESTS))
     )
-    for number, signal in enumerate(others, start=1):
-        panel.with_target(panels.query(signal, number).range())
-    return panel

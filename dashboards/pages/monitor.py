@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels
+from dashboards import panels, tables
 from dashboards.layout import Row, page
 from dashboards.signals import exporters, stack
 
@@ -25,7 +25,7 @@ def make() -> dashboard.Dashboard:
                 "",
                 [
                     *panels.tiles(stack.TARGETS_DOWN, stack.SOURCES_FAILING, stack.RULE_FAILURES, stack.SLOWEST_RULES),
-                    panels.columns(
+                    tables.columns(
                         "Targets",
                         "Every target of Prometheus, those first that are down, with the duration and the samples of "
                         "its scrapes.",
@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
                         stack.TARGETS,
                         height=9,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Source failures",
                         "Scrapes in which a source failed, in the time shown, by reason; "
                         "docs/runbooks/SourceFailing.md explains each. Of access logs, lines that don't parse: a few "
@@ -52,7 +52,7 @@ def make() -> dashboard.Dashboard:
                     panels.lines(stack.RULES).span(12).height(8),
                     panels.over_time(stack.SERIES).span(6).height(8),
                     panels.over_time(stack.DISK).title("Storage").axis_soft_max(2**20).span(6).height(8),
-                    panels.columns(
+                    tables.columns(
                         "Parts of the stack",
                         "What `make up` has started here. A part that ends or hangs is started again, which counts as "
                         "a failure in the time shown; docs/faults.md says how.",
@@ -64,15 +64,15 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Exporters in detail",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Left out by exporters",
                         "Values that are in no series of the last scrape, as they were malformed, unknown or not "
                         "readable. docs/metrics.md explains each metric; the exporter's log has the text.",
                         {"host": "Host", "job": "Job", "metric": "Metric", "what": "Of", "reason": "Reason"},
                         [exporters.LEFT_OUT],
                         width=12,
-                    ).override_by_name("Metric", panels.as_wide(320)),
-                    panels.columns(
+                    ).override_by_name("Metric", tables.as_wide(320)),
+                    tables.columns(
                         "Problems of exporters",
                         "What was counted in the time shown: expositions and background reads that failed, errors of "
                         "xl, starts of xentop, groups of perf that were opened again, and waiting for which "
@@ -81,21 +81,21 @@ def make() -> dashboard.Dashboard:
                         exporters.PROBLEMS,
                         width=12,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Reads of sources",
                         "Each source of each exporter, the slowest first: where its values come from, and what reading "
                         "it takes on average. Age: of sources that are read in the background.",
                         {"host": "Host", "job": "Job", "source": "Source", "detail": "From"},
                         exporters.READS,
                         height=9,
-                    ).override_by_name("From", [*panels.as_wide(230), *panels.wrapped()]),
+                    ).override_by_name("From", [*tables.as_wide(230), *tables.wrapped()]),
                     panels.lines(exporters.CPU_RATE).span(12).height(8),
                     panels.lines(exporters.ENCODING).span(12).height(8),
                     *(
                         panels.small(panels.lines(signal))
                         for signal in (exporters.ITERATION_AGE, exporters.COUNTERS, exporters.DESCRIPTORS)
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Work of sched-exporter",
                         "Waiting for CPUs that was charged to who ran meanwhile, divided by the kernel's own count of "
                         "it: it should be 97 % or more, where there is any to speak of. Each context switch costs some "
@@ -105,7 +105,7 @@ def make() -> dashboard.Dashboard:
                         width=12,
                         height=6,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Versions of exporters",
                         "Exporters of each version, and of the Python that runs them.",
                         {"job": "Job", "version": "Version", "python": "Python"},
@@ -113,7 +113,7 @@ def make() -> dashboard.Dashboard:
                         width=12,
                         height=6,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Hosts over ssh",
                         "Each host that ssh-exporter has been asked for; instance is that exporter. Requests to it in "
                         "the time shown, those that failed (ssh-exporter's log says why), and what its connection "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, panels, waiting
+from dashboards import marks, tables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import neighbours, unfiltered
 
@@ -41,7 +41,7 @@ def make() -> dashboard.Dashboard:
 
 def _matrix() -> table.Panel:
     return (
-        panels.matrix(
+        tables.matrix(
             neighbours.MATRIX,
             "vserver",
             neighbours.COLUMN,

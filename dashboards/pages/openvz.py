@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, panels, variables
+from dashboards import marks, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, openvz
 from dashboards.variables import Platform
@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
                 "",
                 [
                     *panels.tiles(openvz.FAILURES, openvz.LONGEST_OF_ALL, openvz.ALL_DIRTY, openvz.ALL_PROCESSES),
-                    panels.columns(
+                    tables.columns(
                         "Containers",
                         "Every running container chosen, those with most processes first. Name, host name and "
                         "template: only where vestat-exporter reads vzlist (docs/vestat-exporter.md).",
@@ -54,7 +54,7 @@ def make() -> dashboard.Dashboard:
                 "CPU and waits",
                 [
                     *map(panels.half, (openvz.CPU_BY_MODE, openvz.LONGEST_WAIT, openvz.SCHEDULINGS)),
-                    panels.columns(
+                    tables.columns(
                         "Waits of the host's processes",
                         "Waits of all processes of the host for a CPU (scheduling), for memory (aloc*), and for pages "
                         "from swap and disk (swap_in, page_in): seconds per second, waits per second, and the longest "
@@ -72,7 +72,7 @@ def make() -> dashboard.Dashboard:
                 [
                     panels.half(openvz.READ_BYTES),
                     panels.half(openvz.WRITTEN_BYTES),
-                    panels.columns(
+                    tables.columns(
                         "Accounted disk I/O",
                         "Dirty memory: changed and not yet written. Per second: bytes dirtied, those that never had to "
                         "be written, as their file was cut or deleted (cancelled), and those that the kernel could not "
@@ -81,14 +81,14 @@ def make() -> dashboard.Dashboard:
                         {"ctid": "CTID"},
                         openvz.IO,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Syncs",
                         "Calls per second of fsync() (fdatasync() and others included), sync() and sync_file_range(), "
                         "each of which waits for the disk, and how many wait now (In).",
                         {"ctid": "CTID"},
                         openvz.SYNCS,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Unknown values of ioacct",
                         "Values that this version of vestat-exporter does not know, in whatever unit the kernel prints "
                         "them.",
@@ -102,13 +102,13 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Disk quotas",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Quotas",
                         "Disk space and inodes that each container uses, and its limits. A dash: there is no limit.",
                         {"ctid": "CTID"},
                         openvz.QUOTAS,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Grace periods",
                         "For how long each container may exceed a soft limit, and when it will be held to one that it "
                         "exceeds (below 0: it is). A dash: it exceeds none.",
@@ -122,7 +122,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Kernel",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Versions and units of the host's kernel",
                         "Versions of the kernel and of its files, what /proc/vz/vestat counts in, the jiffies in a "
                         "second, and the file that decided it.",
@@ -137,7 +137,7 @@ def make() -> dashboard.Dashboard:
 
 
 def _beancounters(title: str, what: str, signals: Sequence[Signal]) -> table.Panel:
-    panel = panels.columns(
+    panel = tables.columns(
         title,
         f"{what}: requests refused in the time shown, held now, held at most, the barrier above which only urgent "
         "requests are met, and the limit. A dash: there is none. Choose the container at the top.",
@@ -147,5 +147,5 @@ def _beancounters(title: str, what: str, signals: Sequence[Signal]) -> table.Pan
         height=12,
     )
     for signal in signals[1:]:
-        panel.override_by_name(signal.name, panels.as_wide(_NARROW))
+        panel.override_by_name(signal.name, tables.as_wide(_NARROW))
     return panel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, panels
+from dashboards import marks, panels, tables
 from dashboards.layout import Row, page
 from dashboards.signals import xen
 from dashboards.variables import Platform
@@ -27,7 +27,7 @@ def make() -> dashboard.Dashboard:
                 "",
                 [
                     *panels.tiles(xen.DOMAINS, xen.FREE_MEMORY, xen.PACKETS_LOST, xen.OUT_OF_REQUESTS),
-                    panels.columns(
+                    tables.columns(
                         "Domains",
                         "Every domain chosen, those with most vCPUs first. A dash: neither the toolstack nor the guest "
                         "says.",
@@ -36,7 +36,7 @@ def make() -> dashboard.Dashboard:
                         xen.DOMAIN,
                         height=9,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "vCPUs",
                         "Each vCPU, the busiest first: the physical CPU it was last on, those it may run on (hard "
                         "affinity) and is best run on (soft affinity).",
@@ -49,7 +49,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Scheduler and CPU pools",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Scheduler parameters",
                         "Weight and cap (credit, credit2), or budget and period (rtds), and how often weight or cap "
                         "were changed in the time shown. A dash: the scheduler has no such parameter, or the domain "
@@ -58,7 +58,7 @@ def make() -> dashboard.Dashboard:
                         {"domain": "Name", "domid": "ID"},
                         xen.SCHEDULING,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "CPU pools of the host",
                         "The scheduler of each CPU pool, its physical CPUs, how long a vCPU runs while others wait, "
                         "and at least.",
@@ -73,21 +73,21 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Network, block devices and caches",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Virtual interfaces",
                         "Each virtual interface: packets to the guest (in) and from it (out), per second; dropped ones "
                         "were too many for the guest, or for Dom0's back end.",
                         {"domain": "Name", "vif": "Interface"},
                         xen.INTERFACES,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Virtual block devices",
                         "Each device with its back end and its number in hex (major:minor), those first that ran out "
                         "of requests.",
                         {"domain": "Name", "vbd": "Device", "type": "Back end", "device": "Number"},
                         xen.DEVICES,
                     ),
-                    panels.columns(
+                    tables.columns(
                         "Cache and memory bandwidth",
                         "Bytes of each socket's last-level cache (LLC) that hold the domain's data; its bandwidth in a "
                         "recent 10 ms to all memory, and to that of the socket itself (local).",
@@ -100,7 +100,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Hypervisor",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Hypervisor of the host",
                         "Version of Xen, and what it manages.",
                         {"host": "Host", "version": "Version"},

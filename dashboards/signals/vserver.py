@@ -106,3 +106,6 @@ DISK = _signal(
     "Disk traffic is not known here: docs/vocabulary.md.",
     decimals=1,
 )
+
+OF_EACH = [CPU, CPU_SHARE, WAIT, LIMIT, HELD_BACK, WEIGHT, MEMORY]
+"""Columns of a table of virtual servers."""

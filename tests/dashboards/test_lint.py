@@ -58,6 +58,7 @@ OF_THE_HOST = {
     *("Min measured share", "Counted CPU share", "Events", "Events not counted"),
     *("Memory of $ctid", "Numbers of $ctid"),
 }
+MAX_QUERY = 600  # characters: a longer one nobody can check; record a part of it
 EXPERIMENTS = "virtscope-experiments"  # runs of hours, of days ago
 MARK_ALERTS = ("fleet", "host", "applications", "consolidation", "caches-and-events", "neighbours")
 
@@ -202,6 +203,7 @@ def test_every_graph_has_a_zero_and_names_its_series_and_leaves_gaps() -> None:
 def test_queries_speak_the_vocabulary_alone_and_keep_to_the_chosen_host() -> None:
     for uid, title, _, target in TARGETS:
         expr = target["expr"]
+        assert len(expr) <= MAX_QUERY, f"{uid}: {title}"
         assert records(expr) <= VOCABULARY | NATIVE, title
         named = re.findall(r"(\w[\w:]*)\{", expr)
         matched = [each for pattern in names(expr) for each in re.split(r"(?<=\w)\|(?=\w+:)", pattern)]

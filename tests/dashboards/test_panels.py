@@ -68,14 +68,17 @@ def test_panels_show_what_has_become_of_values(tmp_path: Path) -> None:
     run("promtool", "test", "rules", file)
 
 
-def test_a_host_with_many_changes_within_the_hour_has_few_marks(tmp_path: Path) -> None:
-    started = {
-        f'vserver:cpu_usage:rate{{{HOST},vserver="job-{number}",role="guest"}}': "_x3 1x6" for number in range(28)
-    }
-    history = {f"host:cpu_capacity:cpus{{{HOST}}}": "4x9", **started}
-    expr = re.sub("<(.+?)>", query, "<marks.changes>")
-    for minute, wanted in {3: {}, 12: {'{what="Starts, ends and reallocations: 28"}': 1.0}, 13: {}}.items():
-        assert_answers(tmp_path, expr, minute, wanted, history, variables=Shown(3600, step=60).variables())
+def test_a_host_with_many_changes_has_few_marks_and_alerts_have_others(tmp_path: Path) -> None:
+    history = {f"host:cpu_capacity:cpus{{{HOST}}}": "4x30"}
+    for number in range(28):
+        history[f'vserver:cpu_usage:rate{{{HOST},vserver="job-{number}",role="guest"}}'] = "_x3 1x27"
+        history[f'ALERTS{{host="xen1",alertname="A{number}",alertstate="firing",severity="warning"}}'] = "_x3 1x27"
+    changes, alerts = {'{what="Starts, ends and reallocations: 28"}': 1.0}, {'{what="Alerts: 28"}': 1.0}
+    for name, marked in (("changes", {12: changes}), ("alerts", {18: alerts})):
+        expr = re.sub("<(.+?)>", query, f"<marks.{name}>")
+        for minute in (12, 13, 18):
+            shown = Shown(3600, step=60).variables()
+            assert_answers(tmp_path, expr, minute, marked.get(minute, {}), history, variables=shown)
 
 
 def test_of_a_hundred_containers_the_matrix_has_those_that_matter(tmp_path: Path) -> None:
