@@ -70,9 +70,9 @@ def test_panels_show_what_has_become_of_values(tmp_path: Path) -> None:
 
 def test_a_host_with_many_changes_has_few_marks_and_alerts_have_others(tmp_path: Path) -> None:
     history = {f"host:cpu_capacity:cpus{{{HOST}}}": "4x30"}
-    for number in range(28):
-        history[f'vserver:cpu_usage:rate{{{HOST},vserver="job-{number}",role="guest"}}'] = "_x3 1x27"
-        history[f'ALERTS{{host="xen1",alertname="A{number}",alertstate="firing",severity="warning"}}'] = "_x3 1x27"
+    for each in range(28):
+        history[f'vserver:cpu_usage:rate{{{HOST},vserver="job-{each}",role="guest"}}'] = "_x3 1x27"
+        history[f'ALERTS{{host="xen1",alertname="A{each}",alertstate="firing",severity="warning"}}'] = "_x3 1x27"
     changes, alerts = {'{what="Starts, ends and reallocations: 28"}': 1.0}, {'{what="Alerts: 28"}': 1.0}
     for name, marked in (("changes", {12: changes}), ("alerts", {18: alerts})):
         expr = re.sub("<(.+?)>", query, f"<marks.{name}>")
