@@ -31,7 +31,7 @@ def make() -> dashboard.Dashboard:
             variables.base_host(),
             variables.base_platform(),
             variables.base_vserver(),
-            variables.base_time(),
+            variables.earlier("base_time", "Baseline's time"),
         ],
         rows=[
             Row(

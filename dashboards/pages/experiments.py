@@ -22,7 +22,7 @@ def make() -> dashboard.Dashboard:
         any_hosts=True,
         time="now-7d",
         refresh="30s",
-        own_variables=[variables.lab_run(), variables.lab_test(), variables.lab_baseline()],
+        own_variables=variables.lab(),
         rows=[
             Row(
                 "",

@@ -26,15 +26,7 @@ def make() -> dashboard.Dashboard:
             "time: base shows what a hypervisor adds, the day before what a change did."
         ),
         measured="perf_profile_samples_total",
-        own_variables=[
-            variables.profiled_event(),
-            variables.kind(),
-            variables.other_host(),
-            variables.other_event(),
-            variables.other_kind(),
-            variables.other_vserver(),
-            variables.other_time(),
-        ],
+        own_variables=variables.profiles(),
         rows=[
             Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
             Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
