@@ -7,14 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import batch, calibration, machine, scenario, sensors
+from lab import calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
-from lab.clients.child import Counts
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
 from lab.scenario import RUNNING, Scenario, Step
-from lab.stage import Stage
+from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
 
@@ -34,7 +33,7 @@ def plan(what: Scenario) -> list[str]:
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
         "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
-        *([f"  in {PARENT}/{batch.NAME} {' '.join(batch.COMMAND)}"] if RUNNING in what.batch else []),
+        *([f"  in {PARENT}/{BATCH} {' '.join(BATCH_COMMAND)}"] if RUNNING in what.batch else []),
         "  outside of them clients, Telegraf and cAdvisor",
         "  all are removed at the end",
     ]
@@ -71,23 +70,23 @@ def _measure(what: Scenario, step: Step, run: Run, stage: Stage) -> Outcome:
             f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
             "application's."
         )
-    return Outcome(f"{_summary(step, clients, counts, cpu_seconds, seconds)}{late}")
+    summary = _summary(step, clients, sum(counts.answers.values()) / seconds, cpu_seconds / seconds)
+    return Outcome(f"{summary}{late}")
 
 
-def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, seconds: float) -> str:
-    answers = sum(counts.answers.values()) / seconds
+def _summary(step: Step, clients: int, answers: float, cpus: float) -> str:
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return (
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{answers:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
+        f"{answers:.1f} requests/s, {cpus:.2f} CPU"
     )
 
 
 def _scale(what: Scenario, run: Run, stage: Stage) -> Scale:
     """The cost of a request on this machine, measured once in a run, with one instance under light load."""
     if run.state.scale is None:
-        run.state.calibrated(_calibrate(what, run.course, stage) if what.calibration else Scale())
-    assert run.state.scale is not None
+        run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
+        run.state.save()
     run.metrics.describe_scale(run.state.run, run.state.scale)
     return run.state.scale
 

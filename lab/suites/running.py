@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab import LabError, guard, machine
-from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.environments import Base, Environment, Guest, Limited
 from lab.measurements import Measurement
+from lab.processes import ProgramError, and_said
 from lab.progress import Course
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, scenario, stress_ng
@@ -99,7 +100,7 @@ class Running:
             said = environment.run(program.command(self.what, place), program.timeout)
         except ProgramError as error:
             output.write_text(error.said)
-            raise LabError(f"{step.name} {error.how}; all that it printed is in {output}{error.end}") from None
+            raise LabError(f"{step.name} {error.how}, in {output} is all that it said{and_said(error.said)}") from None
         output.write_text(said)
         try:
             rows = program.parse(said)
@@ -179,7 +180,7 @@ def _guarded() -> Iterator[None]:
     """
     with contextlib.ExitStack() as ending:
         for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
-            ending.callback(guard.stop, guard.start(folder))
+            ending.enter_context(guard.watching(folder))
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
         yield
 

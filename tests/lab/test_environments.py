@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import pytest
 
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
-from lab.cgroups import Cgroup, TierLimits
-from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.cgroups import TierLimits
+from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
+from lab.processes import ProgramError
 from tests.lab.conftest import require_cgroups
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
@@ -59,7 +60,7 @@ def kill_lab(environment: str, program: str, folder: Path, begun: Callable[[], o
     """Run a script in an environment, by a lab that is killed as soon as it has begun."""
     (folder / "program").write_text(program)
     lab = f"""
-from lab.cgroups import Cgroup, TierLimits
+from lab.cgroups import TierLimits
 from lab.environments import Base, Guest, Limited
 environment = {environment}
 with environment.ready():
@@ -115,13 +116,13 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_has_started(
 def test_a_program_begins_once_it_would_be_killed_with_the_lab(
     environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, start = tmp_path / "begun", guard.start
+    begun, watching = tmp_path / "begun", guard.watching
 
-    def start_guard(path: Path | None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Any:
+    def watch(*of: Any, **others: Any) -> Any:
         assert not begun.exists()
-        return start(path, cgroups, group)
+        return watching(*of, **others)
 
-    monkeypatch.setattr(guard, "start", start_guard)
+    monkeypatch.setattr(guard, "watching", watch)
     with environment.ready():
         assert environment.run(["sh", "-c", f"touch {begun}; cat"], timeout=60) == ""
     assert begun.exists()

@@ -153,9 +153,8 @@ def loads() -> list[str]:
 
 def test_a_guest_that_cannot_be_loaded_leaves_no_cap(tmp_path: Path) -> None:
     wrong = Elsewhere("xen", "xen1", (Guest("web1", "nobody-there"), Guest("db")))
-    with pytest.raises(LabError, match=r"the load in web1 has ended; see"), Guests(wrong, tmp_path / "log"):
+    with pytest.raises(LabError, match=r"(?s)load in web1 has ended .* denied"), Guests(wrong, tmp_path / "log"):
         pass
-    assert "Permission denied" in (tmp_path / "log").read_text()
     assert caps(tmp_path) == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
 
 

@@ -34,12 +34,14 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert State.unfinished(SCENARIO, tmp_path) is None
     begun = State.begin(SCENARIO, NOON, tmp_path)
     assert begun.run == "20261121T120000-scale"
-    begun.calibrated(Scale(4.0, 0.0105))
-    begun.finish_step("1x500-1")
+    begun.scale = Scale(4.0, 0.0105)
+    begun.finished.append("1x500-1")
+    begun.save()
     assert State.unfinished(SCENARIO, tmp_path) == begun
     assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
     assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
-    begun.finish()
+    begun.over = True
+    begun.save()
     assert State.unfinished(SCENARIO, tmp_path) is None
 
 
@@ -98,15 +100,16 @@ def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> No
 
 def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "got", lambda _telegraf: programs.Got("1.39.2", "official release"))
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
-    (tmp_path / "os-release").write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
-    known = machine.description(tmp_path, tmp_path / "os-release")
-    assert known["cpu"] == "A Good CPU @ 3 GHz"
-    assert known["os"] == "Debian GNU/Linux 12 (bookworm)"
+    known = machine.description()
     for program in ("apache", "php", "mariadb", "telegraf"):
         assert re.fullmatch(r"\d+\.\d+\.\d+", known[program]), program
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
-    assert machine.description(tmp_path, tmp_path / "os-release")["cpu"]
+    cpuinfo, os_release = tmp_path / "cpuinfo", tmp_path / "os-release"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
+    os_release.write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
+    known = machine.host(cpuinfo, os_release)
+    assert (known["cpu"], known["os"]) == ("A Good CPU @ 3 GHz", "Debian GNU/Linux 12 (bookworm)")
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
+    assert machine.host(cpuinfo, os_release)["cpu"]
 
 
 def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:
