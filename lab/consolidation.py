@@ -12,13 +12,13 @@ from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
-from lab.scenario import RUNNING, Scenario, Step
+from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
 
 @contextlib.contextmanager
-def ready(what: Scenario, run: Run) -> Iterator[Experiment]:
+def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
     """As `Study.ready`. The values of a step are queries over its time, so its outcome has no measurements."""
     sensors.get()
     programs.root(programs.LAB)
@@ -27,7 +27,7 @@ def ready(what: Scenario, run: Run) -> Iterator[Experiment]:
         yield Experiment(lambda step: _measure(what, step, run, stage), facts, what.steps, stage.ports, stage.check)
 
 
-def plan(what: Scenario) -> list[str]:
+def plan(what: Consolidation) -> list[str]:
     """What a run makes on this machine, as lines to read."""
     number = max(what.instances)
     return [
@@ -39,12 +39,12 @@ def plan(what: Scenario) -> list[str]:
     ]
 
 
-def planned_seconds(what: Scenario, steps: Sequence[Step]) -> float:
+def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
     """As `Study.planned_seconds`."""
     return what.calibration + len(steps) * (what.warm_up + what.duration)
 
 
-def _measure(what: Scenario, step: Step, run: Run, stage: Stage) -> Outcome:
+def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
     """One step: set up, warm up, measure; before the first one, calibrate."""
     course, scale = run.course, _scale(what, run, stage)
     clients = scale.clients(step.clients)
@@ -82,7 +82,7 @@ def _summary(step: Step, clients: int, answers: float, cpus: float) -> str:
     )
 
 
-def _scale(what: Scenario, run: Run, stage: Stage) -> Scale:
+def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
     """The cost of a request on this machine, measured once in a run, with one instance under light load."""
     if run.state.scale is None:
         run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
@@ -91,7 +91,7 @@ def _scale(what: Scenario, run: Run, stage: Stage) -> Scale:
     return run.state.scale
 
 
-def _calibrate(what: Scenario, course: Course, stage: Stage) -> Scale:
+def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)

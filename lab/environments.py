@@ -13,21 +13,22 @@ from __future__ import annotations
 import contextlib
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Protocol, Self, get_args
 
-import yaml
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
-from alerts.generator.document import Value
+from deploy.documents import KeyProblem, Model
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
-from lab.cgroups import SMALLEST_CAP, Cgroup, TierLimits, mounted
-from lab.keys import one_of, whole, yes
+from lab.cgroups import Cgroup, TierLimits, mounted
+from lab.keys import Cap, Weight
 from lab.processes import CONNECT_SECONDS, and_said, output, over_ssh, read_until, running
 
 NONE = "none"
-PLATFORMS = ("xen", "openvz", "kvm")
+Platform = Literal["xen", "openvz", "kvm"]
+PLATFORMS: tuple[str, ...] = get_args(Platform)
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
 
 
@@ -65,6 +66,9 @@ class Base:
     virtualization: str = NONE
     emulated: bool = False
 
+    def pinned(self, cpus: str) -> Self:
+        return replace(self, cpus=cpus)
+
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
         yield
@@ -74,15 +78,26 @@ class Base:
         return output(_named(self.name, command), pinned, timeout)
 
 
-@dataclass
-class Limited:
+class Limited(Model):
     """A cgroup of this machine with limits, which exists while it is `ready`."""
 
-    name: str
-    limits: TierLimits
-    virtualization: str = "cgroup"
-    emulated: bool = False
-    _cgroup: Cgroup | None = None
+    name: Annotated[str, Field(min_length=1)]
+    cap: Cap | None = None
+    weight: Weight = TierLimits.cpu_weight
+    _cpus: str | None = PrivateAttr(None)
+    _cgroup: Cgroup | None = PrivateAttr(None)
+
+    virtualization = property(lambda _: "cgroup")
+    emulated = property(lambda _: False)
+
+    @property
+    def limits(self) -> TierLimits:
+        """What its programs may use."""
+        return TierLimits(self.weight, self.cap, self._cpus)
+
+    def pinned(self, cpus: str) -> Self:
+        self._cpus = cpus
+        return self
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -96,14 +111,21 @@ class Limited:
         return output(_named(self.name, command), self._cgroup.joining(command), timeout)
 
 
-@dataclass(frozen=True)
-class Guest:
-    """A guest that the user's own ssh reaches without a password; `destination` is as for ssh(1)."""
+class Guest(Model):
+    """A guest that the user's own ssh reaches without a password; `ssh` is as for ssh(1)."""
 
-    name: str
-    destination: str
-    virtualization: str
-    emulated: bool
+    name: Annotated[str, Field(min_length=1)]
+    ssh: Annotated[str, Field(min_length=1)]
+    platform: Platform
+    emulated: bool = False
+
+    @property
+    def virtualization(self) -> str:
+        """As `Environment.virtualization`."""
+        return self.platform
+
+    def pinned(self, _cpus: str) -> Self:
+        return self
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -146,7 +168,7 @@ class Guest:
 
     def _ssh(self, command: Sequence[str], timeout: float) -> list[str]:
         there = shlex.join(["sh", "-c", _WATCHED, "watched", "timeout", f"{timeout:g}", *command])
-        return over_ssh(self.destination, there)
+        return over_ssh(self.ssh, there)
 
 
 def _named(where: str, command: Sequence[str]) -> str:
@@ -169,48 +191,35 @@ kill -KILL "-$program" 2>/dev/null
 exit $status"""
 
 
-def read(value: Value, cpus: str | None) -> Environment:
-    """One of a scenario's environments; those of this machine use these CPUs. Raises `FileError`."""
-    if isinstance(value.node, yaml.ScalarNode):
-        if (text := value.text()) != "base":
-            value.refuse(f"{text!r} is not base; others have keys, such as {{name: capped, cap: 0.5}}")
-        return Base(cpus)
-    fields = value.fields({"name": "capped"}, optional=["cap", "weight", "ssh", "platform", "emulated"])
-    of_here, of_guests = ("cap", "weight"), ("platform", "emulated")
-    for key in of_here if "ssh" in fields else of_guests:
-        if key in fields:
-            fields[key].refuse("is only for guests, which have the key ssh" if key in of_guests else _NOT_OF_GUESTS)
-    name = fields["name"].text()
-    return _guest(name, fields) if "ssh" in fields else Limited(name, _limits(fields, cpus))
+def _base(given: Any) -> Any:
+    if given != "base":
+        raise ValueError(f"{given!r} is not base; others have keys, such as {{name: capped, cap: 0.5}}")
+    return Base()
 
 
-def guests(value: Value, slug: Callable[[str], str], taken: Sequence[str] = ()) -> tuple[Guest, ...]:
-    """A list of guests whose names differ, also in the names of steps, by `slug`; raises `FileError`."""
-    found: list[Guest] = []
-    for each in value.items():
-        guest = read(each, None)
-        if not isinstance(guest, Guest):
-            each.refuse("is no guest: give its name, ssh and platform; this machine itself is measured in any case")
-        if slug(guest.name) in {slug(name) for name in (*taken, *(other.name for other in found))}:
-            each.refuse(f"the name {guest.name!r} is taken; give it another")
-        found.append(guest)
-    return tuple(found)
+def _kind(given: Any) -> str:
+    if not isinstance(given, dict):
+        return "base"
+    return "a guest" if "ssh" in given else "a cgroup"
 
 
-_NOT_OF_GUESTS = "is only for cgroups of this machine; a guest has what its host gives it"
+AnyEnvironment = Annotated[
+    Annotated[Base, BeforeValidator(_base), Tag("base")]
+    | Annotated[Limited, Tag("a cgroup")]
+    | Annotated[Guest, Tag("a guest")],
+    Discriminator(_kind),
+]
+"""An entry of a scenario's list."""
 
 
-def _limits(fields: Mapping[str, Value], cpus: str | None) -> TierLimits:
-    cap = fields["cap"].number() if "cap" in fields else None
-    if cap is not None and cap < SMALLEST_CAP:
-        fields["cap"].refuse(f"{cap:g} is less than the smallest cap, {SMALLEST_CAP:g} CPUs")
-    weight = whole(1, 10_000)(fields["weight"]) if "weight" in fields else TierLimits.cpu_weight
-    return TierLimits(weight, cap, cpus)
+def guests(slug: Callable[[str], str], taken: Sequence[str] = ()) -> AfterValidator:
+    """Refuses guests whose names are the same in the names of steps, by `slug`, or are taken."""
 
+    def check(found: tuple[Guest, ...]) -> tuple[Guest, ...]:
+        names = [*(slug(name) for name in taken), *(slug(guest.name) for guest in found)]
+        for number, guest in enumerate(found, len(taken)):
+            if names[number] in names[:number]:
+                raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number - len(taken))
+        return found
 
-def _guest(name: str, fields: Mapping[str, Value]) -> Guest:
-    destination = fields["ssh"].text()
-    if "platform" not in fields:
-        fields["ssh"].refuse(f"say below it what the guest runs on: platform: {' or '.join(PLATFORMS)}")
-    platform = one_of(PLATFORMS)(fields["platform"])
-    return Guest(name, destination, platform, "emulated" in fields and yes(fields["emulated"]))
+    return AfterValidator(check)

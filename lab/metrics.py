@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from lab.calibration import Scale
 from lab.measurements import METRIC, UNSETTLED, Measurement
-from lab.scenario import Scenario, Step
+from lab.scenario import Consolidation, Step
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
 _OF_STEP = {
@@ -63,7 +63,7 @@ class RunnerMetrics:
         ):
             self._gauge(name, help_text, "run").labels(run).set(value)
 
-    def begin_step(self, run: str, scenario: Scenario, step: Step, clients: int, cpus: int) -> None:
+    def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
         """Show a step as being measured from now on."""
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
         for gauge, value in zip(self._of_step, (1, clients, scenario.duration, cpus), strict=True):

@@ -20,11 +20,12 @@ from deploy import StackError, stack, supervision
 from deploy.parts import PROMETHEUS
 from deploy.programs import CHECKOUT, ProgramsError
 from lab import LabError, guard, scenario, scrapes, studies, targets
+from lab.keys import Scenario
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.stage import FOLDER
 from lab.state import State
-from lab.study import Run, Scenario, Study
+from lab.study import Run, Study
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -18,7 +18,7 @@ from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, free_ports
-from lab.scenario import Scenario
+from lab.scenario import Consolidation
 from lab.servers import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
@@ -31,7 +31,7 @@ BATCH_WEIGHT = 10_000  # the maximum: whose weight is less has as much less of t
 class Stage:
     """Sensors and clients for all instances run from the start; instances are started as steps need them."""
 
-    def __init__(self, scenario: Scenario, logs: Path, prometheus_port: int) -> None:
+    def __init__(self, scenario: Consolidation, logs: Path, prometheus_port: int) -> None:
         """Nothing runs yet; logs will be in `logs`, and Prometheus is on this port."""
         self._scenario = scenario
         self._prometheus_port = prometheus_port

@@ -7,14 +7,12 @@ import os
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.calibration import Scale
-
-if TYPE_CHECKING:
-    from lab.study import Scenario
+from lab.keys import Scenario
 
 RUNS = CHECKOUT / ".stack" / "lab" / "runs"
 

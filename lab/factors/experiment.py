@@ -53,7 +53,7 @@ def plan(what: Factors) -> list[str]:
         *(f"  in each: {command}" for workload in what.workloads for command in commands(workload)),
         *([f"  in {PARENT}/factors-peers: iperf3 --server, on loopback"] if "network" in what.workloads else []),
         *(
-            f"On {guest.destination}: {command}"
+            f"On {guest.ssh}: {command}"
             for guest in what.guests
             for workload in COMPUTING
             if (guest.name, workload) in of_guests

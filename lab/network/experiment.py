@@ -67,23 +67,21 @@ def plan(what: Network) -> list[str]:
         of = Configuration(path, what.directions[0], what.sizes[0], what.offloads[0])
         lines.append(f"  {path}: {' '.join(paths.iperf3_client(of, address, what.duration))}")
         lines += [f"  {path}: {' '.join(web.SERVER)}"] if what.web_rates else []
-        for load in (WebLoad(path, size, rate) for size in FILES for rate in what.web_rates):
+        for load in (WebLoad(path, size, rate) for size in FILES for rate in what.web_rates or ()):
             lines.append(f"  {path}: {' '.join(web.attack(load, what.duration))}, which is {web.target(load, address)}")
     for guest in what.guests:
         of = Configuration(guest_path(guest), what.directions[0], what.sizes[0], UNCHANGED)
         lines += [
-            f'On {guest.destination}: echo "$SSH_CONNECTION", which says its {ADDRESS}',
+            f'On {guest.ssh}: echo "$SSH_CONNECTION", which says its {ADDRESS}',
             *(
-                f"On {guest.destination}: {' '.join(server)}"
+                f"On {guest.ssh}: {' '.join(server)}"
                 for server in paths.iperf3(of, ADDRESS, what.warm_up, what.duration).servers.values()
             ),
             f"On this machine: {' '.join(paths.iperf3_client(of, ADDRESS, what.duration))}",
         ]
         if what.web_rates:
-            lines.append(
-                f"On {guest.destination}: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp"
-            )
-        for load in (WebLoad(guest_path(guest), size, rate) for size in FILES for rate in what.web_rates):
+            lines.append(f"On {guest.ssh}: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp")
+        for load in (WebLoad(guest_path(guest), size, rate) for size in FILES for rate in what.web_rates or ()):
             asked = web.target(load, ADDRESS)
             lines.append(f"On this machine: {' '.join(web.attack(load, what.duration))}, which is {asked}")
     return lines

@@ -58,7 +58,7 @@ def _changes(environment: Environment, what: Suites) -> str:
     match environment:
         case Guest():
             scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
-            return f"{environment.name}: {suites}, by ssh {environment.destination}: {scripts}"
+            return f"{environment.name}: {suites}, by ssh {environment.ssh}: {scripts}"
         case Limited(limits=limits):
             cap = "no cap" if limits.cap is None else f"a cap of {limits.cap:g} CPUs"
             return f"{environment.name}: {suites}, in a cgroup with {cap} and weight {limits.cpu_weight}"
@@ -70,7 +70,7 @@ def _changes(environment: Environment, what: Suites) -> str:
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
     """How long steps take, roughly."""
-    of_suite = {suite: what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
+    of_suite = {str(suite): what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
     return sum(of_suite[step.suite] for step in steps)
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from rich.console import Console
 
 from deploy import programs
 from deploy.targets import this_machine
-from lab import LabError, calibration, machine, scenario, targets
+from lab import LabError, calibration, machine, scenario, studies, targets
 from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
@@ -26,7 +25,7 @@ from lab.state import State
 from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
 
-SCENARIO = scenario.load(scenario.find("scale"))
+_, SCENARIO = studies.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -38,8 +37,11 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     begun.finished.append("1x500-1")
     begun.save()
     assert State.unfinished(SCENARIO, tmp_path) == begun
-    assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
-    assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
+    assert (
+        State.unfinished(scenario.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "scale.yml"), tmp_path)
+        is None
+    )
+    assert State.unfinished(studies.load(scenario.find("smoke"))[1], tmp_path) is None
     begun.over = True
     begun.save()
     assert State.unfinished(SCENARIO, tmp_path) is None

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -101,7 +101,7 @@ def of_run(tmp_path: Path) -> Iterator[Run]:
 
 
 def measure(of_run: Run, guest: Guest) -> Outcome:
-    what = replace(WHAT, environments=(guest,))
+    what = WHAT.model_copy(update={"environments": (guest,)})
     steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")}, contextlib.ExitStack())
     return steps.measure(Step("web", "lmbench", 2))
 
