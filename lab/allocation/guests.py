@@ -40,7 +40,7 @@ class Guests:
         with contextlib.ExitStack() as ending:
             shell = ending.enter_context(self._shell)
             names = [guest.name for guest in self._elsewhere.guests]
-            xl_info = shell.run("xl info") if self._elsewhere.platform == "xen" else ""
+            xl_info = shell.run("xl info") if self._elsewhere.platform == "xen" else None
             self._platform = platforms.of(self._elsewhere.platform, names, xl_info)
             shell.undo(self._platform.undo(shell.run(self._platform.look)))
             self._platform.times(shell.run(self._platform.sample))  # raises if it isn't understood
@@ -88,7 +88,7 @@ class Guests:
 def commands(elsewhere: Elsewhere, caps: list[float]) -> list[str]:
     """What runs where, as lines to read; `caps` are all those that a scenario has."""
     names = [guest.name for guest in elsewhere.guests]
-    of: Platform = platforms.Xen(names) if elsewhere.platform == "xen" else platforms.of(elsewhere.platform, names)
+    of = platforms.of(elsewhere.platform, names)
     scheduler = [f"xl info  (its scheduler: {SCHEDULERS[0]}, as below, or {SCHEDULERS[1]})"]
     asked = [*(scheduler if elsewhere.platform == "xen" else []), of.look]
     return [

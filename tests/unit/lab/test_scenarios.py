@@ -266,7 +266,7 @@ class TestNetwork:
         plan = "\n".join(experiment.plan(parsed))
         for command in (
             'On root@web1: echo "$SSH_CONNECTION", which says its ADDRESS',
-            "On root@web1: iperf3 --server --bind=ADDRESS --port=5201",
+            "On root@web1: iperf3 --server --forceflush --bind=ADDRESS --port=5201",
             "On this machine: iperf3 --client=ADDRESS --port=5201 --json --length=256 --no-delay --time=7",
             "On root@web1: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp",
             "veth: /usr/sbin/nginx ",
