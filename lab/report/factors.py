@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ from lab.factors.scenario import (
 from lab.factors.workloads import BENCHMARKS
 from lab.measurements import Measurement
 from lab.report.charts import Curve, Mark, Panel, Point, XAxis, draw, draw_intervals
-from lab.report.page import Builder, Page, Study, Table, every_value, interval
+from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page, plus_minus
 from lab.report.recorded import Recording, values
 from lab.report.statistics import Estimate, ratio
 from lab.report.units import SHARE, significant
@@ -40,8 +40,19 @@ TREE = {
     WEIGHTS: "Resources / CPU scheduling / priority (weight)",
     CAPS: "Resources / CPU scheduling / allocation (cap)",
 }
+LOSSES = ("loss, free", "loss, pinned")  # of as many virtual servers as CPUs against one alone, free and pinned
+SECTIONS = {
+    "virtualisation": (VIRTUALISATION,),
+    "servers": (SERVERS,),
+    "overcommit": (OVERCOMMIT,),
+    "affinity": (AFFINITY, *LOSSES, SPARE_CORE),
+    "shares": (WEIGHTS, CAPS),
+}
 ONE_CPU = "A chart needs virtual servers on more than one CPU; the table has the numbers."
-_EFFECT = ("95 % interval", "n")
+PEERS = (
+    " Of network it is more here: the other ends run on the same CPUs, as the virtual servers have all that there are. "
+    "Take fewer `cpus`."
+)
 
 
 @dataclass(frozen=True)
@@ -55,11 +66,11 @@ class Comparison:
     """By repetition, and that of the base."""
     base: Sequence[float]
     ratio: Estimate
-    should: float
+    should: float = 1.0
     """What the ratio should be."""
-    x: float
+    x: float = 0.0
     """Where it is along its factor: servers, overcommitment or cap; 0 of the others."""
-    emulated: bool
+    emulated: bool = False
 
     @property
     def lost(self) -> Estimate:
@@ -68,6 +79,12 @@ class Comparison:
         As the study computes it for each factor: a relative delta, a loss, or what the base gains.
         """
         return self.ratio.lacking(self.should)
+
+    @property
+    def away(self) -> str:
+        """How far from what there should be, and in which direction."""
+        lost = self.lost
+        return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
 
 
 @dataclass(frozen=True)
@@ -117,6 +134,9 @@ class Results:
         for servers in (1, many) if many > 1 else ():
             unpinned, pinned = (Case(servers, many, pinned=pinned).name for pinned in (False, True))
             yield compare(AFFINITY, f"{servers} of {many} CPUs busy", test, unpinned, pinned, x=servers)
+        for loss in LOSSES if many > 1 else ():
+            several, alone = (Case(servers, many, pinned="pinned" in loss).name for servers in (many, 1))
+            yield compare(loss, f"{loss}: {many} virtual servers", test, several, alone)
         if many > 1:
             spare = f"{many - 1} of {many} CPUs used"
             yield compare(SPARE_CORE, spare, test, Case(many, many).name, Case(many - 1, many).name)
@@ -130,182 +150,66 @@ class Results:
                 yield compare(CAPS, what, test, case.name, ALONE.name, should=case.cap, x=case.cap)
 
     def _compare(
-        self,
-        factor: str,
-        what: str,
-        test: str,
-        environment: str,
-        base: str,
-        *,
-        should: float = 1.0,
-        x: float = 0.0,
-        emulated: bool = False,
+        self, factor: str, what: str, test: str, environment: str, base: str, **more: Any
     ) -> Comparison | None:
         """None unless both were measured."""
         of, under = (values(self.measurements, test, name) for name in (environment, base))
         found = ratio(of, under)
-        return Comparison(factor, what, test, of, under, found, should, x, emulated) if found else None
+        return Comparison(factor, what, test, of, under, found, **more) if found else None
 
-    def loss(self, test: str, *, pinned: bool) -> Estimate | None:
-        """What each of as many as there are CPUs loses against one alone; None without measurements of several."""
-        if self.cpus == 1:
-            return None
-        many, one = (Case(servers, self.cpus, pinned=pinned).name for servers in (self.cpus, 1))
-        found = self._compare(SERVERS, "", test, many, one)
-        return found.lost if found else None
+    def losses(self, test: str) -> list[Comparison]:
+        """Free and pinned; empty unless both are known."""
+        found = [one for loss in LOSSES for one in self.of(loss, test)]
+        return found if len(found) == len(LOSSES) else []
 
 
 def write_up(recording: Recording) -> Page:
     """The report of a run."""
-    study, results = Study.load("factors"), Results(recording.measurements)
-    build = Builder(study, recording)
-    peers = ""
-    if recording.info.get("cpus") == str(results.cpus):
-        peers = (
-            " Of network it is more here: the other ends run on the same CPUs, as the virtual servers have all that "
-            "there are. Take fewer `cpus`."
+    study, results = load_study("factors"), Results(recording.measurements)
+    more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
+    figures = {"overcommit": _chart_of_law(results), "affinity": _chart_of_affinity(results)}
+    head = ("Workload", "", "Of the base", "Should be", "Lacking", "95 % interval", "n", study["source"]["short"])
+    tables = (
+        Section(
+            key,
+            Table(head, tuple(_row(one, _printed(one, results, study)) for of in factors for one in results.of(of))),
+            figures.get(key),
+            ONE_CPU if key == "affinity" else "",
+            more.get(key, ""),
         )
-    return build.page(
+        for key, factors in SECTIONS.items()
+    )
+    return page(
+        study,
+        recording,
         verdict(results, study),
-        (
-            build.section("tree", _tree(results, study), _chart_of_tree(results)),
-            build.section("virtualisation", _virtualisation_table(results, study)),
-            build.section("servers", _servers(results), more=peers),
-            build.section("overcommit", _law(results), _chart_of_law(results)),
-            build.section("affinity", _affinity_table(results, study), _chart_of_affinity(results), absent=ONE_CPU),
-            build.section("shares", _shares(results)),
-        ),
+        (Section("tree", None, _chart_of_tree(results)), *tables),
         every_value(recording.measurements),
-        emulated=dict.fromkeys(one.what for one in results.comparisons if one.emulated),
+        emulated=[one.what for one in results.comparisons if one.emulated],
     )
 
 
-# --- The study's numbers ----------------------------------------------------------------------------------------------
-
-
-def affinity_of(study: Study, test: str) -> Mapping[str, Any] | None:
-    """What pinning gained in this kind of benchmark."""
-    return next((row for row in study.content["affinity"] if row["workload"] == test), None)
-
-
-def delta_of(row: Mapping[str, Any]) -> float:
-    """What a benchmark lost in a guest: as printed, else from its points."""
-    printed: float | None = row.get("delta")
-    return 1 - row["virtualised"] / row["native"] if printed is None else printed
-
-
-def _thumb(study: Study, test: str) -> float | None:
-    return study.content["rule_of_thumb"].get(test.split(maxsplit=1)[0])  # type: ignore[no-any-return]
+def _row(one: Comparison, printed: str) -> tuple[str, ...]:
+    found = one.lost
+    parts = (one.ratio.value, one.should, found.value)
+    return one.test, one.what, *map(SHARE.write, parts), interval(found, SHARE.write), str(found.n), printed
 
 
 def _printed(one: Comparison, results: Results, study: Study) -> str:
     """What the study prints of the same; empty if nothing."""
-    placed, all_busy = affinity_of(study, one.test), one.x == results.cpus
-    found: float | None = None
-    if one.factor == VIRTUALISATION:
-        rows = study.content["virtualisation"]
-        found = next((delta_of(row) for row in rows if row["workload"] == one.test), None)
-    elif one.factor == OVERCOMMIT:
-        return f"at most {SHARE.write(study.content['overcommit']['deviation'])}"
-    elif placed and one.factor == SERVERS and all_busy:
-        found = placed["loss"]["free"]
-    elif placed and one.factor == AFFINITY and all_busy:
-        found = placed["gain"]
-    elif placed and one.factor == SPARE_CORE:
-        found = placed["spare_core_gain"]
-    return "" if found is None else SHARE.write(found)
+    if one.factor == OVERCOMMIT:
+        return f"at most {SHARE.write(study['overcommit']['deviation'])}"
+    if one.factor in {SERVERS, AFFINITY} and one.x != results.cpus:
+        return ""
+    found: float | None = study["printed"].get(one.factor, {}).get(one.test)
+    return " ".join([*([] if found is None else [SHARE.write(found)]), *_thumb(one, study, "(rule of thumb {})")])
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
-
-
-def _share(effect: Estimate) -> tuple[str, str, str]:
-    """Cells for a value, its interval and its repetitions."""
-    return SHARE.write(effect.value), interval(effect, SHARE.write), str(effect.n)
-
-
-def _tree(results: Results, study: Study) -> Table:
-    """Every factor's relative overhead, in the order of the study's tree."""
-    rows = [
-        (TREE[factor], one.test, one.what, *_share(one.lost), _printed(one, results, study))
-        for factor in FACTORS
-        for one in results.of(factor)
-    ]
-    return Table(("Factor", "Workload", "", "Relative overhead", *_EFFECT, study.short), tuple(rows))
-
-
-def _virtualisation_table(results: Results, study: Study) -> Table:
-    rows = []
-    for one in results.of(VIRTUALISATION):
-        thumb = _thumb(study, one.test)
-        theirs = (_printed(one, results, study), "" if thumb is None else SHARE.write(thumb))
-        rows.append((one.test, one.what, *_share(one.lost), *theirs))
-    return Table(("Workload", "", "Relative delta", *_EFFECT, study.short, "Its rule of thumb"), tuple(rows))
-
-
-def _servers(results: Results) -> Table:
-    rows = [(one.test, one.what, *_share(one.lost)) for one in results.of(SERVERS)]
-    return Table(("Workload", "Virtual servers", "Loss of each", *_EFFECT), tuple(rows))
-
-
-def _law(results: Results) -> Table:
-    """Performance of each virtual server against 1/x."""
-    rows = []
-    for one in results.of(OVERCOMMIT):
-        lost = one.lost
-        low, high = (None if end is None else -end for end in (lost.high, lost.low))
-        share = (SHARE.write(one.ratio.value), SHARE.write(one.should))
-        rows.append((one.test, f"{one.x:g}", *share, *_share(Estimate(-lost.value, low, high, lost.n))))
-    return Table(("Workload", "x", "Share of that at x = 1", "1/x", "Deviation", *_EFFECT), tuple(rows))
-
-
-def _affinity_table(results: Results, study: Study) -> Table:
-    """Gain and loss by affinity, as the study computes them."""
-    rows: list[tuple[str, ...]] = []
-    for test in COMPUTING:
-        placed = affinity_of(study, test) or {"loss": {}}
-        for one in results.of(AFFINITY, test):
-            theirs = _printed(one, results, study)
-            rows.append((test, f"Gain by pinning, {one.what}", *_share(one.lost), theirs))
-        for how in ("free", "pinned"):
-            if loss := results.loss(test, pinned=how == "pinned"):
-                theirs = SHARE.write(placed["loss"][how]) if placed["loss"] else ""
-                what = f"Loss from 1 to {results.cpus} virtual servers, {how}"
-                rows.append((test, what, *_share(loss), theirs))
-        rows += [
-            (test, f"Gain by a spare core, {one.what}", *_share(one.lost), _printed(one, results, study))
-            for one in results.of(SPARE_CORE, test)
-        ]
-    for test in COMPUTING:
-        if avoided := _avoided(results, test):
-            printed = affinity_of(study, test)
-            theirs = _points(printed["loss"]["free"] - printed["loss"]["pinned"]) if printed else ""
-            points, n = avoided
-            rows.append((test, "Loss avoided by pinning", points, "", str(n), theirs))
-    return Table(("Workload", "", "Mean", *_EFFECT, study.short), tuple(rows))
-
-
-def _avoided(results: Results, test: str) -> tuple[str, int] | None:
-    """How much of the loss pinning avoids, in words, and repetitions."""
-    free, pinned = (results.loss(test, pinned=pinned) for pinned in (False, True))
-    return (_points(free.value - pinned.value), min(free.n, pinned.n)) if free and pinned else None
-
-
-def _points(share: float) -> str:
-    """Percentage points."""
-    return f"{significant(share * 100)} points"
-
-
-def _shares(results: Results) -> Table:
-    """What weights and caps give, beside what they should."""
-    rows = []
-    for factor in (WEIGHTS, CAPS):
-        for one in results.of(factor):
-            what = f"{'weight ' if factor == WEIGHTS else ''}{one.what}"
-            rows.append(
-                (one.test, what, SHARE.write(one.ratio.value), SHARE.write(one.should), *_share(one.lost)),
-            )
-    return Table(("Workload", "", "Share of a CPU's performance", "Should be", "Lacking", *_EFFECT), tuple(rows))
+def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
+    """The study's rule of thumb for virtualisation in these words; nothing beside emulation, where it means nothing."""
+    found = study["rule_of_thumb"].get(one.test.split()[0])
+    known = one.factor == VIRTUALISATION and not one.emulated and found is not None
+    return [words.format(SHARE.write(found))] if known else []
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
@@ -318,11 +222,9 @@ def _chart_of_tree(results: Results) -> str | None:
         if found := results.of(factor):
             rows.append((TREE[factor], None))
         for one in found:
-            lost = one.lost.scaled(SHARE.factor)
-            mark = Mark(lost.value, lost.low, lost.high, TESTS.index(one.test), hollow=one.emulated)
-            rows.append((f"{one.test}: {one.what}", mark))
-    label = "relative overhead, % (left of 0: more than there should be)"
-    return draw_intervals(rows, label, "What each factor costs") if rows else None
+            lost = one.lost.mapped(SHARE.factor)
+            rows.append((f"{one.test}: {one.what}", Mark(lost.value, *lost.ends, TESTS.index(one.test), one.emulated)))
+    return draw_intervals(rows, "relative overhead, % (left of 0: more than there should be)") if rows else None
 
 
 def _chart_of_law(results: Results) -> str | None:
@@ -338,25 +240,28 @@ def _chart_of_law(results: Results) -> str | None:
         curves = (Curve("1/x", law, 0, 1), Curve("measured", measured, 2, 0))
         panels.append(Panel(test, "share of that at x = 1, %", curves))
     axis = XAxis("virtual servers per CPU, x", tuple((x, f"{x:g}") for x in sorted(xs)))
-    return draw(panels, axis, "Performance of each virtual server against 1/x") if panels else None
+    return draw(panels, axis) if panels else None
 
 
 def _chart_of_affinity(results: Results) -> str | None:
     """What each virtual server has of what one alone has, free and pinned; None on a single CPU."""
-    many, panels = results.cpus, []
-    for test in COMPUTING if many > 1 else ():
-        curves = []
-        for how, pinned, shade in (("free", False, 0), ("pinned", True, 2)):
-            one, all_busy = (
-                values(results.measurements, test, Case(servers, many, pinned=pinned).name) for servers in (1, many)
-            )
-            if one and all_busy:
-                points = (_point(1, one, one), _point(many, all_busy, one))
-                curves.append(Curve(how, points, shade, int(not pinned)))
-        if len(curves) > 1:
-            panels.append(Panel(test, "share of one alone, %", tuple(curves)))
+    many = results.cpus
+    panels = [
+        Panel(
+            test,
+            "share of one alone, %",
+            tuple(
+                Curve(
+                    how, (_point(1, one.base, one.base), _point(many, one.performance, one.base)), shade, 1 - shade // 2
+                )
+                for how, shade, one in zip(("free", "pinned"), (0, 2), losses, strict=True)
+            ),
+        )
+        for test in COMPUTING
+        if (losses := results.losses(test))
+    ]
     axis = XAxis(f"virtual servers on {many} CPUs", tuple((number, str(number)) for number in (1, many)))
-    return draw(panels, axis, "Performance of each virtual server, free and pinned") if panels else None
+    return draw(panels, axis) if panels else None
 
 
 def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Point:
@@ -370,60 +275,52 @@ def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Poi
 
 def verdict(results: Results, study: Study) -> list[str]:
     """For readers who read no further: the law of overcommitment first."""
-    said = (_overcommit(results, study), _affinity(results), _virtualisation(results, study), _limits(results))
+    said = (
+        _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
+        _pinning(results),
+        _virtualisation(results, study),
+        _limits(results),
+    )
     found = [sentence for sentence in said if sentence]
     return found or ["No case was measured together with what it is compared with, so there is nothing to say yet."]
 
 
-def _overcommit(results: Results, study: Study) -> str:
+def _overcommit(found: Sequence[Comparison], limit: float) -> str:
     """Whether the law holds: if every interval is within the study's deviation; not if one is wholly beyond it."""
-    found, limit = results.of(OVERCOMMIT), study.content["overcommit"]["deviation"]
-    worst = _furthest(found)
-    if worst is None:
+    if not found:
         return ""
     xs = sorted({one.x for one in found})
-    busy = f"With {xs[-1]:g} busy" if len(xs) == 1 else f"With {xs[0]:g} to {xs[-1]:g} busy"
-    busy += " virtual servers per CPU"
-    ends = [(one, *_ends(one.lost)) for one in found]
-    if all(-limit <= low and high <= limit for _, low, high in ends):
-        return f"{busy} each gets 1/x of the performance, as in the study: at most {_off(worst)}."
+    busy = f"With {xs[0]:g}{f' to {xs[-1]:g}' if len(xs) > 1 else ''} busy virtual servers per CPU"
     within = f"within {SHARE.write(limit)} as in the study"
-    if broken := _furthest([one for one, low, high in ends if low > limit or high < -limit]):
-        return f"{busy}, performance is not 1/x {within}, but up to {_off(broken)}."
-    widest, _, _ = max(ends, key=lambda end: max(-end[1], end[2]))
+    widest = max(found, key=lambda one: max(map(abs, one.lost.ends)))
+    if max(map(abs, widest.lost.ends)) <= limit:
+        return f"{busy} each gets 1/x of the performance, as in the study: at most {_off(_furthest(found))}."
+    if broken := [one for one in found if one.lost.ends[0] > limit or one.lost.ends[1] < -limit]:
+        return f"{busy}, performance is not 1/x {within}, but up to {_off(_furthest(broken))}."
     return (
         f"{busy}, noise hides whether each gets 1/x of the performance {within}: {_off(widest)}. Repeat this with less "
         "other load, or more often."
     )
 
 
-def _ends(effect: Estimate) -> tuple[float, float]:
-    """Of its interval; of a single repetition, the value itself."""
-    low, high = (effect.value if end is None else end for end in (effect.low, effect.high))
-    return low, high
-
-
 def _off(one: Comparison) -> str:
-    return f"{_away(one)} ({one.test} at {one.x:g})"
+    return f"{one.away} ({one.test} at {one.x:g})"
 
 
-def _furthest(of: Sequence[Comparison]) -> Comparison | None:
-    return max(of, key=lambda one: abs(one.lost.value), default=None)
+def _furthest(of: Sequence[Comparison]) -> Comparison:
+    return max(of, key=lambda one: abs(one.lost.value))
 
 
-def _away(one: Comparison) -> str:
-    """How far from what there should be, and in which direction."""
-    lost = one.lost
-    spread = "" if lost.half is None else f" ± {SHARE.write(lost.half)}"
-    return f"{SHARE.write(abs(lost.value))}{spread} {'below' if lost.value > 0 else 'above'} it"
-
-
-def _affinity(results: Results) -> str:
+def _pinning(results: Results) -> str:
     number, gains = results.cpus, []
     for one in results.of(AFFINITY):
         if one.x == number:
-            avoided = _avoided(results, one.test)
-            less = f" (the loss from 1 to {number} is {avoided[0]} less)" if avoided else ""
+            lost = [loss.lost.value for loss in results.losses(one.test)]
+            less = (
+                f" (the loss from 1 to {number} is {significant((lost[0] - lost[1]) * 100)} points less)"
+                if lost
+                else ""
+            )
             gains.append(f"{_found(one.lost)} of {one.test}{less}")
     if not gains:
         return ""
@@ -437,34 +334,29 @@ def _found(effect: Estimate) -> str:
     if effect.high is not None and not effect.differs():
         return f"nothing beyond noise (at most {SHARE.write(max(0.0, effect.high))})"
     ends = interval(effect, SHARE.write)
-    return f"{SHARE.write(effect.value)} ({ends})" if ends else SHARE.write(effect.value)
+    return f"{SHARE.write(effect.value)}{ends and f' ({ends})'}"
 
 
 def _virtualisation(results: Results, study: Study) -> str:
-    by_where: dict[str, list[str]] = {}
-    emulated: dict[str, list[str]] = {}  # beside which the rule of thumb means nothing
-    for one in results.of(VIRTUALISATION):
-        thumb = None if one.emulated else _thumb(study, one.test)
-        theirs = "" if thumb is None else f", there {SHARE.write(thumb)}"
-        of = emulated if one.emulated else by_where
-        of.setdefault(one.what, []).append(f"{one.test} {_found(one.lost)}{theirs}")
-    found = []
-    if by_where:
-        found.append(f"What virtualisation costs, beside the study's rule of thumb. {_in_each(by_where)}.")
-    if emulated:
-        found.append(f"On emulated hardware, so no more than a sign that it works. {_in_each(emulated)}.")
-    return " ".join(found)
-
-
-def _in_each(by_where: Mapping[str, Sequence[str]]) -> str:
-    return ". ".join(f"In {where}: {'; '.join(of)}" for where, of in by_where.items())
+    said = []
+    for emulated, begin in (
+        (False, "What virtualisation costs, beside the study's rule of thumb"),
+        (True, "On emulated hardware, so no more than a sign that it works"),
+    ):
+        where: dict[str, list[str]] = {}
+        for one in results.of(VIRTUALISATION):
+            if one.emulated is emulated:
+                words = [f"{one.test} {_found(one.lost)}", *_thumb(one, study, "there {}")]
+                where.setdefault(one.what, []).append(", ".join(words))
+        said += [f"{begin}."] * bool(where) + [f"In {what}: {'; '.join(of)}." for what, of in where.items()]
+    return " ".join(said)
 
 
 def _limits(results: Results) -> str:
     """The weight and the cap that are furthest from what they should give."""
-    parts = [
-        f"{worst.test} with {words}{worst.what} has {_away(worst)}"
-        for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a "))
-        if (worst := _furthest(results.of(factor))) is not None
-    ]
+    parts = []
+    for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a ")):
+        if found := results.of(factor):
+            worst = _furthest(found)
+            parts.append(f"{worst.test} with {words}{worst.what} has {worst.away}")
     return f"Furthest from the share that it should have: {'; '.join(parts)}." if parts else ""

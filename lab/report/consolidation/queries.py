@@ -1,23 +1,15 @@
 """The report's queries for each step: PromQL with times, ready to be copied.
 
-There are two kinds of values, computed over a step in different ways.
+**Requests** are counted by the lab's own sensors and clients, and a step's count is the difference of two sums of
+counters, `sum(counter @ end) - sum(counter @ start)`: exact to the request. increase() and rate() would extrapolate to
+the edges of the range, and would lose what a series had counted when it was first scraped, such as the first 5xx. If a
+counter was reset within the step, which is queried too, the values are missing. Means and percentiles are of these
+differences, so each request has the same weight. A sensor reads its log every 5 s, so its counts are exact up to such a
+batch; throughput is taken from the clients, who count continuously.
 
-**Requests** are counted by counters of the lab's own sensors and clients, and a step's count is the difference of two
-of their sums, `sum(counter @ end) - sum(counter @ start)`: exact to the request for any length of step. increase() and
-rate() would extrapolate to the edges of the range, and would lose what a series had counted when it was first scraped,
-such as the first 5xx. If a counter was reset within the step, the difference would be
-wrong; so that is queried too, and the values are then missing. A mean is the difference of `_sum` over the difference
-of `_count`, a percentile is that of the difference of the buckets: each request has the same weight, unlike in an
-average of recorded means.
-
-How many requests a sensor counts in a step is exact up to a batch: it reads its log every 5 s and is scraped every 5 s,
-in varying order. So throughput is taken from the clients, who count continuously. Means, percentiles and shares are
-those of whole batches, and aren't affected.
-
-**CPU, events and waiting** come from the vocabulary's records, the same for every platform, and these are rates over a
-minute each. A step's value is the average of those records whose whole minute lies within the step: all evaluations
-from a minute after its start to its end. A step of less than a minute has none; there it is the last of the step, and
-`before_step` says by how much it reaches back beyond the start.
+**CPU, events and waiting** are the vocabulary's records, rates over a minute each. A step's value is the average of
+those whose whole minute lies within the step. A step of less than a minute has none; there it is the last of the step,
+and `before_step` says by how much it reaches back beyond the start.
 """
 
 from __future__ import annotations
@@ -25,12 +17,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lab.clients.metrics import LATE_SECONDS
-
-if TYPE_CHECKING:
-    from lab.report.consolidation.steps import Step
 
 RATE_SECONDS = 60  # the range of the records' rates
 EVALUATION_SECONDS = 5  # prometheus.yml's
@@ -44,6 +32,30 @@ ANSWERED = 'status!~"1xx|5xx"'
 ANSWERED_TO_CLIENT = 'status!~"5xx|timeout|error"'
 
 RUN_GAUGES = ("lab_run_planned_steps", "lab_request_cpu_seconds", "lab_study_clients")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run: a constant load. `clients` are those of one instance, in the study's numbers."""
+
+    run: str
+    name: str
+    instances: int
+    clients: int
+    placement: str
+    repetition: int
+    host: str
+    platform: str
+    start: int
+    """Unix time of its first samples: a scrape after it was first seen, so that they are all of the step itself."""
+    end: int
+    """Unix time of its last samples; a whole number of scrapes after `start`."""
+    attempts: int = 1
+
+    @property
+    def seconds(self) -> int:
+        """How long it was measured; 0 if it ended within a scrape or two, so that there is nothing to compare."""
+        return self.end - self.start
 
 
 def before_step(step: Step) -> int:

@@ -23,8 +23,7 @@ from lab.report.suites import (
     fisher,
     mean_performance,
     of_files,
-    studied_indexes,
-    studied_mean,
+    studied,
     studied_ratio,
     verdict,
     write_up,
@@ -72,7 +71,7 @@ class TestStudy:
 
     def test_indexes_follow_from_its_tests_or_do_not(self) -> None:
         for environment, printed, of_ten in (("host", 679, 681.5), ("openvz", 555, 549.5), ("xen", 277, 302.2)):
-            indexes = studied_indexes()[environment]
+            indexes = studied().indexes()[environment]
             computed = nbench.composites(indexes)
             assert computed == pytest.approx({name: indexes[name] for name in nbench.COMPOSITES}, rel=0.0005)
             of = [each.mean for each in fisher() if (each.test.suite, each.environment) == ("unixbench", environment)]
@@ -102,9 +101,10 @@ class TestStudy:
             ("nbench", "index", 0.990, 0.998),
             ("unixbench", "filesystem_benchmarks", 0.888, 0.468),
         ):
-            assert studied_mean(suite, group, "openvz") == pytest.approx(openvz, abs=0.0006)
-            assert studied_mean(suite, group, "xen") == pytest.approx(xen, abs=0.0006)
-        assert studied_mean("stress-ng", "processes", "xen") is None
+            for environment, performance in (("openvz", openvz), ("xen", xen)):
+                found = mean_performance(studied().inside(environment, suite, group))
+                assert found is not None
+                assert found.value == pytest.approx(performance, abs=0.0006)
 
 
 HEAD = "suite,group,test,unit,better,environment,run1,run2,mean,stddev\n"
@@ -167,8 +167,8 @@ class TestComparison:
         assert pipe.ratio is not None
         assert fork.ratio.value == pytest.approx(2)
         assert pipe.ratio.value == pytest.approx(0.5)
-        assert fork.performance == pytest.approx(0.5)
-        assert pipe.performance == pytest.approx(0.5)
+        means = [mean_performance([one]) for one in (fork, pipe)]
+        assert [mean and mean.value for mean in means] == pytest.approx([0.5, 0.5])
         assert (fork.finding, pipe.finding, stat.finding) == ("worse", "worse", "no difference")
         fast = compare([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
         assert [one.finding for one in fast if one.test.name != "Stat"] == ["better"] * 3
