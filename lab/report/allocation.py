@@ -21,6 +21,7 @@ from lab.allocation.results import (
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
 from lab.report.charts import Curve, Panel, Point, XAxis, draw
+from lab.report.comparison import plus_minus
 from lab.report.page import (
     SPREAD,
     Page,
@@ -31,7 +32,6 @@ from lab.report.page import (
     interval,
     load_study,
     page,
-    plus_minus,
     spread,
 )
 from lab.report.recorded import Recording

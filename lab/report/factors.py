@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from lab.factors import scenario
 from lab.factors.cases import BASE, Case
-from lab.factors.scenario import (
-    AFFINITY,
-    CAPS,
-    COMPUTING,
-    FACTORS,
-    OVERCOMMIT,
-    SERVERS,
-    SPARE_CORE,
-    VIRTUALISATION,
-    WEIGHTS,
-    WORKLOADS,
-)
+from lab.factors.scenario import AFFINITY, CAPS, COMPUTING, OVERCOMMIT, SERVERS, SPARE_CORE, VIRTUALISATION, WEIGHTS
 from lab.factors.workloads import BENCHMARKS
 from lab.measurements import Measurement
 from lab.report.charts import Curve, Mark, Panel, Point, XAxis, draw, draw_intervals
-from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page, plus_minus
-from lab.report.recorded import Recording, values
-from lab.report.statistics import Estimate, ratio
+from lab.report.comparison import Comparison, Pair, Values, plus_minus
+from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page
+from lab.report.recorded import Recording
+from lab.report.statistics import Estimate
 from lab.report.units import SHARE, significant
 
-TESTS = tuple(benchmark.name for workload in WORKLOADS for benchmark in BENCHMARKS[workload])
-ALONE = Case()  # on a CPU of its own
+TESTS = tuple(benchmark.name for workload in scenario.WORKLOADS for benchmark in BENCHMARKS[workload])
+ALONE = Case().name  # on a CPU of its own
 # The study's tree of what influences performance, and where a factor is in it.
 TREE = {
     VIRTUALISATION: "Virtualisation type",
@@ -40,7 +29,7 @@ TREE = {
     WEIGHTS: "Resources / CPU scheduling / priority (weight)",
     CAPS: "Resources / CPU scheduling / allocation (cap)",
 }
-LOSSES = ("loss, free", "loss, pinned")  # of as many virtual servers as CPUs against one alone, free and pinned
+LOSSES = ("loss, free", "loss, pinned")  # of as many virtual servers as CPUs against one alone
 SECTIONS = {
     "virtualisation": (VIRTUALISATION,),
     "servers": (SERVERS,),
@@ -55,112 +44,58 @@ PEERS = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A test in two environments: what there is of the base's performance, and what there should be."""
-
-    factor: str
-    what: str
-    test: str
-    performance: Sequence[float]
-    """By repetition, and that of the base."""
-    base: Sequence[float]
-    ratio: Estimate
-    should: float = 1.0
-    """What the ratio should be."""
-    x: float = 0.0
-    """Where it is along its factor: servers, overcommitment or cap; 0 of the others."""
-    emulated: bool = False
-
-    @property
-    def lost(self) -> Estimate:
-        """The relative overhead: what lacks to the performance that there should be, as a share of that.
-
-        As the study computes it for each factor: a relative delta, a loss, or what the base gains.
-        """
-        return self.ratio.lacking(self.should)
-
-    @property
-    def away(self) -> str:
-        """How far from what there should be, and in which direction."""
-        lost = self.lost
-        return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
-
-
-@dataclass(frozen=True)
 class Results:
-    """All that a run has measured."""
+    """The comparisons of a run, in the order of tests. `cpus` is how many the virtual servers share."""
 
-    measurements: Sequence[Measurement]
-
-    @cached_property
-    def cases(self) -> list[Case]:
-        """Those of virtual servers."""
-        found = {case for one in self.measurements if (case := Case.parse(one.environment))}
-        return sorted(found, key=lambda case: (case.cpus, case.servers, case.pinned, case.weights, case.cap or 0))
-
-    @property
-    def cpus(self) -> int:
-        """How many CPUs the virtual servers share where they share several."""
-        return max((case.cpus for case in self.cases), default=1)
-
-    @cached_property
-    def comparisons(self) -> list[Comparison]:
-        """All for which there are measurements, by test and factor."""
-        return [one for test in TESTS for one in self._of(test) if one is not None]
+    def __init__(self, measurements: Sequence[Measurement]) -> None:
+        cases = {case for one in measurements if (case := Case.parse(one.environment))}
+        self.cpus = max((case.cpus for case in cases), default=1)
+        pairs = _pairs(measurements, sorted(cases, key=lambda case: (case.servers, case.cap or 0)), self.cpus)
+        found = Values.of(measurements).compare(pairs)
+        self.comparisons = sorted(found, key=lambda one: TESTS.index(one.test))
 
     def of(self, factor: str, test: str | None = None) -> list[Comparison]:
         """Those of a factor."""
-        return [one for one in self.comparisons if one.factor == factor and test in {None, one.test}]
-
-    def _of(self, test: str) -> Iterator[Comparison | None]:
-        compare, many = self._compare, self.cpus
-        yield compare(VIRTUALISATION, "cgroup", test, ALONE.name, BASE)
-        guests = {one.environment: one for one in self.measurements if one.virtualization not in {"none", "cgroup"}}
-        for name, one in guests.items():
-            what = f"{name} ({one.virtualization}{', emulated' if one.emulated else ''})"
-            yield compare(VIRTUALISATION, what, test, name, BASE, emulated=one.emulated)
-        free = [case for case in self.cases if not case.pinned and case.cpus == many]
-        for case in free:
-            if 1 < case.servers <= many or (case.servers > 1 and test not in COMPUTING):
-                alone = Case(1, many, pinned=False).name
-                yield compare(SERVERS, f"{case.servers} on {many} CPUs", test, case.name, alone, x=case.servers)
-        if test not in COMPUTING:
-            return
-        for case in free:
-            if (x := case.overcommit) > 1:
-                base = Case(many, many, pinned=False).name
-                yield compare(OVERCOMMIT, f"x = {x:g}", test, case.name, base, should=1 / x, x=x)
-        for servers in (1, many) if many > 1 else ():
-            unpinned, pinned = (Case(servers, many, pinned=pinned).name for pinned in (False, True))
-            yield compare(AFFINITY, f"{servers} of {many} CPUs busy", test, unpinned, pinned, x=servers)
-        for loss in LOSSES if many > 1 else ():
-            several, alone = (Case(servers, many, pinned="pinned" in loss).name for servers in (many, 1))
-            yield compare(loss, f"{loss}: {many} virtual servers", test, several, alone)
-        if many > 1:
-            spare = f"{many - 1} of {many} CPUs used"
-            yield compare(SPARE_CORE, spare, test, Case(many, many).name, Case(many - 1, many).name)
-        for case in self.cases:
-            whole = sum(case.weights)
-            for server, weight in enumerate(case.weights):
-                of, should = case.of_server(server), weight / whole
-                yield compare(WEIGHTS, f"{weight} of {whole}", test, of, ALONE.name, should=should)
-            if case.cap is not None:
-                what = f"cap of {case.cap:g} CPUs"
-                yield compare(CAPS, what, test, case.name, ALONE.name, should=case.cap, x=case.cap)
-
-    def _compare(
-        self, factor: str, what: str, test: str, environment: str, base: str, **more: Any
-    ) -> Comparison | None:
-        """None unless both were measured."""
-        of, under = (values(self.measurements, test, name) for name in (environment, base))
-        found = ratio(of, under)
-        return Comparison(factor, what, test, of, under, found, **more) if found else None
+        return [one for one in self.comparisons if one.pair.group == factor and test in {None, one.test}]
 
     def losses(self, test: str) -> list[Comparison]:
         """Free and pinned; empty unless both are known."""
         found = [one for loss in LOSSES for one in self.of(loss, test)]
         return found if len(found) == len(LOSSES) else []
+
+
+def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int) -> Iterator[Pair]:
+    def pair(factor: str, what: str, case: Case | str, base: Case | str, **more: Any) -> Pair:
+        of, under = (one if isinstance(one, str) else one.name for one in (case, base))
+        return Pair(factor, of, under, what, **({"tests": COMPUTING} | more))
+
+    yield pair(VIRTUALISATION, "cgroup", ALONE, BASE, tests=None)
+    guests = {one.environment: one for one in measurements if one.virtualization not in {"none", "cgroup"}}
+    for name, one in guests.items():
+        kind = f"{one.virtualization}{', emulated' if one.emulated else ''}"
+        yield pair(VIRTUALISATION, f"{name} ({kind})", name, BASE, tests=None)
+    for case in cases:
+        if case.cpus == many and not case.pinned and case.servers > 1:
+            # Beyond the CPUs, the law of overcommitment is about computing only.
+            tests = None if case.servers <= many else set(TESTS) - set(COMPUTING)
+            what, alone = f"{case.servers} on {many} CPUs", Case(1, many, pinned=False)
+            yield pair(SERVERS, what, case, alone, x=case.servers, tests=tests)
+            if (x := case.overcommit) > 1:
+                yield pair(OVERCOMMIT, f"x = {x:g}", case, Case(many, many, pinned=False), should=1 / x, x=x)
+        for server, weight in enumerate(case.weights):
+            whole = sum(case.weights)
+            yield pair(WEIGHTS, f"{weight} of {whole}", case.of_server(server), ALONE, should=weight / whole)
+        if case.cap is not None:
+            yield pair(CAPS, f"cap of {case.cap:g} CPUs", case, ALONE, should=case.cap)
+    if many == 1:
+        return
+    for servers in (1, many):
+        free, pinned = (Case(servers, many, pinned=pinned) for pinned in (False, True))
+        yield pair(AFFINITY, f"{servers} of {many} CPUs busy", free, pinned, x=servers)
+    for loss in LOSSES:
+        several, alone = (Case(servers, many, pinned="pinned" in loss) for servers in (many, 1))
+        yield pair(loss, f"{loss}: {many} virtual servers", several, alone)
+    yield pair(SPARE_CORE, f"{many - 1} of {many} CPUs used", Case(many, many), Case(many - 1, many))
 
 
 def write_up(recording: Recording) -> Page:
@@ -169,46 +104,37 @@ def write_up(recording: Recording) -> Page:
     more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
     figures = {"overcommit": _chart_of_law(results), "affinity": _chart_of_affinity(results)}
     head = ("Workload", "", "Of the base", "Should be", "Lacking", "95 % interval", "n", study["source"]["short"])
-    tables = (
-        Section(
-            key,
-            Table(head, tuple(_row(one, _printed(one, results, study)) for of in factors for one in results.of(of))),
-            figures.get(key),
-            ONE_CPU if key == "affinity" else "",
-            more.get(key, ""),
-        )
-        for key, factors in SECTIONS.items()
-    )
-    return page(
-        study,
-        recording,
-        verdict(results, study),
-        (Section("tree", None, _chart_of_tree(results)), *tables),
-        every_value(recording.measurements),
-        emulated=[one.what for one in results.comparisons if one.emulated],
-    )
+    sections = [Section("tree", None, _chart_of_tree(results))]
+    for key, factors in SECTIONS.items():
+        rows = tuple(_row(one, _printed(one, results.cpus, study)) for factor in factors for one in results.of(factor))
+        absent = ONE_CPU if key == "affinity" else ""
+        sections.append(Section(key, Table(head, rows), figures.get(key), absent, more.get(key, "")))
+    values = every_value(recording.measurements)
+    emulated = [one.pair.what for one in results.comparisons if one.emulated]
+    return page(study, recording, verdict(results, study), sections, values, emulated=emulated)
 
 
 def _row(one: Comparison, printed: str) -> tuple[str, ...]:
     found = one.lost
-    parts = (one.ratio.value, one.should, found.value)
-    return one.test, one.what, *map(SHARE.write, parts), interval(found, SHARE.write), str(found.n), printed
+    shares = map(SHARE.write, (one.ratio.value, one.pair.should, found.value))
+    return one.test, one.pair.what, *shares, interval(found, SHARE.write), str(found.n), printed
 
 
-def _printed(one: Comparison, results: Results, study: Study) -> str:
+def _printed(one: Comparison, cpus: int, study: Study) -> str:
     """What the study prints of the same; empty if nothing."""
-    if one.factor == OVERCOMMIT:
+    factor = one.pair.group
+    if factor == OVERCOMMIT:
         return f"at most {SHARE.write(study['overcommit']['deviation'])}"
-    if one.factor in {SERVERS, AFFINITY} and one.x != results.cpus:
+    if factor in {SERVERS, AFFINITY} and one.pair.x != cpus:
         return ""
-    found: float | None = study["printed"].get(one.factor, {}).get(one.test)
+    found: float | None = study["printed"].get(factor, {}).get(one.test)
     return " ".join([*([] if found is None else [SHARE.write(found)]), *_thumb(one, study, "(rule of thumb {})")])
 
 
 def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
     """The study's rule of thumb for virtualisation in these words; nothing beside emulation, where it means nothing."""
     found = study["rule_of_thumb"].get(one.test.split()[0])
-    known = one.factor == VIRTUALISATION and not one.emulated and found is not None
+    known = one.pair.group == VIRTUALISATION and not one.emulated and found is not None
     return [words.format(SHARE.write(found))] if known else []
 
 
@@ -218,12 +144,14 @@ def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
 def _chart_of_tree(results: Results) -> str | None:
     """A row for each comparison below its factor: what it costs, with its interval; None without any."""
     rows: list[tuple[str, Mark | None]] = []
-    for factor in FACTORS:
+    for factor in scenario.FACTORS:
         if found := results.of(factor):
             rows.append((TREE[factor], None))
         for one in found:
             lost = one.lost.mapped(SHARE.factor)
-            rows.append((f"{one.test}: {one.what}", Mark(lost.value, *lost.ends, TESTS.index(one.test), one.emulated)))
+            rows.append(
+                (f"{one.test}: {one.pair.what}", Mark(lost.value, *lost.ends, TESTS.index(one.test), one.emulated))
+            )
     return draw_intervals(rows, "relative overhead, % (left of 0: more than there should be)") if rows else None
 
 
@@ -233,10 +161,10 @@ def _chart_of_law(results: Results) -> str | None:
     for test in COMPUTING:
         if not (found := results.of(OVERCOMMIT, test)):
             continue
-        xs |= {one.x for one in found}
+        xs |= {one.pair.x for one in found}
         base = found[0].base
-        law = tuple(Point(x, (SHARE.factor / x,)) for x in (1.0, *(one.x for one in found)))
-        measured = (_point(1.0, base, base), *(_point(one.x, one.performance, base) for one in found))
+        law = tuple(Point(x, (SHARE.factor / x,)) for x in (1.0, *(one.pair.x for one in found)))
+        measured = (_point(1.0, base, base), *(_point(one.pair.x, one.values, base) for one in found))
         curves = (Curve("1/x", law, 0, 1), Curve("measured", measured, 2, 0))
         panels.append(Panel(test, "share of that at x = 1, %", curves))
     axis = XAxis("virtual servers per CPU, x", tuple((x, f"{x:g}") for x in sorted(xs)))
@@ -251,9 +179,7 @@ def _chart_of_affinity(results: Results) -> str | None:
             test,
             "share of one alone, %",
             tuple(
-                Curve(
-                    how, (_point(1, one.base, one.base), _point(many, one.performance, one.base)), shade, 1 - shade // 2
-                )
+                Curve(how, (_point(1, one.base, one.base), _point(many, one.values, one.base)), shade, 1 - shade // 2)
                 for how, shade, one in zip(("free", "pinned"), (0, 2), losses, strict=True)
             ),
         )
@@ -289,7 +215,7 @@ def _overcommit(found: Sequence[Comparison], limit: float) -> str:
     """Whether the law holds: if every interval is within the study's deviation; not if one is wholly beyond it."""
     if not found:
         return ""
-    xs = sorted({one.x for one in found})
+    xs = sorted({one.pair.x for one in found})
     busy = f"With {xs[0]:g}{f' to {xs[-1]:g}' if len(xs) > 1 else ''} busy virtual servers per CPU"
     within = f"within {SHARE.write(limit)} as in the study"
     widest = max(found, key=lambda one: max(map(abs, one.lost.ends)))
@@ -304,7 +230,13 @@ def _overcommit(found: Sequence[Comparison], limit: float) -> str:
 
 
 def _off(one: Comparison) -> str:
-    return f"{one.away} ({one.test} at {one.x:g})"
+    return f"{_away(one)} ({one.test} at {one.pair.x:g})"
+
+
+def _away(one: Comparison) -> str:
+    """How far from what there should be, and in which direction."""
+    lost = one.lost
+    return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
 
 
 def _furthest(of: Sequence[Comparison]) -> Comparison:
@@ -314,7 +246,7 @@ def _furthest(of: Sequence[Comparison]) -> Comparison:
 def _pinning(results: Results) -> str:
     number, gains = results.cpus, []
     for one in results.of(AFFINITY):
-        if one.x == number:
+        if one.pair.x == number:
             lost = [loss.lost.value for loss in results.losses(one.test)]
             less = (
                 f" (the loss from 1 to {number} is {significant((lost[0] - lost[1]) * 100)} points less)"
@@ -347,7 +279,7 @@ def _virtualisation(results: Results, study: Study) -> str:
         for one in results.of(VIRTUALISATION):
             if one.emulated is emulated:
                 words = [f"{one.test} {_found(one.lost)}", *_thumb(one, study, "there {}")]
-                where.setdefault(one.what, []).append(", ".join(words))
+                where.setdefault(one.pair.what, []).append(", ".join(words))
         said += [f"{begin}."] * bool(where) + [f"In {what}: {'; '.join(of)}." for what, of in where.items()]
     return " ".join(said)
 
@@ -358,5 +290,5 @@ def _limits(results: Results) -> str:
     for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a ")):
         if found := results.of(factor):
             worst = _furthest(found)
-            parts.append(f"{worst.test} with {words}{worst.what} has {worst.away}")
+            parts.append(f"{worst.test} with {words}{worst.pair.what} has {_away(worst)}")
     return f"Furthest from the share that it should have: {'; '.join(parts)}." if parts else ""

@@ -14,7 +14,7 @@ import yaml
 from lab.measurements import METRIC, Measurement
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate
-from lab.report.units import MISSING, SHARE, unit_of
+from lab.report.units import MISSING, unit_of
 
 STUDIES = Path(__file__).with_name("studies")
 SPREAD = ("Mean", "Std. deviation", "95 % interval", "n")
@@ -185,11 +185,6 @@ def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, s
         return MISSING, "", "", ""
     deviation = "" if of.deviation is None else written(of.deviation)
     return written(of.value), deviation, interval(of, written), str(of.n)
-
-
-def plus_minus(of: Estimate) -> str:
-    """A share with half of its interval."""
-    return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")
 
 
 def label(name: str, *, emulated: bool) -> str:

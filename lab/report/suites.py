@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from lab.measurements import Measurement
+from lab.report.comparison import Values
 from lab.report.page import (
     STUDIES,
     Page,
@@ -14,7 +15,6 @@ from lab.report.page import (
     Table,
     count,
     interval,
-    label,
     load_study,
     page,
     spread,
@@ -36,7 +36,6 @@ class Compared:
     """A test in an environment, in the test's unit; `base` is the base's estimate, None without one."""
 
     test: Test
-    environment: str
     estimate: Estimate
     base: Estimate | None
     ratio: Estimate | None
@@ -59,71 +58,47 @@ class Compared:
         return "better" if (self.ratio.value > 1) == (self.test.better == HIGHER) else "worse"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """All tests in all environments, in the study's order; `base` is the one to compare with, "" if there is none."""
+class Results:
+    """All tests in all environments, in the study's order; `base` is the one to compare with, "" if there is none.
 
-    environments: Mapping[str, bool]
-    """By name: whether it is emulated, so that its values are no more than a proof that it works."""
-    base: str
-    compared: tuple[Compared, ...]
+    Measurements' tests are keys of `Test`; those that the study doesn't have come last.
+    """
 
-    @property
-    def suites(self) -> list[str]:
-        """Of all tests."""
-        return list(dict.fromkeys(one.test.suite for one in self.compared))
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self.values = Values.of(list(measurements))
+        names = list(self.values.tests)
+        self.base = next((name for name in BASES if name in names), "")
+        others = (name for name in names if name != self.base)
+        self.others = sorted(others, key=lambda name: name in self.values.emulated)  # emulated ones last
+        tests = []
+        for one in {one.test: one for one in self.values.measurements}.values():
+            suite, group, name = one.test.split("/", 2)
+            tests.append(Test(suite, group, name, one.unit, HIGHER if one.better == HIGHER else LOWER))
+        order, groups = _studys_order()
 
-    @property
-    def others(self) -> list[str]:
-        """All environments but the base; emulated ones last."""
-        return sorted((name for name in self.environments if name != self.base), key=self.environments.__getitem__)
+        def place(test: Test) -> tuple[str, int, str, int, str]:
+            last = len(order)
+            group, number = groups.get((test.suite, test.group), last), order.get(test.key.casefold(), last)
+            return test.suite, group, test.group, number, test.name
 
-    def label(self, environment: str) -> str:
-        """For a column's head."""
-        return label(environment, emulated=self.environments[environment])
+        self.tests = sorted(tests, key=place)
+        self.suites = list(dict.fromkeys(test.suite for test in self.tests))
 
     def inside(self, environment: str, suite: str, group: str | None = None) -> list[Compared]:
         """The tests of a suite, or of one of its groups, in an environment."""
+        here, base = (self.values.tests.get(name, {}) for name in (environment, self.base))
         return [
-            one
-            for one in self.compared
-            if (one.environment, one.test.suite) == (environment, suite) and group in {None, one.test.group}
+            Compared(test, mean, estimate(base.get(test.key, ())), ratio(here[test.key], base.get(test.key, ())))
+            for test in self.tests
+            if test.suite == suite and group in {None, test.group} and (mean := estimate(here.get(test.key, ())))
         ]
 
     def indexes(self) -> dict[str, dict[str, float]]:
         """The means of nbench's indexes, by environment and test."""
         return {
             name: {one.test.name: one.estimate.value for one in self.inside(name, nbench.SUITE)}
-            for name in self.environments
+            for name in self.values.tests
         }
-
-
-def compare(measured: Iterable[Measurement]) -> Comparison:
-    """Compare measurements whose tests are keys of `Test`; in the study's order, what it doesn't have last."""
-    environments: dict[str, bool] = {}
-    found: dict[tuple[Test, str], list[float]] = {}
-    for one in sorted(measured, key=lambda one: one.repetition):
-        environments.setdefault(one.environment, one.emulated)
-        suite, group, name = one.test.split("/", 2)
-        test = Test(suite, group, name, one.unit, HIGHER if one.better == HIGHER else LOWER)
-        found.setdefault((test, one.environment), []).append(one.value)
-    tests = [row.test for row in fisher()]
-    groups = list(dict.fromkeys((test.suite, test.group) for test in tests))
-    keys = [test.key.casefold() for test in tests]
-
-    def place(test: Test) -> tuple[str, int, str, int, str]:
-        group, key = (test.suite, test.group), test.key.casefold()
-        of_group = groups.index(group) if group in groups else len(groups)
-        return test.suite, of_group, test.group, keys.index(key) if key in keys else len(keys), test.name
-
-    base = next((name for name in BASES if name in environments), "")
-    compared = []
-    for test, environment in sorted(found, key=lambda of: place(of[0])):
-        values, under = found[test, environment], found.get((test, base), [])
-        mean = estimate(values)
-        assert mean is not None  # there is a value, or there is no test
-        compared.append(Compared(test, environment, mean, estimate(under), ratio(values, under)))
-    return Comparison(environments, base, tuple(compared))
 
 
 def independent(of: Sequence[Compared]) -> list[Compared]:
@@ -148,10 +123,17 @@ def fisher() -> tuple[Published, ...]:
     return table.parse(file.read_text(), file.name)
 
 
+def _studys_order() -> tuple[dict[str, int], dict[tuple[str, str], int]]:
+    """The numbers of its tests by key in small letters, as UnixBench has changed one, and of its groups."""
+    tests = list(dict.fromkeys(row.test for row in fisher()))
+    groups = dict.fromkeys((test.suite, test.group) for test in tests)
+    return {test.key.casefold(): n for n, test in enumerate(tests)}, {group: n for n, group in enumerate(groups)}
+
+
 @cache
-def studied() -> Comparison:
+def studied() -> Results:
     """The study's printed means."""
-    return compare(
+    return Results(
         Measurement(row.environment, "", False, row.test.key, row.test.unit, row.test.better, 1, row.mean)
         for row in fisher()
         if row.mean is not None
@@ -160,7 +142,6 @@ def studied() -> Comparison:
 
 def studied_ratio(test: Test, environment: str) -> float | None:
     """The study's mean over its host's, None if it doesn't have the test."""
-    # UnixBench has changed a key's capitals.
     ratios = (
         one.ratio.value
         for one in studied().inside(environment, test.suite, test.group)
@@ -190,7 +171,7 @@ def of_files(found: Sequence[Measurement], files: Sequence[str]) -> Page:
 def _page(
     recording: Recording | None, found: Sequence[Measurement], cautions: Sequence[str] = (), files: str = ""
 ) -> Page:
-    of = compare(found)
+    of = Results(found)
     text = (
         f"Every test as the suite prints it, relative to {of.base or 'nothing, as there is no base'}: of times, above "
         "1 is slower, of all else, above 1 is faster. The last columns are the study's means."
@@ -210,10 +191,10 @@ def _page(
     )
 
 
-def _groups(of: Comparison) -> Table:
+def _groups(of: Results) -> Table:
     """Geometric means of performances relative to the base."""
 
-    def mean(of: Comparison, name: str, suite: str, group: str, missing: str) -> str:
+    def mean(of: Results, name: str, suite: str, group: str, missing: str) -> str:
         found = mean_performance(of.inside(name, suite, group))
         ends = found and interval(found)
         return f"{found.value:.3f}{ends and f' ({ends})'}" if found else missing
@@ -224,33 +205,40 @@ def _groups(of: Comparison) -> Table:
             *(mean(of, name, suite, group, MISSING) for name in of.others),
             *(mean(studied(), name, suite, group, "") for name in STUDIED),
         )
-        for suite, group in dict.fromkeys((one.test.suite, one.test.group) for one in of.compared)
+        for suite, group in dict.fromkeys((test.suite, test.group) for test in of.tests)
     )
-    return Table((f"Performance, {of.base} = 1", *map(of.label, of.others), *STUDIED.values()), rows)
+    return Table((f"Performance, {of.base} = 1", *map(of.values.label, of.others), *STUDIED.values()), rows)
 
 
-def _tests(of: Comparison, suite: str) -> Table:
+def _tests(of: Results, suite: str) -> Table:
     """Every test of a suite in every environment."""
-    compared = {(one.test, one.environment): one for one in of.compared if one.test.suite == suite}
+    names = [name for name in (of.base, *of.others) if name]
+    compared = {(name, one.test): one for name in names for one in of.inside(name, suite)}
     rows = []
-    for test in dict.fromkeys(test for test, _ in compared):
-        for name in (*([of.base] if of.base else []), *of.others):
-            one = compared.get((test, name))
+    for test in (test for test in of.tests if test.suite == suite):
+        for name in names:
+            one = compared.get((name, test))
             cells: tuple[str, ...] = ("",) * 5
             if one and one.ratio and name != of.base:
                 theirs = (three_digits(studied_ratio(test, studied)) for studied in STUDIED)
                 cells = (three_digits(one.ratio.value), interval(one.ratio), one.finding, *theirs)
-            begin = (_words("groups", test.group), test.name, _words("units", test.unit), test.better, of.label(name))
-            rows.append((*begin, *spread(one.estimate if one else None, significant), *cells))
+            begin = (_words("groups", test.group), test.name, _words("units", test.unit), test.better)
+            rows.append((*begin, of.values.label(name), *spread(one.estimate if one else None, significant), *cells))
     relative_to = (f"Relative to {of.base or 'base'}", "95 % interval of that", "Beyond spread")
     head = ("Group", "Test", "Unit", "Better", "Environment", "Mean", "Std. deviation", "95 % interval", "n")
     return Table((*head, *relative_to, *STUDIED.values()), tuple(rows))
 
 
-def _composites(of: Comparison) -> Table:
+def _composites(of: Results) -> Table:
     """nbench's composites as printed and as they follow from its tests."""
     rows = tuple(
-        (of.label(name), composite, f"{printed:.2f}", f"{computed:.2f}", f"{(computed / printed - 1) * 100:+.2f} %")
+        (
+            of.values.label(name),
+            composite,
+            f"{printed:.2f}",
+            f"{computed:.2f}",
+            f"{(computed / printed - 1) * 100:+.2f} %",
+        )
         for name, indexes in of.indexes().items()
         for composite, computed in nbench.composites(indexes).items()
         if (printed := indexes.get(composite)) is not None
@@ -267,9 +255,9 @@ def _words(kind: str, name: str) -> str:
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(of: Comparison) -> list[str]:
+def verdict(of: Results) -> list[str]:
     """For readers who read no further, an environment at a time; emulated ones last, and marked as such."""
-    if not of.compared:
+    if not of.tests:
         return ["No suite has measured anything, so there is nothing to compare."]
     if not of.base:
         return ["There is no environment named base or host, so nothing can be compared with it."]
@@ -278,15 +266,17 @@ def verdict(of: Comparison) -> list[str]:
     return [sentence for name in of.others for sentence in _of(of, name)]
 
 
-def _of(of: Comparison, environment: str) -> Iterator[str]:
-    found = [f"{of.label(environment)}: {said}" for suite in of.suites if (said := _suite(of, environment, suite))]
-    if found and of.environments[environment]:
+def _of(of: Results, environment: str) -> Iterator[str]:
+    found = [
+        f"{of.values.label(environment)}: {said}" for suite in of.suites if (said := _suite(of, environment, suite))
+    ]
+    if found and environment in of.values.emulated:
         caution = "is emulated, which costs more than any platform: its values show that it works, and nothing else"
         yield f"{environment} {caution}."
     yield from found or [f"{environment}: none of its tests was measured in {of.base} too."]
 
 
-def _suite(of: Comparison, environment: str, suite: str) -> str:
+def _suite(of: Results, environment: str, suite: str) -> str:
     tests = [one for one in independent(of.inside(environment, suite)) if one.base]
     if (mean := mean_performance(tests)) is None:
         return ""

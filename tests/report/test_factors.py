@@ -117,7 +117,7 @@ def test_what_is_lost_is_found_again_by_factor() -> None:
         (WEIGHTS, "cpu", {"100 of 400": 0, "300 of 400": 0}),
         (CAPS, "cpu", {"cap of 0.25 CPUs": off_cap, "cap of 0.5 CPUs": off_cap}),
     ):
-        lost = {one.what: one.lost.value for one in results.of(factor, test)}
+        lost = {one.pair.what: one.lost.value for one in results.of(factor, test)}
         assert lost == pytest.approx(truth, abs=1e-9), (factor, test)
     [one] = results.of(SPARE_CORE, "cpu")  # its interval comes from the repetitions
     assert (one.lost.n, one.lost.differs()) == (5, True)

@@ -83,28 +83,30 @@ def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_t
     """CPU per byte and per request, over each path and to guests, beside loopback with offloads."""
     results = Results(recording(SCENARIO + GUESTS + "web_rates: [500, 1000]\n").measurements)
     truth = {"veth": 1.1, "bridge": 1.5, "guest web 1": 7.5, "guest trial": 7.5}
-    assert {one.load.path for one in results.paths} == truth.keys()
-    for one in [*results.paths, *results.requests]:
+    assert {one.load.path for one in results.of("paths")} == truth.keys()
+    for one in [*results.of("paths"), *results.of("requests")]:
+        cost, path = one.cost, one.load.path
         assert one.baseline.path == "loopback"
-        cost, path = one.cost["CPU"], one.load.path
+        assert cost is not None
+        low, high = cost.ends
         assert cost.value == pytest.approx(truth[path])
-        assert cost.value == pytest.approx(one.counted["CPU"].value / one.throughput.value)
-        assert cost.low is not None
-        assert cost.high is not None
-        assert cost.low < truth[path] < cost.high
-        assert cost.high - cost.low < 0.02 * truth[path]
-        assert one.throughput.n == 5
-    for load in results.requests:
+        assert cost.value == pytest.approx(one.counted.value / one.throughput.value)
+        assert low < truth[path] < high
+        assert high - low < 0.02 * truth[path]
+        assert (one.throughput.n, one.event) == (5, "CPU")
+    for load in results.of("requests"):
         assert replace(load.load, path="loopback") == load.baseline
         assert load.throughput.value == pytest.approx(1)
-    for alone in results.offloads:
-        assert alone.load.name == alone.baseline.name.replace("offloads on", "offloads off")
-        assert alone.cost["CPU"].value == pytest.approx(WITHOUT)
-    for alone in results.sizes:
-        assert alone.load.name == alone.baseline.name.replace("131072", "256")
-        assert alone.cost["CPU"].value == pytest.approx(SMALL)
+    for group, here, there, times in (
+        ("offloads", "offloads off", "offloads on", WITHOUT),
+        ("sizes", " 256 ", " 131072 ", SMALL),
+    ):
+        for one in results.of(group):
+            assert one.load.name == one.baseline.name.replace(there, here)
+            assert one.cost is not None
+            assert one.cost.value == pytest.approx(times)
     without = Results(recording(SCENARIO + "paths: [bridge, veth]\n").measurements)
-    assert {(one.load.path, one.baseline.path) for one in without.paths} == {("bridge", "veth")}
+    assert {(one.load.path, one.baseline.path) for one in without.of("paths")} == {("bridge", "veth")}
 
 
 def test_a_cost_ratio_is_of_means_with_the_relative_interval_of_the_repetitions_costs() -> None:
@@ -117,8 +119,9 @@ def test_a_cost_ratio_is_of_means_with_the_relative_interval_of_the_repetitions_
         *values_of("loopback", "CPU", 4, 4), *values_of("veth", "CPU", 6, 6),
         *values_of("loopback", "CPU per byte", 2, 2), *values_of("veth", "CPU per byte", 6, 2),
     ]  # fmt: skip
-    [one] = Results(of).paths
-    cost = one.cost["CPU"]
+    [one] = Results(of).of("paths")
+    cost = one.cost
+    assert cost is not None
     assert cost.value == pytest.approx(1.5)  # not (6 + 2) / (2 + 2)
     assert cost.high == pytest.approx(1.5 * (1 + 12.706 * 2 / 4))  # half of the costs: t * sqrt(8 / 2) of 4
 
@@ -171,7 +174,7 @@ def test_the_page_has_the_studys_numbers_every_query_and_every_value_with_its_sp
 
 def test_guests_alone_are_compared_with_the_first() -> None:
     only = [one for one in recording(SCENARIO + GUESTS).measurements if one.environment.startswith("guest")]
-    assert {(one.load.path, one.baseline.path) for one in Results(only).paths} == {("guest web 1", "guest trial")}
+    assert {(one.load.path, one.baseline.path) for one in Results(only).of("paths")} == {("guest web 1", "guest trial")}
     of = replace(recording(SCENARIO + GUESTS), measurements=tuple(only))
     first, *rest = document(of).verdict
     assert first.startswith("In small messages, a byte ")

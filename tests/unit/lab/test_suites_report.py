@@ -18,8 +18,7 @@ from lab.report.recorded import Recording, Run
 from lab.report.rendering import html, markdown
 from lab.report.statistics import estimate
 from lab.report.suites import (
-    Comparison,
-    compare,
+    Results,
     fisher,
     mean_performance,
     of_files,
@@ -153,8 +152,8 @@ def measured(name: str, times: float, *, emulated: bool = False, runs: Sequence[
     ]
 
 
-def comparison(*more: Measurement) -> Comparison:
-    return compare([*measured("base", 1), *measured("capped", 2), *more])
+def comparison(*more: Measurement) -> Results:
+    return Results([*measured("base", 1), *measured("capped", 2), *more])
 
 
 class TestComparison:
@@ -170,7 +169,7 @@ class TestComparison:
         means = [mean_performance([one]) for one in (fork, pipe)]
         assert [mean and mean.value for mean in means] == pytest.approx([0.5, 0.5])
         assert (fork.finding, pipe.finding, stat.finding) == ("worse", "worse", "no difference")
-        fast = compare([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
+        fast = Results([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
         assert [one.finding for one in fast if one.test.name != "Stat"] == ["better"] * 3
 
     def test_the_geometric_mean_and_its_interval(self) -> None:
@@ -208,7 +207,7 @@ class TestVerdict:
         assert sentence.endswith("times as much.")
 
     def test_emulation_is_last_and_no_more_than_that(self) -> None:
-        found = verdict(compare([*measured("guest", 40, emulated=True), *measured("base", 1), *measured("capped", 2)]))
+        found = verdict(Results([*measured("guest", 40, emulated=True), *measured("base", 1), *measured("capped", 2)]))
         assert found[0].startswith("capped: ")
         assert found[1] == (
             "guest is emulated, which costs more than any platform: its values show that it works, and nothing else."
@@ -216,7 +215,7 @@ class TestVerdict:
         assert found[2].startswith("guest (emulated): ")
 
     def test_without_repetitions_nothing_is_claimed(self) -> None:
-        [sentence] = verdict(compare([*measured("base", 1, runs=[0]), *measured("capped", 2, runs=[0])]))
+        [sentence] = verdict(Results([*measured("base", 1, runs=[0]), *measured("capped", 2, runs=[0])]))
         assert sentence.endswith("; without repetitions, nothing says how much of that is noise.")
 
     def test_where_there_is_nothing_to_compare(self) -> None:
@@ -225,7 +224,7 @@ class TestVerdict:
             (measured("base", 1), "Only base was measured, so there is nothing to compare it with."),
             (measured("capped", 1), "There is no environment named base or host, so nothing can be compared with it."),
         ):
-            assert verdict(compare(found)) == [sentence]
+            assert verdict(Results(found)) == [sentence]
 
 
 RUN = Run("20261123T090512-mine", "suites", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
