@@ -26,12 +26,12 @@ def write(page: Page, folder: Path) -> Path:
 
 def html(page: Page) -> str:
     """The page, with its style and charts, without network access."""
-    return _TEMPLATES.get_template("report.html.j2").render(page=page)
+    return TEMPLATES.get_template("report.html.j2").render(page=page)
 
 
 def markdown(page: Page) -> str:
     """The same text and tables; charts are files in `CHARTS_NAME`, as GitHub and others don't show embedded ones."""
-    return _TEMPLATES.get_template("report.md.j2").render(page=page, charts=CHARTS_NAME)
+    return TEMPLATES.get_template("report.md.j2").render(page=page, charts=CHARTS_NAME)
 
 
 def cell(text: str) -> str:
@@ -43,7 +43,7 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-_TEMPLATES = jinja2.Environment(
+TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("lab.report"),
     autoescape=jinja2.select_autoescape(["html.j2"]),
     trim_blocks=True,
@@ -51,5 +51,5 @@ _TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
     undefined=jinja2.StrictUndefined,
 )
-_TEMPLATES.filters["cell"] = cell
-_TEMPLATES.filters["base64"] = lambda svg: base64.b64encode(svg.encode()).decode()
+TEMPLATES.filters["cell"] = cell
+TEMPLATES.filters["base64"] = lambda svg: base64.b64encode(svg.encode()).decode()

@@ -169,17 +169,18 @@ def collect(prometheus: Prometheus, run: str) -> list[StepResult]:
 def _collect(prometheus: Prometheus, step: Step) -> StepResult:
     if step.seconds == 0:
         return StepResult(step, remarks=("ended before Prometheus had scraped it three times: it has no results",))
-    clients = prometheus.vector(queries.applications(step))
+    clients = prometheus.vector(queries.of_step(step)["applications"])
     apps = sorted((sample.labels["app"] for sample in clients), key=_natural)
     asked = queries.of_step(step, apps)
+    del asked["applications"], asked["within"]
     given = {name: prometheus.vector(text) for name, text in asked.items()}
     by_seconds: dict[float, list[str]] = {}
     for sample in given["thresholds"]:
         if sample.labels["objective"] == "latency":
             by_seconds.setdefault(sample.value, []).append(sample.labels["app"])
     if by_seconds:
-        each = [queries.within(step, sorted(of, key=_natural), seconds) for seconds, of in sorted(by_seconds.items())]
-        asked["within"] = "\nor\n".join(each)
+        each = (queries.of_step(step, sorted(of, key=_natural), latency) for latency, of in sorted(by_seconds.items()))
+        asked["within"] = "\nor\n".join(of["within"] for of in each)
         given["within"] = prometheus.vector(asked["within"])
     return replace(result(step, apps, given), asked=asked)
 
