@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from deploy import (
     StackError,
+    configuration,
     demo,
     failures,
     grafana,
@@ -47,6 +48,7 @@ from deploy.parts import (
     ALERTMANAGER,
     DEMO_PARTS,
     DEMO_SENSORS,
+    EXPORTERS,
     GRAFANA,
     OVERVIEW,
     PARTS,
@@ -65,7 +67,7 @@ from deploy.targets import Machine
 
 SUPERVISORD_CONF = CHECKOUT / "deploy" / "supervisord.conf"
 DATA = CHECKOUT / ".stack" / "data"
-EXPORTERS = CHECKOUT / "exporters" / "virtscope"
+SOURCES = CHECKOUT / "exporters" / "virtscope"
 SETTINGS_FILE = supervision.RUN / "settings.json"
 NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
 DATA_BYTES = 5 * 10**8
@@ -407,42 +409,46 @@ def _require_space(plan: Plan) -> None:
 
 def _check_configuration(plan: Plan) -> None:
     """Raise `StackError` with the first complaint of the checkers that Prometheus, Alertmanager and Telegraf bring."""
-    for program, arguments in (
-        ("promtool", ["check", "config", "prometheus/prometheus.yml"]),
-        ("amtool", ["check-config", "alerts/alertmanager.yml"]),
+    configuration.write()
+    for program, command_line, running in (
+        ("promtool", ["check", "config"], configuration.PROMETHEUS),
+        ("amtool", ["check-config"], configuration.ALERTMANAGER),
     ):
+        file = str(configuration.unchecked(running).relative_to(CHECKOUT))
         # As their own user, and from where they start: root could read more.
         unpacked = str(programs.path(program).relative_to(CHECKOUT))
-        command = ["setpriv", *privileges.setpriv(), unpacked, *arguments]
+        command = ["setpriv", *privileges.setpriv(), unpacked, *command_line, file]
         environment = privileges.environment(os.environ)
         check = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
         if check.returncode != 0:
             said = check.stderr if "FAILED:" in check.stderr else check.stdout
             if privileges.setpriv() and "permission denied" in (check.stdout + check.stderr).lower():
                 raise StackError(
-                    f"user nobody, which Prometheus and Alertmanager run as, can't read {arguments[-1]} and "
-                    "what it names: chmod go+x . && chmod -R go+rX alerts docs prometheus"
+                    f"user nobody, which Prometheus and Alertmanager run as, can't read {file} and "
+                    "what it names: chmod go+x . && chmod -R go+rX alerts docs local prometheus"
                 )
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
-            raise StackError(f"{arguments[-1]} is not valid: {' '.join(complaint.split())}")
+            raise StackError(f"{configuration.origin(running)} is not valid: {' '.join(complaint.split())}")
+    configuration.take()
     if TELEGRAF in plan.ready:
         telegraf.check()
 
 
 def _settings(plan: Plan) -> dict[str, str]:
     """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
-    configuration = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
-    for source in sorted(path for path in EXPORTERS.rglob("*") if path.suffix in {".o", ".py", ".yml"}):
-        configuration.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
+    content = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
+    for source in sorted(path for path in SOURCES.rglob("*") if path.suffix in {".o", ".py", ".yml"}):
+        content.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
     programs_got = [programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]
-    configuration.update(repr((programs_got, catalogue.TELEGRAF)).encode())  # Telegraf comes and goes beside the rest
+    content.update(repr((programs_got, catalogue.TELEGRAF)).encode())  # Telegraf comes and goes beside the rest
     return {
         **{part.port_variable: str(plan.ports[part.name]) for part in ALL_PARTS},
         **{
             part.privileges_variable: " ".join(privileges.setpriv(part.capabilities, part.groups)) for part in ALL_PARTS
         },
+        **{part.arguments_variable: "" if plan.is_demo else configuration.arguments(part.name) for part in EXPORTERS},
         **demo.sources(plan.is_demo),
-        "VIRTSCOPE_CONFIGURATION": configuration.hexdigest(),
+        "VIRTSCOPE_CONFIGURATION": content.hexdigest(),
         "GRAFANA_HOME": str(grafana.home() or ""),
         **grafana.environment(plan.ports),
         **plan.options,
