@@ -31,7 +31,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(releases.MIRROR, raising=False)
     monkeypatch.setattr(releases, "architecture", lambda: "amd64")
     monkeypatch.setattr(releases, "_unreachable", {})
-    monkeypatch.setattr(releases, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(releases, "TIMEOUT_SECONDS", 1)
     for name, folder in (("PROGRAMS", "programs"), ("BIN", "bin")):
         monkeypatch.setattr(programs, name, tmp_path / "checkout" / ".stack" / folder)
 
@@ -88,39 +88,13 @@ def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path:
     assert cached(tmp_path) == []
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_was(hello: Site, target: Path, tmp_path: Path) -> None:
-    half = len(hello.content) // 2
-    hello.parts = [(0, half)]
-    releases.unpack(hello.release(), target)
-    continued = f"/v9.9/{FILE} bytes={half}-"
-    assert hello.requests == [f"/v9.9/{FILE}", continued]
-
-    (tmp_path / "cache" / "releases" / FILE).unlink()
-    hello.requests.clear()
-    hello.parts = [(0, half), *[(half, half)] * 99]  # for good: the next time, then
-    assert_refused(hello.release(), tmp_path / "second" / "hello", "broke off", FILE, "goes on from there")
-    assert cached(tmp_path) == [f"{FILE}.part"]
-    hello.parts = []
-    releases.unpack(hello.release(), target.with_name("third"))
-    assert hello.requests[-1] == continued
-    assert cached(tmp_path) == [FILE]
-
-
-def test_what_can_t_be_continued_is_read_from_the_beginning(hello: Site, target: Path, tmp_path: Path) -> None:
-    part = tmp_path / "cache" / "releases" / f"{FILE}.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"of another mirror")
-    releases.unpack(hello.release(), target)
-
-    (part.parent / FILE).unlink()
-    hello.parts = [(0, 1000), (0, len(hello.content))]  # a server that knows no ranges
-    releases.unpack(hello.release(), target.with_name("again"))
-
-
-def test_sites_that_refuse_or_are_silent_are_quoted(hello: Site, target: Path) -> None:
+def test_sites_that_refuse_break_off_or_are_silent_are_quoted(hello: Site, target: Path, tmp_path: Path) -> None:
     for status in (403, 503):
         hello.refuses = status
         assert_refused(hello.release(), target, "127.0.0.1", f"answers {status} ", FILE)
+    hello.refuses, hello.breaks_off_after = 0, 1 << 19
+    assert_refused(hello.release(), target, "127.0.0.1", "broke off", FILE)
+    assert cached(tmp_path) == []
     hello.is_silent = True
     assert_refused(hello.release(), target, "127.0.0.1", "cannot be reached", "no answer for 1 s")
 
@@ -170,13 +144,7 @@ def test_a_full_disk_leaves_nothing(hello: Site, target: Path, tmp_path: Path, m
         assert not (small / "hello").exists()
 
 
-def test_releases_are_by_architecture(hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle for another machine than this has that one's."""
-    digest = hello.release().sha256["amd64"]
-    release = Release("9.9", f"{hello.url}/{{machine}}-{FILE}", {"amd64": "0" * 64, "arm64": digest}, {})
-    with pytest.raises(UnavailableError):
-        releases.unpack(release, target)
-    releases.unpack(release, target, "arm64")
+def test_an_architecture_without_releases_is_named(hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(UnavailableError, match="no release is pinned for riscv64"):
