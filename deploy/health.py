@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from deploy import StackError, durations, supervision
 from deploy.parts import PROMETHEUS, Part
+from deploy.terminal import printable
 
 POLL_SECONDS = 0.1
 # Prometheus reads back what it had not yet written into blocks, up to three hours of it.
@@ -52,11 +53,6 @@ class PartFailedError(StackError):
     def __init__(self, part: Part, message: str) -> None:
         super().__init__(message)
         self.part = part
-
-
-def printable(text: str) -> str:
-    """Text from elsewhere, safe for a terminal: what could move the cursor or hide text is written out."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def answers(part: Part, port: int) -> bool:

@@ -33,6 +33,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from deploy import StackError, failures, health, heartbeat, stack, supervision
 from deploy.heartbeat import is_stopped
 from deploy.parts import LIVENESS, TELEGRAF, Part
+from deploy.plan import running_plan
 from virtscope.toolkit.cli import log_to_stderr, serve_until_stopped
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
@@ -143,7 +144,7 @@ class Liveness:
     """Looks after supervisord and, through it, after the parts."""
 
     def __init__(self, known: failures.Failures) -> None:
-        plan = stack.running_plan()
+        plan = running_plan()
         self._plan = plan
         self._known = known
         self.parts = Parts(plan.ports, known, ThreadPoolExecutor(len(plan.parts)))

@@ -20,8 +20,8 @@ from deploy.fleet import FleetError, programs
 from deploy.fleet.generate import generate
 from deploy.fleet.parts import RUNNING, Part, parts, queries
 from deploy.fleet.settings import CHECKOUT, Settings
-from deploy.stack import alone, print_table, step
 from deploy.supervision import Supervisor
+from deploy.terminal import alone, print_table, step
 
 FOLDER = CHECKOUT / ".stack" / "fleet"
 COMMANDS = "`make fleet` or `make fleet-down`"

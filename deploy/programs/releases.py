@@ -1,7 +1,7 @@
 """Official releases: downloaded, checked against their pinned SHA-256, and only then unpacked.
 
-`VIRTSCOPE_MIRROR` is for sites without internet: the URL of a folder that has the same files, by the same names. Proxies
-are those of the environment, `https_proxy` and `no_proxy`.
+`VIRTSCOPE_MIRROR` is for sites without internet: the URL of a folder that has the same files, by the same names.
+Proxies are those of the environment, `https_proxy` and `no_proxy`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def unpack(release: Release, target: Path, wanted: str = "") -> None:
         new = Path(folder) / "root"
         new.mkdir()
         if file.name.endswith(".tar.gz"):
-            command = ["tar", "--extract", "--gzip", "--no-same-owner", "--strip-components=1", "-C", new, "-f", file]
+            command = ["tar", "--extract", "--gzip", "--no-same-owner", "--strip-components=1", f"-C{new}", f"-f{file}"]
             environment = {**os.environ, "LC_ALL": "C"}
             tar = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             if tar.returncode != 0:

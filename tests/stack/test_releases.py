@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,11 +166,11 @@ class Fallback:
     """The distribution's packages of `hello`, without a distribution."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[list[str], bool]] = []  # for what together; whether an answer of before won't do
+        self.asked: list[bool] = []  # whether lists of before won't do
         self.why_not = ""
 
-    def find(self, _packages: Packages, also: Sequence[Packages], since: float) -> list[Deb]:
-        self.asked.append(([packages.name for packages in also], since > 0))
+    def find(self, _packages: Packages, since: float) -> list[Deb]:
+        self.asked.append(since > 0)
         if self.why_not:
             raise UnavailableError(self.why_not)
         return [Deb("hello", "1.0-1", "hello_1.0-1_all.deb", "0" * 64)]
@@ -223,25 +223,25 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
     assert "answers 404" in got.because
     assert said(programs.BIN / "hello") == "packaged"
     assert get(wanted) == got
-    assert (len(hello.requests), packages.asked) == (1, [(["hello"], False)])
+    assert (len(hello.requests), packages.asked) == (1, [False])
 
     monkeypatch.setattr(programs, "SUITES", (wanted,))
     programs.update()
-    assert packages.asked[1:] == [(["hello"], True)]  # and for newer packages
+    assert packages.asked[1:] == [True]  # and for newer packages
     hello.refuses = 0
     programs.update()
     assert said(programs.BIN / "hello") == SAYS
     assert [entry.name for entry in (programs.PROGRAMS / "hello").iterdir() if entry.is_dir()] == ["release-9.9"]
 
 
-def test_packages_of_releases_that_do_not_run_here_are_asked_for_together(packages: Fallback) -> None:
+def test_a_release_that_does_not_run_here_is_replaced_by_the_package(packages: Fallback) -> None:
     with site(archive(b"#!/lib/ld-musl-of-another-system\n")) as played:
         wanted = [suite(played.release(), name) for name in ("hello", "second")]
         programs.get(*wanted)
     found = programs.got(wanted[1])
     assert found is not None
     assert "hello does not run here" in found.because
-    assert (said(programs.BIN / "hello"), packages.asked) == ("packaged", [(["hello", "second"], False)] * 2)
+    assert (said(programs.BIN / "hello"), packages.asked) == ("packaged", [False, False])
 
 
 def test_if_nothing_works_each_way_is_named(hello: Site, packages: Fallback) -> None:

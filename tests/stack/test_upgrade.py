@@ -14,7 +14,7 @@ from tests.stack.conftest import ROOT, Checkout
 from tests.support import Webhook
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]  # Sloth is built if it isn't in the cache
 
 BEFORE = "9487bbdb"  # the last commit that reads settings from tracked files
 LOCAL = {

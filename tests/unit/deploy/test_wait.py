@@ -6,6 +6,7 @@ import pytest
 
 from deploy import health, stack, telegraf
 from deploy.parts import NODE_EXPORTER, TELEGRAF, Part
+from deploy.plan import Plan
 from deploy.targets import Machine
 
 
@@ -21,5 +22,5 @@ def test_a_telegraf_that_comes_while_others_are_scraped_is_not_waited_for(monkey
     monkeypatch.setattr(health, "wait_until_healthy", wait_until_healthy)
     monkeypatch.setattr(health, "wait_until_scraped", lambda parts, _ports: scraped.extend(parts))
     parts = (NODE_EXPORTER, TELEGRAF)
-    stack._wait(stack.Plan(Machine("host1", "base", "said so"), parts, {part.name: 1 for part in parts}, {}))
+    stack._wait(Plan(Machine("host1", "base", "said so"), parts, {part.name: 1 for part in parts}, {}))
     assert (scraped, waited) == ([NODE_EXPORTER], [NODE_EXPORTER] * 2)  # healthy before and after
