@@ -32,11 +32,6 @@ class Plan:
     is_demo: bool = False
 
     @property
-    def ready(self) -> tuple[Part, ...]:
-        """The parts that can answer now: Telegraf may still be on its way, and be here the next time."""
-        return tuple(part for part in self.parts if part is not TELEGRAF or telegraf.is_ready())
-
-    @property
     def data(self) -> Path:
         """The folder in which Prometheus keeps its samples."""
         return demo.FOLDER / "data" if self.is_demo else DATA / PROMETHEUS.name
@@ -47,7 +42,7 @@ def plan(settings: Mapping[str, str]) -> Plan:
     machine, chosen, is_demo = targets.this_machine(), ports(settings, ALL_PARTS), bool(settings.get(demo.SETTING))
     missing = set() if grafana.home() else {GRAFANA}
     if not is_demo:
-        missing |= set() if telegraf.is_wanted() else {TELEGRAF}
+        missing |= {TELEGRAF} if telegraf.is_missing() or not telegraf.is_wanted() else set()
         missing |= {part for part in PARTS if part.platform not in {None, machine.platform}}
     parts = tuple(part for part in (DEMO_PARTS if is_demo else PARTS) if part not in missing)
     return Plan(machine, parts, chosen, options(settings, chosen), is_demo)
@@ -74,8 +69,8 @@ def settings_of(wanted: Plan) -> dict[str, str]:
     content = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
     for source in sorted(path for path in _SOURCES.rglob("*") if path.suffix in {".o", ".py", ".yml"}):
         content.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
-    programs_got = [programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]
-    content.update(repr((programs_got, catalogue.TELEGRAF)).encode())  # Telegraf comes and goes beside the rest
+    # Telegraf comes and goes beside the rest.
+    content.update(repr([programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]).encode())
     found = {part.port_variable: str(wanted.ports[part.name]) for part in ALL_PARTS}
     for part in ALL_PARTS:
         found[part.privileges_variable] = " ".join(privileges.setpriv(part.capabilities, part.groups))

@@ -61,13 +61,11 @@ def up() -> None:
         settings = {**_kept(running), **_given(), demo.SETTING: ""}
         with step("Looking at this machine"):
             _require_machine(plan(settings), is_running=running is not None)
-        _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER)
+        _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER, wants_sensors=True)
         stored_data.require_readable(_prometheus_version())
-        wanted = plan(settings)  # with Grafana, if it has just come
+        wanted = plan(settings)  # with Grafana and Telegraf, if they have just come
         with step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
-        if TELEGRAF in wanted.parts:
-            telegraf.take_if_near()
         with step("Checking the configuration"):
             _check_configuration(wanted)
         if running == settings_of(wanted):
@@ -189,15 +187,19 @@ def _require_space(wanted: Plan) -> None:
             )
 
 
-def _get_programs(*suites: Suite) -> None:
-    """Have these programs and, where it can be had, Grafana; say which, and why they are no official releases."""
+def _get_programs(*suites: Suite, wants_sensors: bool = False) -> None:
+    """Have these programs and, where they can be had, Grafana and Telegraf; say why they are no official releases."""
     missing = [suite for suite in suites if programs.got(suite) is None]
     titles = ", ".join(suite.title for suite in missing) or "nothing new"
     if grafana.is_to_be_tried():
         titles += ", Grafana" if missing else ": only Grafana"
+    if wants_sensors and telegraf.is_missing():
+        titles += f", Telegraf, which may take a build of {telegraf.BUILD_TIME}, once"
     with step(f"Fetching programs: {titles}"):
         programs.get(*suites)
         grafana.get()
+        if wants_sensors:
+            telegraf.get()
     for suite in missing:
         found = programs.got(suite)
         if found is not None and found.because:
@@ -236,7 +238,9 @@ def _check_configuration(wanted: Plan) -> None:
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
             raise StackError(f"{configuration.origin(running)} is not valid: {' '.join(complaint.split())}")
     configuration.take()
-    if TELEGRAF in wanted.ready:
+    if TELEGRAF in wanted.parts:
+        (DATA / TELEGRAF.name).mkdir(parents=True, exist_ok=True)
+        privileges.hand_over(DATA / TELEGRAF.name)
         telegraf.check()
 
 
@@ -251,7 +255,6 @@ def _start(wanted: Plan) -> None:
             settings = settings_of(wanted)
             SETTINGS_FILE.write_text(json.dumps(settings))
             failures.FILE.unlink(missing_ok=True)
-            telegraf.keep_environment()
             _write_targets(wanted)
             for part in (PROMETHEUS, ALERTMANAGER):
                 privileges.hand_over(DATA / part.name)
@@ -269,7 +272,6 @@ def _refresh(wanted: Plan) -> None:
     """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
     with step("Reading the configuration again"):
         running = supervision.processes()
-        telegraf.keep_environment()
         _write_targets(wanted)
         for part in PARTS:
             if part not in wanted.parts:
@@ -286,18 +288,15 @@ def _refresh(wanted: Plan) -> None:
 
 
 def _write_targets(wanted: Plan) -> None:
-    """Have Prometheus scrape the parts that can answer; a Telegraf that is on its way adds itself when it can."""
-    unknown = {TELEGRAF} & (set(wanted.parts) - set(wanted.ready))
-    jobs = {job: part for job, part in targets.JOBS.items() if part not in unknown}
-    targets.write(wanted.machine, {part.name: wanted.ports[part.name] for part in wanted.ready}, jobs=jobs)
+    targets.write(wanted.machine, {part.name: wanted.ports[part.name] for part in wanted.parts})
 
 
 def _wait(wanted: Plan) -> None:
     pids = dict[Part, int]()
-    for part in wanted.ready:
+    for part in wanted.parts:
         with step(f"Waiting until {part.name} is ready"):
             pids[part] = health.wait_until_healthy(part, wanted.ports[part.name])
-    with step("Waiting until Prometheus has scraped all of them"):  # but a Telegraf that has come since
+    with step("Waiting until Prometheus has scraped all of them"):
         health.wait_until_scraped([part for part in pids if part is not GRAFANA], wanted.ports)
     # By now, one that starts slowly and finds another program at its port has ended, and may have been started again.
     for part, pid in pids.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 from deploy import failures, grafana, health, oversights, programs, supervision, telegraf
@@ -25,7 +24,7 @@ def status() -> bool:
         print("The stack is not running. Start it with: make up")
         return False
     plan, processes = running_plan(), supervision.processes()
-    running = [part for part in plan.ready if processes[part.name].state == "running"]
+    running = [part for part in plan.parts if processes[part.name].state == "running"]
     with ThreadPoolExecutor(len(running) or 1) as asking:
         answering = asking.map(lambda part: health.answers(part, plan.ports[part.name]), running)
         hung = {part for part, answers in zip(running, answering, strict=True) if not answers}
@@ -45,33 +44,21 @@ def status() -> bool:
         wrong.append(f"What runs and doesn't answer may hang ({pids}): if so, it is started again within a minute.")
     if said := [*wrong, *failures.recent(), *_unavailable(plan, sound)]:
         print("\n" + "\n".join(map(printable, said)))
-    at_work = {name for name, process in processes.items() if process.state == "running"}
-    if processes[TELEGRAF.name].state == "starting" and TELEGRAF not in plan.ready:
-        at_work.add(TELEGRAF.name)  # on its way
-    return at_work >= {part.name for part in plan.parts} and well and not hung
+    return set(running) == set(plan.parts) and well and not hung
 
 
 def _row(plan: Plan, part: Part, process: supervision.Process, hangs: bool) -> tuple[str, ...]:
     """A part in the table of `status`."""
     since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
-    if part in plan.ready:
+    if part in plan.parts:
         state = f"{process.state}, no answer" if hangs else process.state
         got = next((programs.got(suite) for suite in programs.SUITES if suite.name == part.name), None)
         version = f"{got.version}, {got.source}" if got else ""
         return part.name, state, since, f"http://127.0.0.1:{plan.ports[part.name]}", version
-    if part in plan.parts:
-        state, why = _telegraf_state(process)
-        return part.name, state, since, "", why
+    if part is TELEGRAF and telegraf.is_missing():
+        return part.name, "missing", "", "", telegraf.why_missing()
     why = {GRAFANA: grafana.why_missing(), TELEGRAF: telegraf.HOW_TO_USE_IT}.get(part, plan.machine.why)
     return part.name, "not used", "", "", why
-
-
-def _telegraf_state(process: supervision.Process) -> tuple[str, str]:
-    """What `status` says of Telegraf before it is there, and why."""
-    if process.state not in {"starting", "running"} or process.since is None:
-        return "missing", f"{telegraf.why_missing()}; to try again: make up"
-    minutes = (datetime.now(UTC) - process.since).total_seconds() / 60
-    return f"on its way, {minutes:.0f} min so far", f"a download, or a build of {telegraf.BUILD_TIME}; then it starts"
 
 
 def _not_stored(plan: Plan, found: Sequence[Target]) -> list[str]:
@@ -117,7 +104,8 @@ def _oversights(plan: Plan, found: Sequence[Target]) -> list[str]:
     if plan.is_demo:
         return []
     dropped = health.left_out(plan.ports[PROMETHEUS.name])
-    return [*oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
+    missing = [f"no sensor is read without Telegraf: {telegraf.why_missing()}"] if telegraf.is_missing() else []
+    return [*missing, *oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
 
 
 def describe(plan: Plan) -> None:
@@ -134,7 +122,7 @@ def describe(plan: Plan) -> None:
         wrong.append("perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     for problem in (*wrong, *_unavailable(plan, plan.parts)):
         print(f"But {printable(problem)}")
-    _print_addresses(plan, plan.ready)
+    _print_addresses(plan, plan.parts)
     print("\nmake status, make logs, make down. To watch more hosts: docs/watched-hosts.md")
     if machine.platform == "base":
         print("No hypervisor here? To see simulated hosts with one: make down, then make demo")
@@ -157,10 +145,6 @@ def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
     addresses = [
         (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}") for part in parts
     ]
-    if TELEGRAF in plan.parts and TELEGRAF not in plan.ready:
-        addresses.append(
-            (TELEGRAF.name, f"is on its way, once: a download, or a build of {telegraf.BUILD_TIME}; then it starts")
-        )
     overview = ("overview", f"http://127.0.0.1:{plan.ports[PROMETHEUS.name]}{OVERVIEW}")
     if GRAFANA in plan.parts:
         addresses.append(overview)

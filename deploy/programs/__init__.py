@@ -30,7 +30,7 @@ from deploy.programs.places import CHECKOUT, ProgramsError, UnavailableError, ca
 __all__ = [
     "BENCHMARKS", "CHECKOUT", "LAB", "LMBENCH", "STRESS_NG", "SUITES", "TESTS", "WEB_SERVER",
     "Got", "NoWayError", "Packages", "ProgramsError",
-    "cache", "exclusively", "get", "got", "is_near", "path", "root", "update", "versions",
+    "cache", "exclusively", "get", "got", "path", "root", "update", "versions",
 ]  # fmt: skip
 
 BIN = CHECKOUT / ".stack" / "bin"
@@ -95,12 +95,6 @@ def get(*suites: Suite, since: float = 0) -> None:
             with exclusively(_record(suite).parent):
                 if since or got(suite) is None:  # else another process was first
                     _get(suite, since)
-
-
-def is_near(suite: Suite) -> bool:
-    """Whether the suite can be had without a download or a build: it is in the cache."""
-    near = releases.is_cached(suite.release)
-    return near or (suite.built_from_go and go_programs.state(suite.name).name == "built")
 
 
 def root(packages: Packages) -> Path:

@@ -51,14 +51,6 @@ def url(release: Release, environment: Mapping[str, str] = os.environ, wanted: s
     return f"{mirror.rstrip('/')}/{official.rpartition('/')[2]}" if mirror else official
 
 
-def is_cached(release: Release) -> bool:
-    """Whether it has been downloaded."""
-    try:
-        return _file(release, architecture()).exists()
-    except UnavailableError:
-        return False
-
-
 def unpack(release: Release, target: Path, wanted: str = "") -> None:
     """Put the release's files into `target`, downloaded first unless the cache has it; complete or not at all.
 

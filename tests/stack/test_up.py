@@ -96,8 +96,8 @@ def test_down_leaves_nothing_but_the_data_and_the_demo_gives_way_to_the_stack(or
     assert ordinary.query("up", moment) != []
     ordinary.must("down")
     assert ordinary.processes() == {}
-    status = ordinary.make("status")
-    assert (status.returncode != 0, "not running" in status.stdout) == (True, True)
+    stopped = ordinary.make("status")
+    assert (stopped.returncode != 0, "not running" in stopped.stdout) == (True, True)
     ordinary.must("down")  # nothing to do is no error
 
     demo = ordinary.must("demo")
