@@ -1,6 +1,6 @@
 """Third-party programs of the stack, of the lab and of the tests, each from the first way that works:
 
-1. the official release that deploy/programs/catalogue.py pins,
+1. the official release that deploy/programs/catalogue.toml pins,
 2. the distribution's packages, where apt is, as its mirrors serve them,
 3. for Telegraf and cAdvisor, which no distribution has, a build from their Go modules (deploy/go_programs.py).
 
