@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from deploy import StackError, stack, supervision
+from deploy import StackError, supervision
 from deploy.parts import PROMETHEUS
+from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
 from lab import LabError, guard, scenario, scrapes, studies, targets
 from lab.keys import Scenario
@@ -146,7 +147,7 @@ def _stack() -> int:
         up = subprocess.run([sys.executable, "-m", "deploy.stack", "up"], cwd=CHECKOUT, check=False)
         if up.returncode:
             raise LabError("the lab needs the stack, and it did not start: see above")
-    return stack.ports_in_use()[PROMETHEUS.name]
+    return ports_in_use()[PROMETHEUS.name]
 
 
 def _report(run_name: str, prometheus_port: int) -> None:

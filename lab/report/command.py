@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy import StackError, stack
+from deploy import StackError
 from deploy.parts import PROMETHEUS
+from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.measurements import Measurement
@@ -76,7 +77,7 @@ def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments:
 
 
 def _of_run(arguments: argparse.Namespace) -> tuple[Page, Path]:
-    prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{stack.ports_in_use()[PROMETHEUS.name]}")
+    prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports_in_use()[PROMETHEUS.name]}")
     run = recorded.find_run(prometheus, arguments.run)
     return page_of(prometheus, run, time.time()), arguments.output or REPORTS / run.name
 

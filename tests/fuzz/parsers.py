@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from alerts.generator.application import read_application
 from alerts.generator.histograms import names_dropped, read_histograms
-from deploy import StackError, health, oversights, stack
+from deploy import StackError, health, oversights
 from deploy.documents import FileError, parse
+from deploy.terminal import print_table
 from lab import scenario
 from lab.keys import ScenarioError
 from tests.unit.kvm import captured as kvm_captured
@@ -301,7 +302,7 @@ def _status(data: bytes) -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         found, dropped = health.parse_targets(data), health.parse_left_out(data)
-        stack.print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
+        print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
     said = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
     assert all(line.isprintable() for line in said)
 

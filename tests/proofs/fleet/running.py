@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import yaml
 
+from deploy import merge
 from deploy.fleet import FleetError, programs, rules, scraping
 from deploy.fleet.generate import generate
 from deploy.fleet.native import lacks_targets
@@ -276,10 +277,10 @@ class Running:
 
     def _add_oracle(self) -> None:
         """The shipped prometheus.yml, in the fleet's folder so that groups of rules are evaluated at the same times."""
-        config = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
+        config = merge.prometheus()
         config["global"] = yaml.safe_load((self.folder / "prometheus/prometheus-0-a.yml").read_text())["global"]
         del config["global"]["external_labels"]
-        for file in rules.CENTRAL:
+        for file in rules.central_files():
             place = self.folder / _ORACLE_RULES / file.name
             place.parent.mkdir(exist_ok=True)
             shutil.copy2(file, place)
