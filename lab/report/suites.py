@@ -8,18 +8,7 @@ from functools import cache
 
 from lab.measurements import Measurement
 from lab.report.comparison import Values
-from lab.report.page import (
-    STUDIES,
-    Page,
-    Section,
-    Table,
-    count,
-    interval,
-    load_study,
-    page,
-    spread,
-    three_digits,
-)
+from lab.report.page import STUDIES, Page, Section, Table, count, interval, load_study, page, spread, three_digits
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, geometric_mean, ratio
 from lab.report.units import MISSING, significant

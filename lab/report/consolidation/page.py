@@ -12,7 +12,7 @@ from lab.report.charts import Curve, Panel, Point, XAxis
 from lab.report.consolidation.queries import RUN_GAUGES
 from lab.report.consolidation.results import Judged, Load, StepResult, collect, loads, mean, mean_parts
 from lab.report.consolidation.verdict import verdict
-from lab.report.page import Asked, Page, Section, Study, Table, count, time
+from lab.report.page import Asked, Page, Section, Study, Table, compact, count, time
 from lab.report.recorded import Recording, Run
 from lab.report.units import MISSING, RESPONSE, SHARE, Unit, significant
 
@@ -52,7 +52,7 @@ def page_of(recording: Recording, results: Sequence[StepResult]) -> Page:
         recording,
         verdict(of),
         [_section(key, words, results, of, study) for key, words in study["sections"].items()],
-        _table(head, times),
+        compact(head, times, _LOAD[0]),
         facts=[("What", what), ("Calibration", _calibration(recording.gauges))],
         overview=_overview(of),
         remarks=_remarks(results),
@@ -137,8 +137,8 @@ def _figures(quantities: Sequence[Quantity], of: Sequence[Load]) -> Table:
     """A row for each load; quantities that aren't drawn have a column only if it isn't empty."""
     shown = [each for each in quantities if not each.get("hidden") or any(load.values(each["of"]) for load in of)]
     head = (*_LOAD, "Repetitions", *(f"{each['title']}, {_unit(each).axis}" for each in shown))
-    rows = ((*_load(load), str(len(load.results)), *(_cell(each, load) for each in shown)) for load in of)
-    return _table(head, rows)
+    rows = [(*_load(load), str(len(load.results)), *(_cell(each, load) for each in shown)) for load in of]
+    return compact(head, rows, _LOAD[0])
 
 
 def _cell(quantity: Quantity, load: Load) -> str:
@@ -173,7 +173,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
         rows.append((*_step(each), *(_verdict(judged, objective) for objective in promises), *why, firing))
     heads = (" or ".join(sorted(promise)) for promise in promises.values())
     more = ("Most likely cause of a miss", "Neighbours named", "Alerts that fire at its end")
-    return _table(("Step", *_LOAD, *heads, *more), rows)
+    return compact(("Step", *_LOAD, *heads, *more), rows, _LOAD[0])
 
 
 def _shares(of: Mapping[str, float]) -> str:
@@ -210,14 +210,6 @@ def _load(load: Load) -> tuple[str, str, str]:
     run = load.values("step_clients")
     really = f" ({significant(run[0])} run)" if run and run[0] != load.clients else ""
     return load.placement, str(load.instances), f"{load.clients}{really}"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
-    """A table without columns that are empty, and without the placement if it is the same in every row."""
-    columns = [(name, *cells) for name, cells in zip(head, zip(*rows, strict=True), strict=True) if any(cells)]
-    shown = [column for column in columns if column[0] != _LOAD[0] or len(set(column)) > 2]
-    first, *found = zip(*shown, strict=True)
-    return Table(first, tuple(found))
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------

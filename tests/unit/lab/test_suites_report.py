@@ -17,16 +17,7 @@ from lab.report.page import STUDIES
 from lab.report.recorded import Recording, Run
 from lab.report.rendering import html, markdown
 from lab.report.statistics import estimate
-from lab.report.suites import (
-    Results,
-    fisher,
-    mean_performance,
-    of_files,
-    studied,
-    studied_ratio,
-    verdict,
-    write_up,
-)
+from lab.report.suites import Results, fisher, mean_performance, of_files, studied, studied_ratio, verdict, write_up
 from lab.suites import nbench, rows, table
 from lab.suites.table import Published, TableError
 from tests.support.refusals import assert_refused
