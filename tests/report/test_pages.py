@@ -72,24 +72,20 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.unbalanced: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
+        self.attributes: list[tuple[str, str]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self.open += [tag] * (tag not in VOID)
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open.pop() != tag:
             self.unbalanced.append(tag)
 
     def values(self, *names: str) -> list[str]:
-        return [value for _, name, value in self.attributes if name in names]
+        return [value for name, value in self.attributes if name in names]
 
 
 def test_the_page_is_whole_and_asks_nothing_of_the_network(folder: Path) -> None:
