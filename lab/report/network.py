@@ -69,11 +69,8 @@ class Results:
                 throughput, counted, cost = found[test].ratio, found[event].ratio, found.get(event + per)
                 # The study's ratio, with the relative interval of the repetitions' costs: not with one from both
                 # ratios' intervals, as in a repetition that is slow both are smaller.
-                each = (
-                    cost.ratio.mapped(counted.value / throughput.value / cost.ratio.value)
-                    if cost and cost.ratio.value > 0
-                    else None
-                )
+                of_means = counted.value / throughput.value
+                each = cost.ratio.mapped(of_means / cost.ratio.value) if cost and cost.ratio.value > 0 else None
                 yield Compared(group, one, baseline, event, throughput, counted, each, found[test].emulated)
 
 

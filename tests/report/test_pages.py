@@ -21,7 +21,13 @@ from tests.support.prometheus import ROOT
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 FULL = Load(requests=40, seconds=0.4, web=0.8, db=0.1, cause="load")
-OLD = SyntheticRun("20261120T090000-smoke", hours_ago(9), [Phase(90, {"auction-1": FULL}, "only", clients=800)])
+
+
+def apps(number: int) -> dict[str, Load]:
+    return {f"auction-{each}": FULL for each in range(1, number + 1)}
+
+
+OLD = SyntheticRun("20261120T090000-smoke", hours_ago(9), [Phase(90, apps(1), "only", clients=800)])
 NEW = SyntheticRun(
     "20261121T090000-scale",
     hours_ago(5),
@@ -31,14 +37,7 @@ NEW = SyntheticRun(
         for instances in (1, 2)
         for clients in (500, 800)
         for phase in (
-            Phase(
-                90,
-                {f"auction-{number + 1}": FULL for number in range(instances)},
-                f"{instances}x{clients} {placement}",
-                instances,
-                clients,
-                placement,
-            ),
+            Phase(90, apps(instances), f"{instances}x{clients} {placement}", instances, clients, placement),
             Phase(20, {}),
         )
     ],
