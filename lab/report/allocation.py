@@ -231,8 +231,7 @@ def _effects(group: Group) -> Iterator[str]:
         yield f"writing the caps took {CPU_TIME.write(cpu.value)} of CPU each time."
     elif seconds := group.mean(CALL_SECONDS):
         yield f"the commands for a switch took {RESPONSE.write(seconds.value)} each time."
-    static = group.mean(CAPACITY, STATIC)
-    if static and static.value < SATURATED:
+    if (static := group.mean(CAPACITY, STATIC)) and static.value < SATURATED:
         yield (
             f"with static caps the containers used only {significant(static.value)} of the one CPU that they may use: "
             "other load took it from them, so neither what they lost by switching nor its delay can be judged."

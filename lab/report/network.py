@@ -45,7 +45,8 @@ class Results:
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         self.values = Values.of(measurements)
-        loads = sorted((one for name in self.values.tests if (one := _parse(name))), key=_order)
+        loads = [one for name in sorted(self.values.tests) if (one := _parse(name))]
+        loads.sort(key=_rank)
         self.web_loads = [one for one in loads if isinstance(one, WebLoad)]
         self.judged_by = INSTRUCTIONS if any(one.test == INSTRUCTIONS for one in measurements) else CPU
         self.compared = [
@@ -76,13 +77,6 @@ class Results:
 
 def _parse(name: str) -> Load | None:
     return Configuration.parse(name) or WebLoad.parse(name)
-
-
-def _order(one: Load) -> tuple[object, ...]:
-    """Configurations by direction, size, offloads and path, then loads of a web server by size, rate and path."""
-    if isinstance(one, WebLoad):
-        return 1, one.size, one.rate, _rank(one)
-    return 0, one.direction, one.size, (*OFFLOADS, UNCHANGED).index(one.offloads), _rank(one)
 
 
 def _rank(one: Load) -> tuple[int, str]:
