@@ -27,6 +27,7 @@ from lab.report.page import (
     Page,
     Section,
     Table,
+    compact,
     count,
     every_value,
     interval,
@@ -45,7 +46,6 @@ SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't 
 EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 ONE_INTERVAL = "A chart needs more than one interval; the table has the numbers."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
-_CASE = ("Containers", "Caps", "Interval")
 _AT_A_SWITCH = {
     "Host's own CPU in the second of it": (host_after(0), CPUS),
     "Host's own CPU from 2 s after it on": (SETTLED_HOST, CPUS),
@@ -164,24 +164,24 @@ def write_up(recording: Recording) -> Page:
         for group in of
         for what, found, unit in _answers(group)
     )
-    host = _by_case(of, SPREAD, lambda group, case: spread(estimate(group.values(HOST, case=case)), CPUS.write))
-    switches = tuple(
+    switches = (
         (group.name, "switch" if mode == DYNAMIC else mode, what, *spread(estimate(values), unit.write))
         for group in of
         for mode in (CONTROL, DYNAMIC)
         for what, (test, unit) in _AT_A_SWITCH.items()
         if (values := group.values(test, mode=mode))
     )
+    tables = {
+        "capacity": _by_case(of, CAPACITY, CPUS),
+        "performance": _by_case(of, "", RATE),
+        "host": _by_case(of, HOST, CPUS),
+        "switch": Table(("Containers", "", "", *SPREAD), tuple(switches)),
+    }
     return page(
         study,
         recording,
         verdict(of, cpus, emulated=known.get("emulated") == "yes"),
-        (
-            Section("capacity", _overheads(of, CAPACITY), _chart_of_losses(of, CAPACITY), ONE_INTERVAL),
-            Section("performance", _overheads(of, ""), _chart_of_losses(of, ""), ONE_INTERVAL),
-            Section("host", host, _chart_of_host(of), ONE_INTERVAL),
-            Section("switch", Table(("Containers", "", "", *SPREAD), switches), _chart_after(of), ONE_INTERVAL),
-        ),
+        [Section(key, tables[key], figure, ONE_INTERVAL) for key, figure in _charts(of).items()],
         every_value(recording.measurements),
         overview=Table(("Containers", "", *SPREAD, f"{study['source']['short']}, Xen"), overview) if of else None,
         platform=known.get("virtualization", "cgroup"),
@@ -231,8 +231,7 @@ def _effects(group: Group) -> Iterator[str]:
         yield f"writing the caps took {CPU_TIME.write(cpu.value)} of CPU each time."
     elif seconds := group.mean(CALL_SECONDS):
         yield f"the commands for a switch took {RESPONSE.write(seconds.value)} each time."
-    static = group.mean(CAPACITY, STATIC)
-    if static and static.value < SATURATED:
+    if (static := group.mean(CAPACITY, STATIC)) and static.value < SATURATED:
         yield (
             f"with static caps the containers used only {significant(static.value)} of the one CPU that they may use: "
             "other load took it from them, so neither what they lost by switching nor its delay can be judged."
@@ -298,88 +297,65 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
     yield "Delay until a smaller cap takes effect", group.mean(CUT), RESPONSE
 
 
-def _overheads(of: Sequence[Group], test: str) -> Table:
-    """A test of each case, of its tasks if "", and what it lost relative to the static steps."""
-    unit = CPUS if test else RATE
-
-    def cells(group: Group, case: Step) -> tuple[str, ...]:
-        found = estimate(group.values(test or group.tasks, case=case))
-        lost = estimate(group.losses(case, test or group.tasks))
-        overhead = ("",) * 4 if case.mode == STATIC else spread(lost, SHARE.write)
-        return (unit.number(found.value) if found else "", *overhead)
-
-    return _by_case(of, (f"Mean, {unit.axis}", "Overhead", *SPREAD[1:]), cells)
-
-
-def _by_case(of: Sequence[Group], head: tuple[str, ...], cells: Callable[[Group, Step], tuple[str, ...]]) -> Table:
-    rows = ((g.name, _what(case), f"{case.interval} s", *cells(g, case)) for g in of for case in g.cases)
-    return Table((*_CASE, *head), tuple(rows))
+def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
+    """A test of each case, of its tasks if "", and what containers lost relative to the static steps."""
+    rows = []
+    for group, case in [(each, case) for each in of for case in each.cases]:
+        name = test or group.tasks
+        if found := estimate(group.values(name, case=case)):
+            lost = None if name == HOST or case.mode == STATIC else estimate(group.losses(case, name))
+            overhead = (SHARE.write(lost.value), interval(lost, SHARE.write)) if lost else ("", "")
+            rows.append((group.name, _what(case), f"{case.interval} s", *spread(found, unit.number), *overhead))
+    head = ("Containers", "Caps", "Interval", f"Mean, {unit.axis}", *SPREAD[1:], "Overhead", "95 % interval of that")
+    return compact(head, rows)
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
 
 
-def _chart_of_losses(of: Sequence[Group], test: str) -> str | None:
-    """An overhead against the interval."""
-
-    def point(group: Group, case: Step) -> Point:
-        losses = group.losses(case, test or group.tasks)
-        return Point(case.interval, tuple(value * SHARE.factor for value in losses))
-
-    ticks = tuple((every, str(every)) for every in _intervals(of))
-    return _drawn(of, SHARE, XAxis("interval between switches, s", ticks), point)
-
-
-def _chart_of_host(of: Sequence[Group]) -> str | None:
-    """The host's CPU against the frequency of switches, along which the law is a straight line."""
-
-    def point(group: Group, case: Step) -> Point:
-        values = group.values(HOST, mode=STATIC) if case.mode == STATIC else group.values(HOST, case=case)
-        return Point(_frequency(case), tuple(values))
-
-    ticks = ((0.0, "static"), *((1 / every, f"{every} s") for every in reversed(_intervals(of))))
-    return _drawn(of, CPUS, XAxis("interval between switches, by their frequency", ticks), point, from_static=True)
-
-
-def _chart_after(of: Sequence[Group]) -> str | None:
-    """The host's CPU by the seconds since a switch, or since the control's call."""
+def _charts(of: Sequence[Group]) -> dict[str, str | None]:
+    """By section: overheads against the interval, the host's CPU against the frequency of switches, and after one."""
+    intervals = sorted({case.interval for group in of for case in group.cases})
+    by_interval = XAxis("interval between switches, s", tuple((every, str(every)) for every in intervals))
+    frequencies = ((0.0, "static"), *((1 / every, f"{every} s") for every in reversed(intervals)))
     seconds = [second for second in range(FOLLOWED) if any(group.mean(host_after(second)) for group in of)]
-    if len(seconds) < 2:
-        return None
 
-    def points(group: Group, mode: str) -> tuple[Point, ...]:
-        means = ((second, group.mean(host_after(second), mode)) for second in seconds)
-        return tuple(Point(second, (mean.value,)) for second, mean in means if mean)
+    def drawn(axis: XAxis, unit: Unit, curves: Callable[[Group], Sequence[Curve]]) -> str | None:
+        panels = [Panel(group.name, unit.axis, tuple(curves(group))) for group in of]
+        return draw(panels, axis) if len(axis.ticks) > 1 and of else None
 
-    curves = (
-        (Curve("control", points(group, CONTROL), 0, 1), Curve("switched", points(group, DYNAMIC), 2, 0))
-        for group in of
-    )
-    panels = [Panel(group.name, CPUS.axis, drawn) for group, drawn in zip(of, curves, strict=True)]
-    return draw(panels, XAxis("seconds since the caps were written", tuple((each, str(each)) for each in seconds)))
+    def losses(group: Group, test: str) -> list[Curve]:
+        def point(case: Step) -> Point:
+            return Point(case.interval, tuple(value * SHARE.factor for value in group.losses(case, test)))
+
+        return _by_magnitude(group, point)
+
+    def host(group: Group) -> list[Curve]:
+        static = Point(0.0, tuple(group.values(HOST, mode=STATIC)))
+        return _by_magnitude(group, lambda case: Point(1 / case.interval, tuple(group.values(HOST, case=case))), static)
+
+    def after(group: Group) -> list[Curve]:
+        found = []
+        for name, mode, shade in (("control", CONTROL, 0), ("switched", DYNAMIC, 2)):
+            means = ((second, group.mean(host_after(second), mode)) for second in seconds)
+            points = tuple(Point(second, (mean.value,)) for second, mean in means if mean)
+            found.append(Curve(name, points, shade, int(mode == CONTROL)))
+        return found
+
+    return {
+        "capacity": drawn(by_interval, SHARE, lambda group: losses(group, CAPACITY)),
+        "performance": drawn(by_interval, SHARE, lambda group: losses(group, group.tasks)),
+        "host": drawn(XAxis("interval between switches, by their frequency", frequencies), CPUS, host),
+        "switch": drawn(
+            XAxis("seconds since the caps were written", tuple((each, str(each)) for each in seconds)), CPUS, after
+        ),
+    }
 
 
-def _intervals(of: Sequence[Group]) -> list[int]:
-    return sorted({case.interval for group in of for case in group.cases})
-
-
-def _drawn(
-    of: Sequence[Group], unit: Unit, axis: XAxis, point: Callable[[Group, Step], Point], *, from_static: bool = False
-) -> str | None:
-    """A panel for each group, a curve for each magnitude, which may begin with static caps; None with a single tick."""
-    if len(axis.ticks) < 2 or not of:
-        return None
-    panels = []
-    for group in of:
-        first, *_ = group.cases
-        curves: dict[str, list[Point]] = {}
-        for case in group.cases:
-            if case.mode != STATIC:
-                begin = [point(group, first)] if from_static else []
-                curves.setdefault(_what(case), begin).append(point(group, case))
-        drawn = (
-            Curve(what, tuple(points), shade, line=int(what == CONTROL))
-            for shade, (what, points) in enumerate(curves.items())
-        )
-        panels.append(Panel(group.name, unit.axis, tuple(drawn)))
-    return draw(panels, axis)
+def _by_magnitude(group: Group, point: Callable[[Step], Point], *first: Point) -> list[Curve]:
+    """A curve for each magnitude, and one for the control."""
+    curves: dict[str, list[Point]] = {}
+    for case in group.cases:
+        if case.mode != STATIC:
+            curves.setdefault(_what(case), [*first]).append(point(case))
+    return [Curve(what, tuple(of), shade, int(what == CONTROL)) for shade, (what, of) in enumerate(curves.items())]

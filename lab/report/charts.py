@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from lab.report.statistics import Estimate
 from lab.report.units import significant
 
 SHADES = ("#74B0D8", "#4A7FC0", "#7A2476", "#46103F", "#000000")
@@ -67,13 +68,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Mark:
-    """A value in the axis's unit with the ends of its interval; `shade` is the index of its colour and marker."""
+    """A value in the axis's unit with its interval; `shade` is the index of its colour and marker."""
 
-    value: float
-    low: float
-    high: float
+    found: Estimate
     shade: int
-    hollow: bool = False
+    hollow: bool
 
 
 @dataclass(frozen=True)
@@ -125,9 +124,9 @@ def draw_intervals(rows: Sequence[tuple[str, Mark | None]], label: str) -> str:
                 tick.set_fontweight("bold")
                 continue
             colour, marker = SHADES[mark.shade % len(SHADES)], MARKERS[mark.shade % len(MARKERS)]
-            axis.hlines(place, mark.low, mark.high, color=colour, linewidth=1.4)
+            axis.hlines(place, *mark.found.ends, color=colour, linewidth=1.4)
             face = "white" if mark.hollow else colour
-            axis.plot(mark.value, place, marker, color=colour, markerfacecolor=face, markersize=6)
+            axis.plot(mark.found.value, place, marker, color=colour, markerfacecolor=face, markersize=6)
         return _svg(figure)
 
 

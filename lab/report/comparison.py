@@ -41,7 +41,7 @@ class Comparison:
     @property
     def lost(self) -> Estimate:
         """The relative overhead: what lacks to the performance that there should be, as a share of that."""
-        return self.ratio.lacking(self.pair.should)
+        return self.ratio.mapped(-1 / self.pair.should, 1)
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,8 @@ def _chart_of_tree(results: Results) -> str | None:
         if found := results.of(factor):
             rows.append((TREE[factor], None))
         for one in found:
-            lost = one.lost.mapped(SHARE.factor)
-            rows.append(
-                (f"{one.test}: {one.pair.what}", Mark(lost.value, *lost.ends, TESTS.index(one.test), one.emulated))
-            )
+            mark = Mark(one.lost.mapped(SHARE.factor), TESTS.index(one.test), one.emulated)
+            rows.append((f"{one.test}: {one.pair.what}", mark))
     return draw_intervals(rows, "relative overhead, % (left of 0: more than there should be)") if rows else None
 
 

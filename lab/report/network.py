@@ -45,7 +45,8 @@ class Results:
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         self.values = Values.of(measurements)
-        loads = sorted((one for name in self.values.tests if (one := _parse(name))), key=_order)
+        loads = [one for name in sorted(self.values.tests) if (one := _parse(name))]
+        loads.sort(key=_rank)
         self.web_loads = [one for one in loads if isinstance(one, WebLoad)]
         self.judged_by = INSTRUCTIONS if any(one.test == INSTRUCTIONS for one in measurements) else CPU
         self.compared = [
@@ -69,23 +70,13 @@ class Results:
                 throughput, counted, cost = found[test].ratio, found[event].ratio, found.get(event + per)
                 # The study's ratio, with the relative interval of the repetitions' costs: not with one from both
                 # ratios' intervals, as in a repetition that is slow both are smaller.
-                each = (
-                    cost.ratio.mapped(counted.value / throughput.value / cost.ratio.value)
-                    if cost and cost.ratio.value > 0
-                    else None
-                )
+                of_means = counted.value / throughput.value
+                each = cost.ratio.mapped(of_means / cost.ratio.value) if cost and cost.ratio.value > 0 else None
                 yield Compared(group, one, baseline, event, throughput, counted, each, found[test].emulated)
 
 
 def _parse(name: str) -> Load | None:
     return Configuration.parse(name) or WebLoad.parse(name)
-
-
-def _order(one: Load) -> tuple[object, ...]:
-    """Configurations by direction, size, offloads and path, then loads of a web server by size, rate and path."""
-    if isinstance(one, WebLoad):
-        return 1, one.size, one.rate, _rank(one)
-    return 0, one.direction, one.size, (*OFFLOADS, UNCHANGED).index(one.offloads), _rank(one)
 
 
 def _rank(one: Load) -> tuple[int, str]:

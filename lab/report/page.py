@@ -155,6 +155,15 @@ def _facts(of: Recording) -> dict[str, str]:
     }
 
 
+def compact(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], unless_same: str = "") -> Table:
+    """A table without columns that are empty, and without the one of this name if it is the same in every row."""
+    if not rows:
+        return Table(head, ())
+    columns = [(name, *cells) for name, cells in zip(head, zip(*rows, strict=True), strict=True) if any(cells)]
+    first, *found = zip(*(of for of in columns if of[0] != unless_same or len(set(of[1:])) > 1), strict=True)
+    return Table(first, tuple(found))
+
+
 def time(seconds: float) -> str:
     """A time in the format of Prometheus's own pages."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -53,10 +53,6 @@ class Estimate:
         low, high = sorted(offset + factor * end for end in self.ends)
         return Estimate(value, low, high, self.n, None if self.deviation is None else abs(factor) * self.deviation)
 
-    def lacking(self, expected: float = 1.0) -> Estimate:
-        """The relative overhead of a ratio: 1 - ratio / expected; below 0 if there is more than expected."""
-        return self.mapped(-1 / expected, 1)
-
 
 @dataclass(frozen=True)
 class Line:

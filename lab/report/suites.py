@@ -8,18 +8,7 @@ from functools import cache
 
 from lab.measurements import Measurement
 from lab.report.comparison import Values
-from lab.report.page import (
-    STUDIES,
-    Page,
-    Section,
-    Table,
-    count,
-    interval,
-    load_study,
-    page,
-    spread,
-    three_digits,
-)
+from lab.report.page import STUDIES, Page, Section, Table, count, interval, load_study, page, spread, three_digits
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, geometric_mean, ratio
 from lab.report.units import MISSING, significant
@@ -59,9 +48,9 @@ class Compared:
 
 
 class Results:
-    """All tests in all environments, in the study's order; `base` is the one to compare with, "" if there is none.
+    """All tests in all environments; `base` is the one to compare with, "" if there is none.
 
-    Measurements' tests are keys of `Test`; those that the study doesn't have come last.
+    Measurements' tests are keys of `Test`.
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
@@ -70,18 +59,10 @@ class Results:
         self.base = next((name for name in BASES if name in names), "")
         others = (name for name in names if name != self.base)
         self.others = sorted(others, key=lambda name: name in self.values.emulated)  # emulated ones last
-        tests = []
-        for one in {one.test: one for one in self.values.measurements}.values():
-            suite, group, name = one.test.split("/", 2)
-            tests.append(Test(suite, group, name, one.unit, HIGHER if one.better == HIGHER else LOWER))
-        order, groups = _studys_order()
-
-        def place(test: Test) -> tuple[str, int, str, int, str]:
-            last = len(order)
-            group, number = groups.get((test.suite, test.group), last), order.get(test.key.casefold(), last)
-            return test.suite, group, test.group, number, test.name
-
-        self.tests = sorted(tests, key=place)
+        self.tests = []
+        for key, one in sorted({one.test: one for one in self.values.measurements}.items()):
+            suite, group, name = key.split("/", 2)
+            self.tests.append(Test(suite, group, name, one.unit, HIGHER if one.better == HIGHER else LOWER))
         self.suites = list(dict.fromkeys(test.suite for test in self.tests))
 
     def inside(self, environment: str, suite: str, group: str | None = None) -> list[Compared]:
@@ -123,13 +104,6 @@ def fisher() -> tuple[Published, ...]:
     return table.parse(file.read_text(), file.name)
 
 
-def _studys_order() -> tuple[dict[str, int], dict[tuple[str, str], int]]:
-    """The numbers of its tests by key in small letters, as UnixBench has changed one, and of its groups."""
-    tests = list(dict.fromkeys(row.test for row in fisher()))
-    groups = dict.fromkeys((test.suite, test.group) for test in tests)
-    return {test.key.casefold(): n for n, test in enumerate(tests)}, {group: n for n, group in enumerate(groups)}
-
-
 @cache
 def studied() -> Results:
     """The study's printed means."""
@@ -142,6 +116,7 @@ def studied() -> Results:
 
 def studied_ratio(test: Test, environment: str) -> float | None:
     """The study's mean over its host's, None if it doesn't have the test."""
+    # UnixBench has changed a test's capitals.
     ratios = (
         one.ratio.value
         for one in studied().inside(environment, test.suite, test.group)
@@ -160,33 +135,31 @@ def write_up(recording: Recording) -> Page:
         steps = f"{len(recording.unsettled)} of {count(recording.finished_steps, 'step')}"
         most = f"others used up to {max(recording.unsettled.values()):.2f} CPUs"
         cautions = [f"The machine did not settle before {steps} ({most}), so their load is in the values."]
-    return _page(recording, recording.measurements, cautions)
+    return of_files(recording.measurements, (), recording, cautions)
 
 
-def of_files(found: Sequence[Measurement], files: Sequence[str]) -> Page:
-    """The report of results that were made elsewhere."""
-    return _page(None, found, files=", ".join(files))
-
-
-def _page(
-    recording: Recording | None, found: Sequence[Measurement], cautions: Sequence[str] = (), files: str = ""
+def of_files(
+    found: Sequence[Measurement],
+    files: Sequence[str],
+    recording: Recording | None = None,
+    cautions: Sequence[str] = (),
 ) -> Page:
+    """The report of a run, or of results that were made elsewhere."""
     of = Results(found)
     text = (
         f"Every test as the suite prints it, relative to {of.base or 'nothing, as there is no base'}: of times, above "
         "1 is slower, of all else, above 1 is faster. The last columns are the study's means."
     )
+    sections = [Section(suite, _tests(of, suite), more=text) for suite in of.suites]
+    sections += [Section("nbench-composites", _composites(of)), Section("composites", _composites(studied()))]
+    read = ", ".join(files)
     return page(
         load_study("suites"),
         recording,
         (*verdict(of), *cautions),
-        (
-            *(Section(suite, _tests(of, suite), more=text) for suite in of.suites),
-            Section("nbench-composites", _composites(of)),
-            Section("composites", _composites(studied())),
-        ),
-        title=f"Results of {files}",
-        facts=[("Read", files)],
+        sections,
+        title=f"Results of {read}",
+        facts=[("Read", read)],
         overview=_groups(of) if of.base and of.others else None,
     )
 
@@ -231,19 +204,13 @@ def _tests(of: Results, suite: str) -> Table:
 
 def _composites(of: Results) -> Table:
     """nbench's composites as printed and as they follow from its tests."""
-    rows = tuple(
-        (
-            of.values.label(name),
-            composite,
-            f"{printed:.2f}",
-            f"{computed:.2f}",
-            f"{(computed / printed - 1) * 100:+.2f} %",
-        )
-        for name, indexes in of.indexes().items()
-        for composite, computed in nbench.composites(indexes).items()
-        if (printed := indexes.get(composite)) is not None
-    )
-    return Table(("Environment", "Composite", "Printed", "Computed", "Difference"), rows)
+    rows = []
+    for name, indexes in of.indexes().items():
+        for composite, computed in nbench.composites(indexes).items():
+            if (printed := indexes.get(composite)) is not None:
+                apart = f"{(computed / printed - 1) * 100:+.2f} %"
+                rows.append((of.values.label(name), composite, f"{printed:.2f}", f"{computed:.2f}", apart))
+    return Table(("Environment", "Composite", "Printed", "Computed", "Difference"), tuple(rows))
 
 
 def _words(kind: str, name: str) -> str:

@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-HOST = "lab1"
+CGROUP = {"host": "lab1", "platform": "cgroup"}
+LAB = CGROUP | {"job": "lab", "instance": "127.0.0.1:40001"}
+SENSOR, CLIENT = "app_request_duration_seconds", "lab_client_request_duration_seconds"
 
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # of each target's scrapes within the interval, and of the rules
@@ -128,118 +130,100 @@ class SyntheticRun:
             yield from self._of_app(app)
         yield from self._of_runner()
         busy = [sum(load.web + load.db for load in phase.loads.values()) for phase in self.phases]
-        host = {"host": HOST, "platform": "cgroup"}
         overhead = [0.1 + cpu / 5 for cpu in busy]
-        yield Series("host:overhead_cpu:rate", host, overhead, "rules", "record")
+        yield Series("host:overhead_cpu:rate", CGROUP, overhead, "rules", "record")
         every = [own + guests for own, guests in zip(overhead, busy, strict=True)]
-        yield Series("host:cpu_usage:rate", host, every, "rules", "record")
+        yield Series("host:cpu_usage:rate", CGROUP, every, "rules", "record")
 
     def _of_app(self, app: str) -> Iterator[Series]:
         loads = [phase.loads.get(app, IDLE) for phase in self.phases]
-        target = {"host": HOST, "platform": "cgroup"}
-        if app not in self.absent.sensors:
-            yield from self._requests(app, loads, target)
-        yield from self._client(app, loads, target)
-        here = [1.0 if app in phase.loads else float("nan") for phase in self.phases]
-        for tier in ("web", "db"):
-            of_tier = target | {"app": app, "tier": tier}
-            vserver = target | {"vserver": f"virtscope/{app}-{tier}", "role": "guest"}
-            cpu = [getattr(load, tier) for load in loads]
-            yield Series("app:tier_cpu_usage:rate", of_tier, cpu, "rules", "record")
-            yield Series("vserver:cpu_usage:rate", vserver, cpu, "rules", "record")
-            yield Series("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads], "rules", "record")
-            yield Series("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "rules", "gauge")
-            if any(load.misses is not None for load in loads):
-                yield Series("vserver:instructions:rate", vserver, [1e9 * each for each in cpu], "rules", "record")
-                misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
-                yield Series("vserver:llc_misses:rate", vserver, misses, "rules", "record")
-        requests = [load.requests for load in loads]
-        yield Series("app:requests:rate", target | {"app": app, "tier": "web"}, requests, "rules", "record")
-        per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else float("nan") for load in loads]
-        yield Series("app:cpu_per_request:seconds", target | {"app": app}, per_request, "rules", "gauge")
-        for cause in sorted({load.cause for load in loads}):
-            seen = [
-                1.0 if app in phase.loads and load.cause == cause else float("nan")
-                for phase, load in zip(self.phases, loads, strict=True)
+        here = [1.0 if app in phase.loads else math.nan for phase in self.phases]
+        of_app = CGROUP | {"app": app}
+        web = of_app | {"tier": "web"}
+        client = LAB | {"app": app}
+        answered, errors = [load.requests - load.errors for load in loads], [load.errors for load in loads]
+
+        def parts(network: bool) -> list[list[tuple[float, float]]]:
+            more = [load.network if network else 0.0 for load in loads]
+            return [
+                [(1 - load.slow, load.seconds + extra), (load.slow, load.slow_seconds + extra)]
+                for load, extra in zip(loads, more, strict=True)
             ]
-            yield Series("app:breach_cause:info", target | {"app": app, "cause": cause}, seen, "rules", "gauge")
-        for objective, share in (("latency", 0.95), ("availability", 0.999)):
-            labels = target | {"app": app, "objective": objective}
-            yield Series("app:slo_objective:ratio", labels, [share for _ in loads], "rules", "gauge")
-        for objective, seconds in (("latency", 0.3), ("mean", 0.1)):
-            labels = target | {"app": app, "objective": objective}
-            yield Series("app:slo_threshold:seconds", labels, [seconds for _ in loads], "rules", "gauge")
 
-    def _requests(self, app: str, loads: Sequence[Load], target: Mapping[str, str]) -> Iterator[Series]:
-        labels = {**target, "app": app, "tier": "web", "method": "GET"}
-        answered = [load.requests - load.errors for load in loads]
-        parts = [((1 - load.slow, load.seconds), (load.slow, load.slow_seconds)) for load in loads]
-        yield from _histogram("app_request_duration_seconds", labels | {"status": "2xx"}, answered, parts, "telegraf")
-        errors = [load.errors for load in loads]
-        at_once = [((1.0, 0.001),) for _ in loads]
-        for series in _histogram(
-            "app_request_duration_seconds", labels | {"status": "5xx"}, errors, at_once, "telegraf"
+        def record(name: str, labels: Mapping[str, str], values: Iterable[float], kind: str = "record") -> Series:
+            return Series(name, labels, list(values), "rules", kind)
+
+        at_once = [[(1.0, 0.001)] for _ in loads]
+        if app not in self.absent.sensors:
+            request = web | {"method": "GET"}
+            yield from _histogram(SENSOR, request | {"status": "2xx"}, answered, parts(network=False), "telegraf")
+            for series in _histogram(SENSOR, request | {"status": "5xx"}, errors, at_once, "telegraf"):
+                yield replace(series, born_by_counting=True)
+        of_page = client | {"page": "item"}
+        yield from _histogram(CLIENT, of_page | {"status": "2xx"}, answered, parts(network=True), "lab")
+        yield from _histogram(CLIENT, of_page | {"status": "5xx"}, errors, at_once, "lab")
+        yield Series("lab_clients", client, [1.0 if app in phase.loads else 0.0 for phase in self.phases], kind="gauge")
+        for tier in ("web", "db"):
+            vserver = CGROUP | {"vserver": f"virtscope/{app}-{tier}", "role": "guest"}
+            cpu = [getattr(load, tier) for load in loads]
+            yield record("app:tier_cpu_usage:rate", of_app | {"tier": tier}, cpu)
+            yield record("vserver:cpu_usage:rate", vserver, cpu)
+            yield record("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads])
+            yield record("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "gauge")
+            if any(load.misses is not None for load in loads):
+                yield record("vserver:instructions:rate", vserver, [1e9 * each for each in cpu])
+                misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
+                yield record("vserver:llc_misses:rate", vserver, misses)
+        yield record("app:requests:rate", web, [load.requests for load in loads])
+        per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else math.nan for load in loads]
+        yield record("app:cpu_per_request:seconds", of_app, per_request, "gauge")
+        for cause in sorted({load.cause for load in loads}):
+            seen = (now if load.cause == cause else math.nan for now, load in zip(here, loads, strict=True))
+            yield record("app:breach_cause:info", of_app | {"cause": cause}, seen, "gauge")
+        for name, objective, value in (
+            ("app:slo_objective:ratio", "latency", 0.95),
+            ("app:slo_objective:ratio", "availability", 0.999),
+            ("app:slo_threshold:seconds", "latency", 0.3),
+            ("app:slo_threshold:seconds", "mean", 0.1),
         ):
-            yield replace(series, born_by_counting=True)
-
-    def _client(self, app: str, loads: Sequence[Load], target: Mapping[str, str]) -> Iterator[Series]:
-        labels = {**target, "job": "lab", "instance": "127.0.0.1:40001", "app": app}
-        answered = [load.requests - load.errors for load in loads]
-        parts = [
-            ((1 - load.slow, load.seconds + load.network), (load.slow, load.slow_seconds + load.network))
-            for load in loads
-        ]
-        name = "lab_client_request_duration_seconds"
-        yield from _histogram(name, labels | {"page": "item", "status": "2xx"}, answered, parts, "lab")
-        errors = [load.errors for load in loads]
-        yield from _histogram(
-            name, labels | {"page": "item", "status": "5xx"}, errors, [((1.0, 0.002),) for _ in loads], "lab"
-        )
-        yield Series("lab_clients", labels, [1.0 if app in phase.loads else 0.0 for phase in self.phases], kind="gauge")
+            yield record(name, of_app | {"objective": objective}, [value for _ in loads], "gauge")
 
     def _of_runner(self) -> Iterator[Series]:
-        target = {"job": "lab", "host": HOST, "platform": "cgroup", "instance": "127.0.0.1:40001"}
         requests = [sum(load.requests for load in phase.loads.values()) for phase in self.phases]
-        late = [((1.0, max((load.lateness for load in phase.loads.values()), default=0.0)),) for phase in self.phases]
-        yield from _histogram("lab_client_start_lateness_seconds", target, requests, late, "lab")
-        yield Series("process_cpu_seconds_total", target, [0.002 * each for each in requests])
-        always = [1.0 for _ in self.phases]
-        runner = target | {"instance": "127.0.0.1:40002"}
+        late = [[(1.0, max((load.lateness for load in phase.loads.values()), default=0.0))] for phase in self.phases]
+        yield from _histogram("lab_client_start_lateness_seconds", LAB, requests, late, "lab")
+        yield Series("process_cpu_seconds_total", LAB, [0.002 * each for each in requests])
+        runner = LAB | {"instance": "127.0.0.1:40002", "run": self.name}
         about = {
-            "run": self.name, "study": "consolidation", "scenario": "scale", "seed": "7",
-            "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0",
-            "os": "Debian 12", "apache": "2.4.62", "php": "8.2.26", "mariadb": "10.11.6",
+            "study": "consolidation", "scenario": "scale", "seed": "7", "cpu": "AMD EPYC", "cpus": "2",
+            "kernel": "6.1.0", "os": "Debian 12", "apache": "2.4.62", "php": "8.2.26", "mariadb": "10.11.6",
             "telegraf": "1.37.2", "version": "v0.5.0",
         }  # fmt: skip
-        yield Series("lab_run_info", runner | about, always, kind="gauge")
-        of_run = {
-            "lab_run_planned_steps": float(self.planned_steps),
-            "lab_request_cpu_seconds": 0.0062,
-            "lab_study_clients": 20.0,
-        }
-        for name, value in of_run.items():
-            yield Series(name, runner | {"run": self.name}, [value * each for each in always], kind="gauge")
-        by_step: dict[str, list[tuple[int, Phase]]] = {}
-        for number, phase in enumerate(self.phases):
+        for name, labels, value in (
+            ("lab_run_info", about, 1.0),
+            ("lab_run_planned_steps", {}, float(self.planned_steps)),
+            ("lab_request_cpu_seconds", {}, 0.0062),
+            ("lab_study_clients", {}, 20.0),
+        ):
+            yield Series(name, runner | labels, [value for _ in self.phases], kind="gauge")
+        by_step: dict[str, list[Phase]] = {}
+        for phase in self.phases:
             if phase.name:
-                by_step.setdefault(f"{phase.name} {phase.repetition}", []).append((number, phase))
+                by_step.setdefault(f"{phase.name} {phase.repetition}", []).append(phase)
         for of in by_step.values():
-            phase = of[0][1]
+            phase = of[0]
             step = {
-                "run": self.name, "scenario": "scale", "step": phase.name, "instances": str(phase.instances),
+                "scenario": "scale", "step": phase.name, "instances": str(phase.instances),
                 "clients": str(phase.clients), "placement": phase.placement, "repetition": str(phase.repetition),
             }  # fmt: skip
-            while_measured = [float("nan") for _ in self.phases]
-            for number, _ in of:
-                while_measured[number] = 1.0
-            planned = phase.seconds if phase.planned is None else phase.planned
             for name, value in (
                 ("lab_step_info", 1.0),
                 ("lab_step_clients", phase.clients / 20),
-                ("lab_step_planned_seconds", planned),
+                ("lab_step_planned_seconds", phase.seconds if phase.planned is None else phase.planned),
                 ("lab_step_cpus", 1.0),
             ):
-                yield Series(name, runner | step, [value * each for each in while_measured], kind="gauge")
+                while_measured = [value if any(each is one for one in of) else math.nan for each in self.phases]
+                yield Series(name, runner | step, while_measured, kind="gauge")
 
 
 IDLE = Load(requests=0, errors=0, web=0, db=0, waiting=0)
@@ -253,14 +237,13 @@ def _histogram(
     target: str,
 ) -> Iterator[Series]:
     """A histogram of requests of which each share took its seconds."""
-    for edge in (*EDGES, float("inf")):
-        within = [
-            rate * sum(share for share, seconds in of if seconds <= edge) for rate, of in zip(rates, parts, strict=True)
-        ]
-        le = "+Inf" if edge == float("inf") else f"{edge:g}"
+    every = list(zip(rates, parts, strict=True))
+    for edge in (*EDGES, math.inf):
+        within = [rate * sum(share for share, seconds in of if seconds <= edge) for rate, of in every]
+        le = "+Inf" if edge == math.inf else f"{edge:g}"
         yield Series(f"{name}_bucket", {**labels, "le": le}, within, target)
-    means = [sum(share * seconds for share, seconds in of) for of in parts]
-    yield Series(f"{name}_sum", labels, [rate * mean for rate, mean in zip(rates, means, strict=True)], target)
+    seconds = [rate * sum(share * seconds for share, seconds in of) for rate, of in every]
+    yield Series(f"{name}_sum", labels, seconds, target)
     yield Series(f"{name}_count", labels, rates, target)
 
 

@@ -130,9 +130,12 @@ def test_the_first_sentence_is_the_answer() -> None:
     first, second, *rest = document().verdict
     assert first.startswith("Over veth, a byte costs up to 1.10 times as much CPU time as over loopback (veth, ")
     assert second.startswith("Over bridge, a byte costs up to 1.50 times as much CPU time as over loopback (bridge, ")
-    assert any("Without segmentation offloads, a byte costs up to 6.00 times" in one for one in rest)
-    assert any("In small messages, a byte costs up to 40.00 times" in one for one in rest)
-    assert any("This machine counted no instructions, so costs are CPU seconds" in one for one in rest)
+    for said in (
+        "Without segmentation offloads, a byte costs up to 6.00 times",
+        "In small messages, a byte costs up to 40.00 times",
+        "This machine counted no instructions, so costs are CPU seconds",
+    ):
+        assert any(said in one for one in rest)
     counting = document(recording(events=True)).verdict
     assert any(
         one.startswith("Over bridge, a byte costs up to 3.00 times as many instructions as ") for one in counting

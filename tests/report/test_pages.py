@@ -21,7 +21,13 @@ from tests.support.prometheus import ROOT
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 FULL = Load(requests=40, seconds=0.4, web=0.8, db=0.1, cause="load")
-OLD = SyntheticRun("20261120T090000-smoke", hours_ago(9), [Phase(90, {"auction-1": FULL}, "only", clients=800)])
+
+
+def apps(number: int) -> dict[str, Load]:
+    return {f"auction-{each}": FULL for each in range(1, number + 1)}
+
+
+OLD = SyntheticRun("20261120T090000-smoke", hours_ago(9), [Phase(90, apps(1), "only", clients=800)])
 NEW = SyntheticRun(
     "20261121T090000-scale",
     hours_ago(5),
@@ -31,14 +37,7 @@ NEW = SyntheticRun(
         for instances in (1, 2)
         for clients in (500, 800)
         for phase in (
-            Phase(
-                90,
-                {f"auction-{number + 1}": FULL for number in range(instances)},
-                f"{instances}x{clients} {placement}",
-                instances,
-                clients,
-                placement,
-            ),
+            Phase(90, apps(instances), f"{instances}x{clients} {placement}", instances, clients, placement),
             Phase(20, {}),
         )
     ],
@@ -72,24 +71,20 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.unbalanced: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
+        self.attributes: list[tuple[str, str]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self.open += [tag] * (tag not in VOID)
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open.pop() != tag:
             self.unbalanced.append(tag)
 
     def values(self, *names: str) -> list[str]:
-        return [value for _, name, value in self.attributes if name in names]
+        return [value for name, value in self.attributes if name in names]
 
 
 def test_the_page_is_whole_and_asks_nothing_of_the_network(folder: Path) -> None:

@@ -12,8 +12,8 @@ from lab.report.charts import Curve, Panel, Point, XAxis
 from lab.report.consolidation.queries import RUN_GAUGES
 from lab.report.consolidation.results import Judged, Load, StepResult, collect, loads, mean, mean_parts
 from lab.report.consolidation.verdict import verdict
-from lab.report.page import Asked, Page, Section, Study, Table, count, time
-from lab.report.recorded import Recording, Run
+from lab.report.page import Asked, Page, Section, Study, Table, compact, count, time
+from lab.report.recorded import Run
 from lab.report.units import MISSING, RESPONSE, SHARE, Unit, significant
 
 ASKED_OF_OBJECTIVES = ("mean", "within", "errors", "objectives", "thresholds", "causes", "neighbours", "firing")
@@ -30,29 +30,20 @@ def write_up(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
     """The report of a run; raises `LabError`."""
     results = collect(prometheus, run.name)
     recording = recorded.collect(prometheus, run, asked_at, RUN_GAUGES)
-    return page_of(replace(recording, finished_steps=len(results)), results)
-
-
-def page_of(recording: Recording, results: Sequence[StepResult]) -> Page:
-    """The report of what was recorded."""
     study, of = page.load_study("consolidation"), loads(results)
     repetitions = count(max(each.step.repetition for each in results), "repetition")
     what = f"{count(len(results), 'step')}, {repetitions} of each load; warm-up is not in them"
-    times = tuple(
-        (
-            *_step(each),
-            *(str(each.step.repetition), time(each.step.start)),
-            *map(str, (each.step.seconds, each.step.start, each.step.end)),
-        )
-        for each in results
-    )
+    times = []
+    for each in results:
+        at = each.step
+        times.append((*_step(each), str(at.repetition), time(at.start), *map(str, (at.seconds, at.start, at.end))))
     head = ("Step", *_LOAD, "Repetition", "Start", "Seconds", "Start, Unix time", "End, Unix time")
     return page.page(
         study,
-        recording,
+        replace(recording, finished_steps=len(results)),
         verdict(of),
-        [_section(key, words, results, of, study) for key, words in study["sections"].items()],
-        _table(head, times),
+        [_section(key, results, of, study) for key in study["sections"]],
+        compact(head, times, _LOAD[0]),
         facts=[("What", what), ("Calibration", _calibration(recording.gauges))],
         overview=_overview(of),
         remarks=_remarks(results),
@@ -77,33 +68,22 @@ def _calibration(gauges: Mapping[str, float]) -> str:
     return said + (f"; a request cost {RESPONSE.write(cost)} of CPU when the run began" if cost else "")
 
 
-def _section(
-    key: str, words: Mapping[str, Any], results: Sequence[StepResult], of: Sequence[Load], study: Study
-) -> Section:
-    quantities, names = words.get("quantities", ()), dict.fromkeys(ASKED_OF_OBJECTIVES)
+def _section(key: str, results: Sequence[StepResult], of: Sequence[Load], study: Study) -> Section:
+    words = study["sections"][key]
+    quantities = words.get("quantities", ())
+    names = [name for each in quantities for name in _ASKED.get(each["of"], (each["of"].partition(" ")[0],))]
+    figure = _chart(key, quantities, of, study) if quantities else None
+    table = _figures(quantities, of) if figure else None
     if key == "objectives":
-        figure, table = None, objectives_table(of)
-    else:
-        figure = _chart(key, quantities, of, study)
-        table = _figures(quantities, of) if figure else None
-        names = dict.fromkeys(name for each in quantities for name in _asked_of(each["of"]))
-    absent = "" if table else words["absent"]
-    if key == "misses" and absent:
-        absent += _why_no_misses(results)
-    asked = tuple(
-        Asked(
-            f"step {each.step.name}: {time(each.step.start)} to {time(each.step.end)}, "
-            f"{each.step.start} to {each.step.end} in Unix time",
-            tuple(each.asked[name] for name in names if name in each.asked),
-        )
-        for each in results
-        if each.asked
-    )
-    return Section(key, table, figure, absent, asked=asked)
-
-
-def _asked_of(value: str) -> tuple[str, ...]:
-    return _ASKED.get(value, (value.partition(" ")[0],))
+        table, names = objectives_table(of), [*ASKED_OF_OBJECTIVES]
+    absent = words["absent"] + (_why_no_misses(results) if key == "misses" else "")
+    asked = []
+    for each in (each for each in results if each.asked):
+        step = each.step
+        at = f"{time(step.start)} to {time(step.end)}, {step.start} to {step.end} in Unix time"
+        queries = tuple(each.asked[name] for name in dict.fromkeys(names) if name in each.asked)
+        asked.append(Asked(f"step {step.name}: {at}", queries))
+    return Section(key, table, figure, "" if table else absent, asked=tuple(asked))
 
 
 def _why_no_misses(results: Sequence[StepResult]) -> str:
@@ -137,8 +117,8 @@ def _figures(quantities: Sequence[Quantity], of: Sequence[Load]) -> Table:
     """A row for each load; quantities that aren't drawn have a column only if it isn't empty."""
     shown = [each for each in quantities if not each.get("hidden") or any(load.values(each["of"]) for load in of)]
     head = (*_LOAD, "Repetitions", *(f"{each['title']}, {_unit(each).axis}" for each in shown))
-    rows = ((*_load(load), str(len(load.results)), *(_cell(each, load) for each in shown)) for load in of)
-    return _table(head, rows)
+    rows = [(*_load(load), str(len(load.results)), *(_cell(each, load) for each in shown)) for load in of]
+    return compact(head, rows, _LOAD[0])
 
 
 def _cell(quantity: Quantity, load: Load) -> str:
@@ -173,7 +153,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
         rows.append((*_step(each), *(_verdict(judged, objective) for objective in promises), *why, firing))
     heads = (" or ".join(sorted(promise)) for promise in promises.values())
     more = ("Most likely cause of a miss", "Neighbours named", "Alerts that fire at its end")
-    return _table(("Step", *_LOAD, *heads, *more), rows)
+    return compact(("Step", *_LOAD, *heads, *more), rows, _LOAD[0])
 
 
 def _shares(of: Mapping[str, float]) -> str:
@@ -210,14 +190,6 @@ def _load(load: Load) -> tuple[str, str, str]:
     run = load.values("step_clients")
     really = f" ({significant(run[0])} run)" if run and run[0] != load.clients else ""
     return load.placement, str(load.instances), f"{load.clients}{really}"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Table:
-    """A table without columns that are empty, and without the placement if it is the same in every row."""
-    columns = [(name, *cells) for name, cells in zip(head, zip(*rows, strict=True), strict=True) if any(cells)]
-    shown = [column for column in columns if column[0] != _LOAD[0] or len(set(column)) > 2]
-    first, *found = zip(*shown, strict=True)
-    return Table(first, tuple(found))
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
@@ -275,13 +247,11 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
     really = {load.clients: run[0] for load in of if (run := load.values("step_clients")) and run[0] != load.clients}
     if along == "instances":
         scaled = f" (really run: {significant(really[clients[0]])})" if really else ""
-        return charts.draw(panels, XAxis(f"instances, {clients[0]} clients each{scaled}", _ticks(instances, {})))
+        ticks = tuple((n, str(n)) for n in instances)
+        return charts.draw(panels, XAxis(f"instances, {clients[0]} clients each{scaled}", ticks))
+    ticks = tuple((n, f"{n}\n({significant(really[n])})" if n in really else str(n)) for n in clients)
     scaled = ", in the study's numbers (really run)" if really else ""
-    return charts.draw(panels, XAxis(f"clients per instance{scaled}", _ticks(clients, really)))
-
-
-def _ticks(numbers: Sequence[int], really: Mapping[int, float]) -> tuple[tuple[int, str], ...]:
-    return tuple((n, f"{n}\n({significant(really[n])})" if n in really else str(n)) for n in numbers)
+    return charts.draw(panels, XAxis(f"clients per instance{scaled}", ticks))
 
 
 def _limits(quantity: Quantity, of: Sequence[Load]) -> tuple[tuple[float, str], ...]:

@@ -40,17 +40,19 @@ _LABELS = ("run", "step", "instances", "clients", "placement", "repetition", "ho
 
 @dataclass(frozen=True)
 class Judged:
-    """One objective in one step: the measured value and the target.
-
-    `excess` is the measured value relative to the target, 1 being just at it; for a share, the bad share over the
-    allowed one. None if nothing was measured. `seconds` is the response time threshold of a share.
-    """
+    """One objective in one step: the measured value and the target; `seconds` is a share's response time threshold."""
 
     objective: str
     measured: float | None
     promised: float
-    excess: float | None
     seconds: float | None = None
+
+    @property
+    def excess(self) -> float | None:
+        """The measured value relative to the target, for a share the bad over the allowed one; None if unknown."""
+        if self.measured is None or self.objective == "mean":
+            return None if self.measured is None else self.measured / self.promised
+        return (1 - self.measured) / (1 - self.promised)
 
     @property
     def met(self) -> bool | None:
@@ -72,17 +74,15 @@ class App:
     @property
     def judged(self) -> list[Judged]:
         """Each of its objectives: a ceiling of the mean response time, or a share of good requests."""
-        shares, seconds = self.parts("objectives"), self.parts("thresholds")
-        found, judged = self.values, []
+        shares, seconds, found = self.parts("objectives"), self.parts("thresholds"), self.values
+        judged = []
         if ceiling := seconds.get("mean"):
-            mean = found.get("mean")
-            judged.append(Judged("mean", mean, ceiling, None if mean is None else mean / ceiling))
-        good = {"latency": found.get("within"), "availability": 1 - found["errors"] if "errors" in found else None}
-        for objective, share in good.items():
-            if objective in shares and (objective in seconds or objective == "availability"):
-                promised = shares[objective]
-                excess = None if share is None else (1 - share) / (1 - promised)
-                judged.append(Judged(objective, share, promised, excess, seconds.get(objective)))
+            judged.append(Judged("mean", found.get("mean"), ceiling))
+        if "latency" in shares and "latency" in seconds:
+            judged.append(Judged("latency", found.get("within"), shares["latency"], seconds["latency"]))
+        if "availability" in shares:
+            good = 1 - found["errors"] if "errors" in found else None
+            judged.append(Judged("availability", good, shares["availability"]))
         return judged
 
 

@@ -11,13 +11,9 @@ def test_five_repetitions() -> None:
     found = estimate([2.1, 1.9, 2.0, 2.3, 1.7])
     assert found is not None
     # s = sqrt((0.01 + 0.01 + 0 + 0.09 + 0.09) / 4); half = 2.776 * s / sqrt(5)
-    assert found.value == pytest.approx(2.0)
-    assert found.deviation == pytest.approx(0.223607, abs=1e-6)
-    assert found.half == pytest.approx(0.2776, abs=1e-4)
-    assert found.low == pytest.approx(1.7224, abs=1e-4)
-    assert found.high == pytest.approx(2.2776, abs=1e-4)
-    assert found.n == 5
-    assert found.differs()
+    numbers = (found.value, found.deviation, found.half, *found.ends)
+    assert numbers == pytest.approx((2.0, 0.223607, 0.2776, 1.7224, 2.2776), abs=1e-4)
+    assert (found.n, found.differs()) == (5, True)
 
 
 def test_one_repetition_and_a_mean_within_its_interval_of_zero_are_noise() -> None:
@@ -38,13 +34,12 @@ def test_a_line_through_points_beside_it() -> None:
     found = line([(0, 1.1), (1, 2.9), (2, 5.1), (3, 6.9)])
     assert found is not None
     # By hand: slope = 9.8 / 5, residuals 0.04, -0.12, 0.12, -0.04.
-    assert found.slope.value == pytest.approx(1.96)
-    assert found.intercept.value == pytest.approx(1.06)
-    assert found.r_squared == pytest.approx(1 - 0.032 / 19.24)
     deviation = (0.032 / 2) ** 0.5
-    assert found.slope.half == pytest.approx(4.303 * deviation / 5**0.5)
+    assert (found.slope.value, found.slope.half) == pytest.approx((1.96, 4.303 * deviation / 5**0.5))
+    half = 4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5
+    assert (found.intercept.value, found.intercept.half) == pytest.approx((1.06, half))
+    assert found.r_squared == pytest.approx(1 - 0.032 / 19.24)
     assert found.slope.deviation is None  # the points' are in y's unit, not in the slope's
-    assert found.intercept.half == pytest.approx(4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5)
     for points in ([], [(0, 1), (1, 2)], [(1, 1), (1, 2), (1, 3)]):
         assert line(points) is None, "no freedom or no spread"
 
@@ -52,38 +47,26 @@ def test_a_line_through_points_beside_it() -> None:
 def test_differences_that_begin_at_zero() -> None:
     found = slope_through_origin([(1, 2.0), (2, 4.2), (3, 5.9)])
     assert found is not None
-    assert found.value == pytest.approx(28.1 / 14)
     residual = (2 - 28.1 / 14) ** 2 + (4.2 - 2 * 28.1 / 14) ** 2 + (5.9 - 3 * 28.1 / 14) ** 2
-    assert found.half == pytest.approx(4.303 * (residual / 2) ** 0.5 / 14**0.5)
+    assert (found.value, found.half) == pytest.approx((28.1 / 14, 4.303 * (residual / 2) ** 0.5 / 14**0.5))
     assert slope_through_origin([(1, 2.0)]) is None
 
 
-def test_a_ratio_has_the_spread_of_both() -> None:
+def test_a_ratio_has_the_spread_of_both_or_is_noise() -> None:
     found = ratio([2.1, 1.9, 2.0, 2.3, 1.7], [1.0, 1.1, 0.9, 1.0, 1.0])
     assert found is not None
-    # Variances of the means, by hand: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5 over 1 ** 2.
-    variance = 0.01 + 0.004
-    freedom = variance**2 / (0.01**2 / 4 + 0.004**2 / 4)  # 6.76
-    assert found.value == pytest.approx(2.0)
-    assert freedom == pytest.approx(6.76, abs=0.01)
-    assert found.low == pytest.approx(2 - 2.447 * variance**0.5)
-    assert found.high == pytest.approx(2 + 2.447 * variance**0.5)
-    assert found.differs(1)
-
-
-def test_a_ratio_within_its_spread_of_one_or_without_any_is_noise() -> None:
-    """It needs two repetitions of each to differ, and a base other than zero."""
+    # Variances of the means, by hand: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5; 6.76 degrees of freedom.
+    half = 2.447 * (0.01 + 0.004) ** 0.5
+    assert (found.value, *found.ends) == pytest.approx((2, 2 - half, 2 + half))
     for values, base, differs in (
         ([1.02, 0.98, 1.01], [1.0, 1.03, 0.97], False),
-        ([3.0], [1.0, 1.1], False),
+        ([3.0], [1.0, 1.1], False),  # it needs two repetitions of each
         ([5.0, 5.0], [5.0, 5.0], False),
         ([10.0, 10.0], [5.0, 5.0], True),
     ):
         found = ratio(values, base)
         assert found is not None
         assert found.differs(1) is differs, values
-    single = ratio([3.0], [1.0, 1.1])
-    assert single is not None
-    assert (single.low, single.high) == (None, None)
+        assert (found.low is None) is (len(values) == 1)
     assert ratio([1.0], []) is None
     assert ratio([1.0, 2.0], [0.0, 0.0]) is None
