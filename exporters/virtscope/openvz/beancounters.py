@@ -222,7 +222,12 @@ def _offending(rows: str, width: int) -> str:
 @lru_cache(maxsize=16)  # the rows are the same for every container of a kernel
 def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
     """Return which rows of these names are in bytes, and which are counts."""
-    sizes = {name: _size(name) for name in names if name != _PLACEHOLDER}
+    # What has no size is counted: processes, sockets, the unknown.
+    sizes = {
+        name: _PAGE_BYTES if name.endswith("pages") else 1 if name in _IN_BYTES else None
+        for name in names
+        if name != _PLACEHOLDER
+    }
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
         raise SourceMalformed(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
 
@@ -231,11 +236,6 @@ def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
         return Chosen(tuple(chosen), tuple(name in chosen for name in names), tuple(chosen.values()))
 
     return choose(counted=False), choose(counted=True)
-
-
-def _size(resource: str) -> int | None:
-    """Return the bytes that one of this resource is; None for what has no size: processes, sockets, the unknown."""
-    return _PAGE_BYTES if resource.endswith("pages") else 1 if resource in _IN_BYTES else None
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------

@@ -310,10 +310,6 @@ def _containers(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
     return [({"ctid": each.row.ctid}, each) for each in timed]
 
 
-def _modes(timed: Sequence[_Timed]) -> list[tuple[Labels, float]]:
-    return parts(_containers(timed), "mode", _Timed.modes)
-
-
 def _waiting(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
     """Return the containers of a kernel that counts waits: every container waits at least once within seconds."""
     counted = any(row.maxlat or row.totlat or row.numsched for row, _ in timed)
@@ -353,7 +349,7 @@ _UNITS: Table[Units] = scalars(
 )
 _TIMES: tuple[Table[Sequence[_Timed]], ...] = (
     table(
-        _modes,
+        lambda timed: parts(_containers(timed), "mode", _Timed.modes),
         Definition(
             "openvz_container_cpu_seconds_total",
             "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
