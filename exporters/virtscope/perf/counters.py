@@ -41,18 +41,10 @@ STARVED_SECONDS = 10.0  # a group that has waited for so long without a turn get
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
 
 
-class HostCount(NamedTuple):
-    """What a group has counted on one CPU, whatever ran there."""
+class Count(NamedTuple):
+    """What a group has counted on one CPU, or for one cgroup on all CPUs, those that are offline now included."""
 
-    cpu: int
-    group: Group
-    total: Total
-
-
-class CgroupCount(NamedTuple):
-    """What a group has counted for one cgroup on all CPUs, those that are offline now included."""
-
-    cgroup: Cgroup
+    target: int | Cgroup
     group: Group
     total: Total
 
@@ -60,8 +52,8 @@ class CgroupCount(NamedTuple):
 class Counts(NamedTuple):
     """One reading of everything that is open."""
 
-    host: list[HostCount]
-    cgroups: list[CgroupCount]
+    host: list[Count]
+    cgroups: list[Count]
     support: dict[Wanted, Refusal | None]  # None: the event is counted, on one CPU at least
     open_files: int
     reopened: int  # groups that the kernel gave up, and that were opened again, since the start
@@ -145,7 +137,7 @@ class Counters:
         now = self._clock()
         long_since, self._read_at = now - self._read_at >= 1, now
         host = [
-            HostCount(place.cpu, self._groups[place.group], opened.total.total())
+            Count(place.cpu, self._groups[place.group], opened.total.total())
             for place, opened in list(self._host.items())
             if self._read_host(place, opened, long_since)
         ]
@@ -153,7 +145,7 @@ class Counters:
             for place in list(places):
                 self._read_cgroup(places, place)
         counted = [
-            CgroupCount(cgroup, self._groups[index], total.total())
+            Count(cgroup, self._groups[index], total.total())
             for cgroup in self._cgroups
             for index, total in self._cgroup_sums.get(cgroup, {}).items()
         ]
