@@ -216,7 +216,8 @@ class Counters:
             try:
                 self._make_room(len(group.events) * sum(place not in self._host for place in places))
                 for place in places:
-                    if place in self._host and retry and self._may_open_more(place):
+                    if place in self._host and retry and self._host[place].refused:
+                        # Opened again as a whole, as none may join a running group.
                         self._read_host(place, self._host[place], long_since=False)  # what it has counted till now
                         if place in self._host:
                             self._close(self._host.pop(place))
@@ -255,20 +256,6 @@ class Counters:
             self._close(opened)
             raise
         self._host[place] = opened
-
-    def _may_open_more(self, place: _Place) -> bool:
-        """Ask again for what was refused. (It is then opened with the whole group: none may join a running one.)"""
-        opened = self._host[place]
-        leader = opened.descriptors[0] if opened.descriptors else -1
-        for index in opened.refused:
-            event = self._groups[place.group].events[index]
-            try:
-                self._kernel.close(self._kernel.open(event.attr, -1, place.cpu, leader, 0))
-            except OSError as error:
-                opened.refused[index] = self._why(error, event, opened, place.cpu)
-            else:
-                return True
-        return False
 
     def _open_cgroups(self, cgroups: list[Cgroup], reopen: bool) -> None:
         """Open each cgroup's groups where the host's are open, with the same events.
