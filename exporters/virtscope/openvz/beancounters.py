@@ -23,7 +23,7 @@ from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Series, Table, page, scalars, table
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, page, scalars, table
 
 # --- The files --------------------------------------------------------------------------------------------------------
 
@@ -337,13 +337,10 @@ def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
     columns = [*in_bytes[1:5], *in_counts[1:5], in_bytes.failures + in_counts.failures]
     resources = in_bytes.resources, in_counts.resources
     if last and (last.beancounter.bytes.resources, last.beancounter.counts.resources) == resources:
-        blocks = [
-            block if block.values == values else Block(block.series, values)  # equal ints are written alike
-            for block, values in zip(last.blocks, columns)
-        ]
+        blocks = [block.again(values) for block, values in zip(last.blocks, columns)]
     else:
         # Label sets are made once, and shared by a resource's series.
         of_bytes, of_counts = ([{"ctid": beancounter.ctid, "resource": each} for each in names] for names in resources)
         labels = [of_bytes] * len(_HELP) + [of_counts] * len(_HELP) + [of_bytes + of_counts]
-        blocks = [Block(Series(name, each), values) for name, each, values in zip(_METRICS, labels, columns)]
+        blocks = [Block(name, each, values) for name, each, values in zip(_METRICS, labels, columns)]
     return _Shown(beancounter, blocks)
