@@ -267,12 +267,7 @@ class VestatReader:
         stats = None if text is None else parse_stats(text)
         decided = decide(rows, stats)
         if decided:
-            longest = max(rows, key=lambda row: row.uptime_jiffies, default=None)
-            fields: dict[str, object] = decided._asdict()
-            fields.update(stats._asdict() if stats else {})
-            if longest:
-                fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
-            log.info("units decided", extra={"fields": fields})
+            log.info("units decided", extra={"fields": {**decided._asdict(), **(stats._asdict() if stats else {})}})
         return decided
 
 
