@@ -167,19 +167,6 @@ def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
 
 
 @pytest.mark.system
-def test_what_its_own_cap_held_is_nobody_else_s(tmp_path: Path, containers: list[Container]) -> None:
-    shop, _ = containers
-    shop.cap(0.2)
-    shop.burn()
-    with running(tmp_path) as exporter:
-        # The program has to see a container's cap once.
-        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path).get("(cap)", 0) > 0)
-        charged, throttled = between_two_stops(exporter, shop, shop.throttled)
-    # One turn of it, 0.08 s, may be under way while the counters are read.
-    assert charged["(cap)"] == pytest.approx(throttled, rel=0.05, abs=0.08)
-
-
-@pytest.mark.system
 def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: list[Container]) -> None:
     shop, batch = containers
     with running(tmp_path) as exporter:

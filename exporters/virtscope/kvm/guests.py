@@ -19,7 +19,7 @@ from virtscope.kvm.limits import Cgroups, Found
 from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, Guest, Host, Throttling, clean, owners
 from virtscope.kvm.processes import Monitor, Processes
 from virtscope.kvm.taps import opened
-from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, Process, ThreadClocks, Threads, kind, parse_process
+from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, ThreadClocks, Threads, kind, parse_process
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 SELDOM = 4.5  # seconds between two looks: whoever scrapes every 5 s or less often gets all counters new
@@ -181,6 +181,9 @@ class Guests:
                 kept.counters_due += COUNTERS * ((now - kept.counters_due) // COUNTERS + 1)
             threads = threads or kept.clocks.read(self._files)
             counters = kept.counters = self._counters(kept, threads, used)
+        # vCPUs may have been plugged in or out, so their threads are counted if named.
+        named = bool(vcpus) and vcpus[0].name != "all"
+        vcpu_count = len(vcpus) if named else line.vcpus or counters.unnamed_vcpus or None
         # Nothing but KVM makes guest time.
         accelerator = counters.accelerator or ("kvm" if process.guest else line.accelerator)
         return Guest(
@@ -192,7 +195,7 @@ class Guests:
             manager=line.manager,
             accelerator=accelerator,
             start_time=host.boot_time + monitor.start / TICKS,
-            vcpu_count=_vcpu_count([vcpu.name for vcpu in vcpus], line.vcpus or counters.unnamed_vcpus or None),
+            vcpu_count=vcpu_count,
             cpu_seconds=(used + counters.served_ticks) / TICKS,
             guest_seconds=process.guest / TICKS,
             guest_time_absent=self._absent(accelerator),
@@ -244,7 +247,13 @@ class Guests:
 
     def _served(self, kept: _Kept) -> dict[str, int]:
         """Return what the kernel's threads have used for a guest, those that have ended too, in ticks by role."""
-        now = {process.start: _use(process) for process in self.processes.serving(kept.monitor)}
+        now = {
+            process.start: (
+                role if (role := kind(process.comm).role) in {VHOST, KVM} else KVM,
+                process.user + process.system,
+            )
+            for process in self.processes.serving(kept.monitor)
+        }
         for start, (role, ticks) in kept.serving.items():
             if start not in now:
                 kept.served[role] = kept.served.get(role, 0) + ticks
@@ -300,13 +309,3 @@ def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
 def _share(kept: _Kept) -> float:
     """Return which part of the time to wait first: of guests that are found at once not all are due at once again."""
     return (kept.monitor.pid % _PORTIONS + 1) / _PORTIONS
-
-
-def _use(process: Process) -> tuple[str, int]:
-    role = kind(process.comm).role
-    return (role if role in {VHOST, KVM} else KVM), process.user + process.system
-
-
-def _vcpu_count(names: Sequence[str], configured: int | None) -> int | None:
-    """Return how many vCPUs there are: they may have been plugged in or out, so their threads are counted if named."""
-    return configured if not names or names == ["all"] else len(names)

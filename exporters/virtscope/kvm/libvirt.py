@@ -222,7 +222,7 @@ class Virsh:
         asked = time.time()
         try:
             stats = self._domstats(virsh)
-            domains = self._run(virsh, "list", "--uuid", "--name")
+            domains = self._output(self.commands.run(virsh, *_CONNECT, "list", "--uuid", "--name"), "list")
             self._ask_titles(virsh, [uuid for uuid, _ in parse_list(domains)])
         except SourceTimeout:
             self._hung += 1
@@ -239,9 +239,6 @@ class Virsh:
             self._nowait = False  # libvirt before 4.5
             return self._domstats(virsh)
         return self._output(finished, "domstats")
-
-    def _run(self, virsh: str, *words: str) -> bytes:
-        return self._output(self.commands.run(virsh, *_CONNECT, *words), words[0])
 
     def _output(self, finished: Finished, command: str) -> bytes:
         problem = finished.problem()
@@ -300,7 +297,9 @@ class Libvirt:
         self._virsh = virsh or Virsh()
         self._woken_for: set[tuple[int, str]] = set()
         self._its_own: set[str] = set()  # uuids of guests that run, of those it has listed
-        self.background = Background("libvirt", self._ask, interval, lambda: self._virsh.commands.cpu_seconds)
+        self.background = Background(
+            "libvirt", lambda: understand(self._virsh.read()), interval, lambda: self._virsh.commands.cpu_seconds
+        )
 
     def close(self) -> None:
         """End asking, and what is being run."""
@@ -330,6 +329,3 @@ class Libvirt:
             self.background.wake()
         self._woken_for = strangers
         return found
-
-    def _ask(self) -> Answer:
-        return understand(self._virsh.read())

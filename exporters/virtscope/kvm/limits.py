@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from virtscope.kvm.host_files import Files
@@ -115,7 +114,9 @@ class Cgroups:
         if names and names[-1] == "libvirt":
             del names[-1]
         top, path = "/".join([hierarchy, *names]), "".join([f"/{name}" for name in names])
-        own = bool(names) and (divided or GUEST.fullmatch(path) is not None or self._alone(top, pid))
+        # A guest that somebody started may have a cgroup to itself, as in a unit of systemd's.
+        alone = (self._files.content(f"{top}/cgroup.procs") or b"").split() == [b"%d" % pid]
+        own = bool(names) and (divided or GUEST.fullmatch(path) is not None or alone)
         quotas = [self._quota("/".join([hierarchy, *names[:depth]]), version_1) for depth in range(1, len(names) + 1)]
         throttles = [("all", top)] if own and quotas[-1] is not None else []
         if own:
@@ -123,7 +124,8 @@ class Cgroups:
             quotas.append(below)
             throttles += groups
         standing = [quota for quota in quotas if quota is not None]
-        weight = self._number(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") if own else None
+        text = (self._files.content(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") or b"").strip()
+        weight = int(text) if own and text.isdigit() and len(text) < 20 else None
         cgroup = pod_of(path) or (path if own else "")  # KubeVirt has a pod for each guest
         return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1), label(cgroup))
 
@@ -173,7 +175,11 @@ class Cgroups:
             with_quota.append(("all", f"{top}/libvirt"))
         vcpus: list[float | None] = []
         for level in (top, f"{top}/libvirt"):
-            for name, part in self._parts(level):
+            for name in sorted(self._files.names(level)):
+                found = _PART.fullmatch(name)
+                if not found:
+                    continue
+                part = found[1] or name
                 quota = self._quota(f"{level}/{name}", version_1)
                 if quota is not None:
                     with_quota.append((part, f"{level}/{name}"))
@@ -184,25 +190,11 @@ class Cgroups:
             caps.append(sum(with_quotas))
         return min(caps, default=None), with_quota
 
-    def _parts(self, level: str) -> Iterator[tuple[str, str]]:
-        for name in sorted(self._files.names(level)):
-            part = _PART.fullmatch(name)
-            if part:
-                yield name, part[1] or name
-
-    def _alone(self, folder: str, pid: int) -> bool:
-        """Whether a guest that somebody started has a cgroup to itself, as in a unit of systemd's."""
-        return (self._files.content(f"{folder}/cgroup.procs") or b"").split() == [b"%d" % pid]
-
     def _quota(self, folder: str, version_1: bool) -> float | None:
         if not version_1:
             return parse_quota(self._files.content(f"{folder}/cpu.max") or b"")
         quota = self._files.content(f"{folder}/cpu.cfs_quota_us") or b""
         return parse_quota(quota + b" " + (self._files.content(f"{folder}/cpu.cfs_period_us") or b""))
-
-    def _number(self, path: str) -> float | None:
-        text = (self._files.content(path) or b"").strip()
-        return int(text) if text.isdigit() and len(text) < 20 else None
 
     def _hierarchy(self, *, version_1: bool) -> str:
         if version_1:

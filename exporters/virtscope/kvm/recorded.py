@@ -122,10 +122,8 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
 
 def _cgroup_path(path: str, names: _Names) -> str:
     folder, _, file = path.rpartition("/")
-    root = next(
-        (each for each in ("sys/fs/cgroup/unified", "sys/fs/cgroup/cpu") if f"{folder}/".startswith(each + "/")), ""
-    )
-    root = root or "sys/fs/cgroup"
+    roots = ("sys/fs/cgroup/unified", "sys/fs/cgroup/cpu", "sys/fs/cgroup")
+    root = next(each for each in roots if f"{folder}/".startswith(f"{each}/") or each == roots[-1])
     below = folder[len(root) :]
     return f"{root}{names.cgroup(below)}/{file if _FILE_OF_CGROUP.fullmatch(file) else names(file)}"
 
@@ -159,20 +157,17 @@ def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[
         words += ["--memory", f"size={line.memory_bytes}b"] if line.memory_bytes is not None else []
         words += [word for tap in line.taps for word in ("--net", f"tap={names.interface(tap)}")]
         return "\0".join([*words, ""]).encode("utf-8", "backslashreplace")
-    if line.name:
-        words += ["-name", "guest=" + names(line.name).replace(",", ",,")]
-    if line.uuid:
-        words += ["-uuid", names(line.uuid)]
-    if line.manager == "libvirt":
-        words += ["-mon", "chardev=charmonitor" + (f",path=/domain-{line.id}-/" if line.id else "")]
-    elif line.id:
-        words += ["-id", line.id]
-    if line.accelerator:
-        words += ["-accel", line.accelerator]
-    if line.vcpus is not None:
-        words += ["-smp", str(line.vcpus)]
-    if line.memory_bytes is not None:
-        words += ["-m", f"{line.memory_bytes}b"]
+    monitor = "chardev=charmonitor" + (f",path=/domain-{line.id}-/" if line.id else "")
+    options = {
+        "-name": line.name and "guest=" + names(line.name).replace(",", ",,"),
+        "-uuid": line.uuid and names(line.uuid),
+        "-mon": monitor if line.manager == "libvirt" else "",
+        "-id": line.id if line.manager != "libvirt" else "",
+        "-accel": line.accelerator,
+        "-smp": "" if line.vcpus is None else str(line.vcpus),
+        "-m": "" if line.memory_bytes is None else f"{line.memory_bytes}b",
+    }
+    words += [word for option, value in options.items() if value for word in (option, value)]
     for tap in line.taps:
         words += ["-netdev", f"tap,ifname={names.interface(tap)}".replace(",,", ",")]
     for descriptor in line.tap_descriptors:

@@ -21,6 +21,8 @@ from virtscope.kvm.model import Guest, Network, Traffic, owners
 _HOST_S = "proc/1/net/dev"
 _MAX_OF_GUEST = 1 << 18  # bytes, of 1,700 interfaces: users may make any number
 _COUNTERS = 16  # eight each way, of which the first four are shown
+# Proxmox's taps have the VMID in their names; the firewall's next to them are none.
+_PROXMOX = re.compile(r"tap([0-9]+)i[0-9]+")
 IFF = re.compile(rb"(?m)^iff:\s*(\S+)$")
 
 
@@ -76,40 +78,21 @@ class Taps:
         text = self._files.content(_HOST_S) or self._files.content("proc/net/dev") or b""
         there = parse(text)
         here = self._files.namespace(_HOST_S)
-        proxmox = _by_vmid(there)
+        proxmox: dict[str, list[str]] = {}  # by VMID
+        for name in sorted(there):
+            if tap := _PROXMOX.fullmatch(name):
+                proxmox.setdefault(tap[1], []).append(name)
         claimed: list[tuple[str, Guest]] = []
-        elsewhere: dict[int, tuple[Network, ...]] = {}
+        found: dict[int, tuple[Network, ...]] = {}
         for guest in guests:
             names = {*guest.taps, *(guest.domain.interfaces if guest.domain else ())}
             if names and guest.network_namespace not in {0, here}:
                 text = self._files.content(f"proc/{guest.pid}/net/dev", _MAX_OF_GUEST) or b""
                 counters = parse(text, names)
-                elsewhere[guest.pid] = tuple([network(name, counters[name]) for name in sorted(counters)])
+                found[guest.pid] = tuple([network(name, counters[name]) for name in sorted(counters)])
             else:
                 names.update(proxmox.get(guest.id, ()) if guest.manager == "proxmox" else ())
                 claimed += [(name, guest) for name in sorted(names) if name in there]
-        its_own: dict[int, list[str]] = {}
         for name, pid in owners(claimed).items():
-            its_own.setdefault(pid, []).append(name)
-        return tuple(
-            [
-                guest._replace(
-                    networks=elsewhere.get(guest.pid)
-                    or tuple([network(name, there[name]) for name in its_own.get(guest.pid, ())])
-                )
-                for guest in guests
-            ]
-        )
-
-
-_PROXMOX = re.compile(r"tap([0-9]+)i[0-9]+")
-
-
-def _by_vmid(interfaces: Collection[str]) -> dict[str, list[str]]:
-    """Return the taps of Proxmox's guests, whose names have the VMID; the firewall's beside them are none."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(interfaces):
-        tap = _PROXMOX.fullmatch(name)
-        if tap:
-            found.setdefault(tap[1], []).append(name)
-    return found
+            found[pid] = (*found.get(pid, ()), network(name, there[name]))
+        return tuple([guest._replace(networks=found.get(guest.pid, ())) for guest in guests])

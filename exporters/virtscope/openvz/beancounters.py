@@ -23,7 +23,7 @@ from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Series, Table, page, scalars, table
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, page, scalars, table
 
 # --- The files --------------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,12 @@ def _offending(rows: str, width: int) -> str:
 @lru_cache(maxsize=16)  # the rows are the same for every container of a kernel
 def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
     """Return which rows of these names are in bytes, and which are counts."""
-    sizes = {name: _size(name) for name in names if name != _PLACEHOLDER}
+    # What has no size is counted: processes, sockets, the unknown.
+    sizes = {
+        name: _PAGE_BYTES if name.endswith("pages") else 1 if name in _IN_BYTES else None
+        for name in names
+        if name != _PLACEHOLDER
+    }
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
         raise SourceMalformed(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
 
@@ -231,11 +236,6 @@ def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
         return Chosen(tuple(chosen), tuple(name in chosen for name in names), tuple(chosen.values()))
 
     return choose(counted=False), choose(counted=True)
-
-
-def _size(resource: str) -> int | None:
-    """Return the bytes that one of this resource is; None for what has no size: processes, sockets, the unknown."""
-    return _PAGE_BYTES if resource.endswith("pages") else 1 if resource in _IN_BYTES else None
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
@@ -337,13 +337,10 @@ def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
     columns = [*in_bytes[1:5], *in_counts[1:5], in_bytes.failures + in_counts.failures]
     resources = in_bytes.resources, in_counts.resources
     if last and (last.beancounter.bytes.resources, last.beancounter.counts.resources) == resources:
-        blocks = [
-            block if block.values == values else Block(block.series, values)  # equal ints are written alike
-            for block, values in zip(last.blocks, columns)
-        ]
+        blocks = [block.again(values) for block, values in zip(last.blocks, columns)]
     else:
         # Label sets are made once, and shared by a resource's series.
         of_bytes, of_counts = ([{"ctid": beancounter.ctid, "resource": each} for each in names] for names in resources)
         labels = [of_bytes] * len(_HELP) + [of_counts] * len(_HELP) + [of_bytes + of_counts]
-        blocks = [Block(Series(name, each), values) for name, each, values in zip(_METRICS, labels, columns)]
+        blocks = [Block(name, each, values) for name, each, values in zip(_METRICS, labels, columns)]
     return _Shown(beancounter, blocks)

@@ -132,10 +132,6 @@ def _containers(quotas: Quotas) -> list[tuple[Labels, Quota]]:
     return [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]
 
 
-def _usages(quotas: Quotas) -> list[tuple[Labels, Usage]]:
-    return parts(_containers(quotas), "limit", lambda quota: [("bytes", quota.bytes), ("inodes", quota.inodes)])
-
-
 _TABLES: tuple[Table[Quotas], ...] = (
     scalars(
         Definition(
@@ -182,7 +178,9 @@ _TABLES: tuple[Table[Quotas], ...] = (
         ),
     ),
     table(
-        _usages,
+        lambda quotas: parts(
+            _containers(quotas), "limit", lambda quota: [("bytes", quota.bytes), ("inodes", quota.inodes)]
+        ),
         Definition(
             "openvz_quota_grace_period_seconds",
             "Grace period of this soft limit, in seconds.",

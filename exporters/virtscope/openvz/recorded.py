@@ -99,12 +99,10 @@ def anonymised(recorded: Files, stand_ins: StandIns) -> Files:
 
 
 def _path(path: str, stand_ins: StandIns) -> str:
-    return "/".join(
-        _word(part.encode("utf-8", "surrogateescape"), stand_ins).decode("utf-8", "surrogateescape")
-        if path.startswith("bc/") and place == 1 and path.count("/") > 1
-        else part
-        for place, part in enumerate(path.split("/"))
-    )
+    folder, *below = path.split("/")
+    if folder == "bc" and len(below) > 1:
+        below[0] = _word(below[0].encode("utf-8", "surrogateescape"), stand_ins).decode("utf-8", "surrogateescape")
+    return "/".join([folder, *below])
 
 
 def _content(path: str, content: bytes, stand_ins: StandIns) -> bytes:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Labels, Table, page, scalars, table
+from virtscope.toolkit.families import Definition, Table, page, scalars, table
 
 
 class Container(NamedTuple):
@@ -47,13 +47,9 @@ def parse(text: str) -> Veinfo:
     return Veinfo(tuple(containers.values()), refused)
 
 
-def _containers(veinfo: Veinfo) -> list[tuple[Labels, Container]]:
-    return [({"ctid": container.ctid}, container) for container in veinfo.containers]
-
-
 _TABLES: tuple[Table[Veinfo], ...] = (
     table(
-        _containers,
+        lambda veinfo: [({"ctid": container.ctid}, container) for container in veinfo.containers],
         Definition("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
         Definition(
             "openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses

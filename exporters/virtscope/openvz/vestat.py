@@ -267,12 +267,7 @@ class VestatReader:
         stats = None if text is None else parse_stats(text)
         decided = decide(rows, stats)
         if decided:
-            longest = max(rows, key=lambda row: row.uptime_jiffies, default=None)
-            fields: dict[str, object] = decided._asdict()
-            fields.update(stats._asdict() if stats else {})
-            if longest:
-                fields.update(ctid=longest.ctid, uptime=longest.uptime, uptime_jiffies=longest.uptime_jiffies)
-            log.info("units decided", extra={"fields": fields})
+            log.info("units decided", extra={"fields": {**decided._asdict(), **(stats._asdict() if stats else {})}})
         return decided
 
 
@@ -308,10 +303,6 @@ class _Timed(NamedTuple):
 
 def _containers(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
     return [({"ctid": each.row.ctid}, each) for each in timed]
-
-
-def _modes(timed: Sequence[_Timed]) -> list[tuple[Labels, float]]:
-    return parts(_containers(timed), "mode", _Timed.modes)
 
 
 def _waiting(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
@@ -353,7 +344,7 @@ _UNITS: Table[Units] = scalars(
 )
 _TIMES: tuple[Table[Sequence[_Timed]], ...] = (
     table(
-        _modes,
+        lambda timed: parts(_containers(timed), "mode", _Timed.modes),
         Definition(
             "openvz_container_cpu_seconds_total",
             "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",

@@ -41,18 +41,10 @@ STARVED_SECONDS = 10.0  # a group that has waited for so long without a turn get
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
 
 
-class HostCount(NamedTuple):
-    """What a group has counted on one CPU, whatever ran there."""
+class Count(NamedTuple):
+    """What a group has counted on one CPU, or for one cgroup on all CPUs, those that are offline now included."""
 
-    cpu: int
-    group: Group
-    total: Total
-
-
-class CgroupCount(NamedTuple):
-    """What a group has counted for one cgroup on all CPUs, those that are offline now included."""
-
-    cgroup: Cgroup
+    target: int | Cgroup
     group: Group
     total: Total
 
@@ -60,8 +52,8 @@ class CgroupCount(NamedTuple):
 class Counts(NamedTuple):
     """One reading of everything that is open."""
 
-    host: list[HostCount]
-    cgroups: list[CgroupCount]
+    host: list[Count]
+    cgroups: list[Count]
     support: dict[Wanted, Refusal | None]  # None: the event is counted, on one CPU at least
     open_files: int
     reopened: int  # groups that the kernel gave up, and that were opened again, since the start
@@ -145,7 +137,7 @@ class Counters:
         now = self._clock()
         long_since, self._read_at = now - self._read_at >= 1, now
         host = [
-            HostCount(place.cpu, self._groups[place.group], opened.total.total())
+            Count(place.cpu, self._groups[place.group], opened.total.total())
             for place, opened in list(self._host.items())
             if self._read_host(place, opened, long_since)
         ]
@@ -153,7 +145,7 @@ class Counters:
             for place in list(places):
                 self._read_cgroup(places, place)
         counted = [
-            CgroupCount(cgroup, self._groups[index], total.total())
+            Count(cgroup, self._groups[index], total.total())
             for cgroup in self._cgroups
             for index, total in self._cgroup_sums.get(cgroup, {}).items()
         ]
@@ -224,7 +216,8 @@ class Counters:
             try:
                 self._make_room(len(group.events) * sum(place not in self._host for place in places))
                 for place in places:
-                    if place in self._host and retry and self._may_open_more(place):
+                    if place in self._host and retry and self._host[place].refused:
+                        # Opened again as a whole, as none may join a running group.
                         self._read_host(place, self._host[place], long_since=False)  # what it has counted till now
                         if place in self._host:
                             self._close(self._host.pop(place))
@@ -263,20 +256,6 @@ class Counters:
             self._close(opened)
             raise
         self._host[place] = opened
-
-    def _may_open_more(self, place: _Place) -> bool:
-        """Ask again for what was refused. (It is then opened with the whole group: none may join a running one.)"""
-        opened = self._host[place]
-        leader = opened.descriptors[0] if opened.descriptors else -1
-        for index in opened.refused:
-            event = self._groups[place.group].events[index]
-            try:
-                self._kernel.close(self._kernel.open(event.attr, -1, place.cpu, leader, 0))
-            except OSError as error:
-                opened.refused[index] = self._why(error, event, opened, place.cpu)
-            else:
-                return True
-        return False
 
     def _open_cgroups(self, cgroups: list[Cgroup], reopen: bool) -> None:
         """Open each cgroup's groups where the host's are open, with the same events.

@@ -16,7 +16,7 @@ from typing import Callable, NamedTuple
 from prometheus_client import Metric
 
 from virtscope.perf.cgroups import Cgroup
-from virtscope.perf.counters import CgroupCount, Counts, HostCount
+from virtscope.perf.counters import Count, Counts
 from virtscope.perf.groups import Absent, Group
 from virtscope.perf.scaling import Total
 from virtscope.perf.support import ABSENT_PMU
@@ -36,7 +36,7 @@ class _Counted(NamedTuple):
     total: Total
 
 
-def _counted(label: str, counts: Iterable[HostCount | CgroupCount]) -> list[_Counted]:
+def _counted(label: str, counts: Iterable[Count]) -> list[_Counted]:
     return [
         _Counted(
             {

@@ -221,11 +221,11 @@ class Profiler:
             self._top.counts(),
             self._lost,
             self._seconds,
-            [(event.event, self._pace(event), scope) for event, scope in found.scopes.items()],
+            [
+                (event.event, f"each {event.period}th" if event.period else f"{self._source.frequency} Hz", scope)
+                for event, scope in found.scopes.items()
+            ],
         )
-
-    def _pace(self, event: Sampled) -> str:
-        return f"each {event.period}th" if event.period else f"{self._source.frequency} Hz"
 
 
 class Xensyms:

@@ -22,7 +22,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Definition, Labels, Table, page, table
+from virtscope.toolkit.families import Definition, Table, page, table
 
 # What is read and exposed, by its file.
 _METRICS = {
@@ -130,15 +130,6 @@ def _values(cache: Path) -> dict[str, int | NoValue]:
     return values
 
 
-def _measured(monitored: Sequence[Monitored]) -> list[tuple[Labels, dict[str, int | NoValue]]]:
-    return [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
-
-
-def _missing(monitored: Sequence[Monitored]) -> list[tuple[Labels, int]]:
-    found = [value for each in monitored for value in each.values.values()]
-    return [({"reason": word.value.lower()}, found.count(word)) for word in NoValue]
-
-
 def _of_file(file: str) -> Definition[dict[str, int | NoValue]]:
     def value(values: dict[str, int | NoValue]) -> int | None:
         read = values.get(file)
@@ -148,9 +139,18 @@ def _of_file(file: str) -> Definition[dict[str, int | NoValue]]:
 
 
 _TABLES: tuple[Table[Sequence[Monitored]], ...] = (
-    table(_measured, *map(_of_file, _METRICS)),
     table(
-        _missing,
+        lambda monitored: [({"group": each.group, "cache": each.cache}, each.values) for each in monitored],
+        *map(_of_file, _METRICS),
+    ),
+    table(
+        lambda monitored: [
+            (
+                {"reason": word.value.lower()},
+                [value for each in monitored for value in each.values.values()].count(word),
+            )
+            for word in NoValue
+        ],
         Definition(
             "resctrl_missing_values",
             "Values that the kernel reported as Unavailable (now), Error (not measurable here) or Unassigned (no "

@@ -12,7 +12,7 @@ from prometheus_client import Metric
 
 from virtscope.sched.pairs import Row
 from virtscope.sched.program import Totals
-from virtscope.toolkit.families import Definition, Labels, Table, page, scalars, table
+from virtscope.toolkit.families import Definition, Table, page, scalars, table
 
 
 class _Counted(NamedTuple):
@@ -20,17 +20,13 @@ class _Counted(NamedTuple):
     totals: Totals
 
 
-def _waits(counted: _Counted) -> list[tuple[Labels, int]]:
-    return [
-        ({"cgroup": name, "running": running}, ns)
-        for name, row in counted.rows.items()
-        for running, ns in row.ns.items()
-    ]
-
-
 _TABLES: tuple[Table[_Counted], ...] = (
     table(
-        _waits,
+        lambda counted: [
+            ({"cgroup": name, "running": running}, ns)
+            for name, row in counted.rows.items()
+            for running, ns in row.ns.items()
+        ],
         Definition(
             "sched_wait_seconds_total",
             "Time that runnable tasks of the cgroup waited for a CPU, in seconds summed over tasks, by what ran "

@@ -100,9 +100,11 @@ _LOCKED_DOWN = (
 
 
 def _not_permitted(machine: Machine) -> SourceUnavailable:
-    if not _may_load(machine):
+    both = 1 << CAP_BPF | 1 << CAP_PERFMON
+    if not (machine.capabilities >> CAP_SYS_ADMIN & 1 or machine.capabilities & both == both):
+        needed = "CAP_BPF and CAP_PERFMON" if machine.version >= (5, 8) else "CAP_SYS_ADMIN (before Linux 5.8)"
         return SourceUnavailable(
-            f"loading its program takes {_capabilities(machine)}: run it as root, or give it these "
+            f"loading its program takes {needed}: run it as root, or give it these "
             "(AmbientCapabilities in a systemd unit, --cap-add in a container; a rootless container's don't count)"
         )
     if "[confidentiality]" in machine.lockdown:
@@ -116,15 +118,6 @@ def _not_permitted(machine: Machine) -> SourceUnavailable:
         "bpf(2) is refused, though the capabilities for it are there: a seccomp filter or a security module forbids "
         "it (SystemCallFilter in a systemd unit, --security-opt of a container), or the container is rootless"
     )
-
-
-def _may_load(machine: Machine) -> bool:
-    both = 1 << CAP_BPF | 1 << CAP_PERFMON
-    return bool(machine.capabilities >> CAP_SYS_ADMIN & 1) or machine.capabilities & both == both
-
-
-def _capabilities(machine: Machine) -> str:
-    return "CAP_BPF and CAP_PERFMON" if machine.version >= (5, 8) else "CAP_SYS_ADMIN (before Linux 5.8)"
 
 
 def _too_old(machine: Machine) -> SourceUnavailable:

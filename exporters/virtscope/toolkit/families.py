@@ -118,37 +118,31 @@ def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float 
 # --- Families of blocks -----------------------------------------------------------------------------------------------
 
 
-class Series:
-    """The series of one metric that belong to one thing, such as a container. `name` is the samples' name."""
+class Block:
+    """The samples of one metric and one thing, such as a container, never changed once made; None gives no sample."""
 
-    def __init__(self, name: str, labels: Sequence[Labels]) -> None:
+    __slots__ = ("_lines", "_starts", "labels", "name", "values")
+
+    def __init__(
+        self, name: str, labels: Sequence[Labels], values: Sequence[float | None], starts: list[str] | None = None
+    ) -> None:
         self.name = name
         self.labels = labels
-        self._starts: list[str] = []
-
-    @property
-    def starts(self) -> list[str]:
-        """The lines up to their values; made when first asked for."""
-        if not self._starts:
-            self._starts = [start_of_line(self.name, labels) for labels in self.labels]
-        return self._starts
-
-
-class Block:
-    """What some series are at one moment, never changed once made; a value of None gives no sample."""
-
-    __slots__ = ("_lines", "series", "values")
-
-    def __init__(self, series: Series, values: Sequence[float | None]) -> None:
-        self.series = series
         self.values = values
+        self._starts = [] if starts is None else starts  # of the lines, up to their values; made when first asked for
         self._lines: str | None = None
+
+    def again(self, values: Sequence[int | None]) -> Block:
+        """Return the block with these values: the same one if they are equal. (Equal floats, 0 and -0, may differ.)"""
+        return self if values == self.values else Block(self.name, self.labels, values, self._starts)
 
     @property
     def lines(self) -> str:
         """The lines of the exposition, the same in every format, each with a line break before it."""
         if self._lines is None:
-            starts, values = self.series.starts, [value for value in self.values if value is not None]
+            if not self._starts:
+                self._starts[:] = [start_of_line(self.name, labels) for labels in self.labels]
+            starts, values = self._starts, [value for value in self.values if value is not None]
             if len(values) < len(starts):
                 starts = [start for start, value in zip(starts, self.values) if value is not None]
             self._lines = "".join(map(add, starts, numbers(values)))
@@ -156,7 +150,7 @@ class Block:
 
 
 class Blocks(Metric):
-    """A metric family made of blocks, all of series named `name`: a counter where that ends in _total, else a gauge.
+    """A metric family made of blocks, all named `name`: a counter where that ends in _total, else a gauge.
 
     Raises ValueError for a name with a colon: those are for recording rules, and OpenMetrics writes them otherwise.
     """
@@ -172,9 +166,9 @@ class Blocks(Metric):
     def samples(self) -> list[Sample]:
         """The samples one by one, for code that doesn't know of blocks."""
         return [
-            Sample(block.series.name, labels, value)
+            Sample(block.name, labels, value)
             for block in self.blocks
-            for labels, value in zip(block.series.labels, block.values)
+            for labels, value in zip(block.labels, block.values)
             if value is not None
         ]
 

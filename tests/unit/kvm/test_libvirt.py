@@ -39,6 +39,8 @@ def test_names_may_hold_anything_and_can_be_shown() -> None:
 def test_titles_are_nova_s_names_where_there_are_some() -> None:
     of_both = f"== 5e {UUID} title ==own title\n== 5e {OTHER} metadata ==== 5e {OTHER} title ==only a title\n".encode()
     printed = f"== 5e {UUID} metadata ==".encode() + NOVA + of_both
+    asked = libvirt.title_commands([UUID], "5e")
+    assert [asked.count(f"/libvirt/nova/{version}") for version in ("1.0", "1.1")] == [1, 1]
     assert libvirt.parse_titles(printed, "5e") == {UUID: b"web & shop", OTHER: b"only a title"}
 
 
@@ -101,23 +103,6 @@ def test_titles_are_asked_once_of_each_guest() -> None:
     assert first.titles == second.titles == ((UUID, b"web & shop"),)
     assert [words[0].partition(" ")[0] for words in programs.asked] == ["domstats", "list", "echo", "domstats", "list"]
     assert "--nowait" in programs.asked[0]
-
-
-def test_each_nova_s_name_is_a_title() -> None:
-    for version in ("1.0", "1.1"):
-
-        def nova(words: Sequence[str], version: str = version) -> Finished:
-            if not words[0].startswith("echo"):
-                return fine(words)
-            printed = ""
-            for command in words[0].split("; "):
-                if command.startswith("echo"):
-                    printed += command[6:-1] + "\n"
-                elif command.endswith(f"nova/{version}"):
-                    printed += NOVA.decode()
-            return Finished(0, printed.encode(), b"")
-
-        assert Virsh(Programs(nova), lambda: 5.0).read().titles == ((UUID, b"web & shop"),), version
 
 
 def test_an_old_virsh_is_asked_without_nowait() -> None:

@@ -66,7 +66,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def values(counts: Counts, group: str, cpu: int = 0) -> tuple[float | None, ...]:
-    (total,) = [count.total for count in counts.host if (count.group.name, count.cpu) == (group, cpu)]
+    (total,) = [count.total for count in counts.host if (count.group.name, count.target) == (group, cpu)]
     return total.values
 
 
@@ -187,11 +187,11 @@ def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_event
     setting = make(kernel, cache=CACHE, software=SOFTWARE)
     counts = setting.after(1)
     assert reasons(counts) == {}
-    assert {count.cpu for count in counts.host} == {0}
+    assert {count.target for count in counts.host} == {0}
     kernel.refuse = lambda _attr, _cpu, _leader: 0
     kernel.set_online(0, 1)
     setting.after(1)
-    assert {count.cpu for count in setting.after(1).host} == {0, 1}
+    assert {count.target for count in setting.after(1).host} == {0, 1}
 
 
 def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
@@ -202,7 +202,7 @@ def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
     files = kernel.files
     kernel.set_online(0)
     away = setting.after(10, WEB)
-    assert [count.cpu for count in away.host] == [0]
+    assert [count.target for count in away.host] == [0]
     assert kernel.files == files / 2
     assert (away.cgroups[0].total.values[0] or 0) >= (before.cgroups[0].total.values[0] or 0) > 0
     kernel.set_online(0, 1)
@@ -219,15 +219,15 @@ def test_what_is_outside_of_the_cores_moves_to_the_cpu_that_takes_over(tmp_path:
         (pmu / name).write_text(f"{text}\n")
     kernel = FakeKernel(cpus=4)
     setting = Setting(tmp_path, kernel, memory=["uncore_imc/reads/"])
-    assert [count.cpu for count in setting.after(0).host] == [0]
+    assert [count.target for count in setting.after(0).host] == [0]
     (pmu / "cpumask").write_text("1\n")
     kernel.set_online(1, 2, 3)
     setting.after(0)
     (moved,) = setting.after(10).host
-    assert moved.cpu == 1
+    assert moved.target == 1
     assert moved.total.running_seconds == pytest.approx(10)
     kernel.set_online(0, 1, 2, 3)  # it doesn't come back by itself
-    assert [count.cpu for count in setting.after(10).host] == [1]
+    assert [count.target for count in setting.after(10).host] == [1]
     assert kernel.files == 1
     (pmu / "cpumask").unlink()
     assert reasons(setting.after(10)) == {"memory/uncore_imc/reads/": "not_supported"}
@@ -252,12 +252,12 @@ def test_cgroups_are_counted_on_all_cpus_while_they_are_there(make: Make) -> Non
     setting = make(FakeKernel(cpus=2), cache=CACHE)
     setting.after(0, WEB, DB)
     counts = setting.after(10, WEB, DB)
-    assert {count.cgroup for count in counts.cgroups} == {WEB, DB}
+    assert {count.target for count in counts.cgroups} == {WEB, DB}
     # Half the time on each of two CPUs, of which three groups share the counters.
     assert counts.cgroups[0].total.enabled_seconds == pytest.approx(10)
     assert counts.cgroups[0].total.values[0] == pytest.approx(10_000, rel=0.2)
     files = setting.kernel.files
-    assert {count.cgroup for count in setting.after(10, DB).cgroups} == {DB}
+    assert {count.target for count in setting.after(10, DB).cgroups} == {DB}
     assert setting.kernel.files == files * 2 / 3
     setting.counters.close()
     assert setting.kernel.files == 0
@@ -272,11 +272,11 @@ def test_cgroups_that_are_counted_stay_counted_when_descriptors_run_out(
     for _ in range(3):
         counts = setting.after(1, DB, MAIL, WEB)
         assert counts.left_out == [DB]
-        assert {count.cgroup for count in counts.cgroups} == {MAIL, WEB}
+        assert {count.target for count in counts.cgroups} == {MAIL, WEB}
     setting.after(1, DB._replace(inode=99), MAIL, WEB)  # another one comes for it: the metric shows it, the log doesn't
     assert len([record for record in caplog.records if "not every cgroup" in record.getMessage()]) == 1
     setting.after(1, DB, WEB)
-    assert {count.cgroup for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}
+    assert {count.target for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}
     assert kernel.files == 3 * 8
 
 
@@ -294,7 +294,7 @@ def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:
     kernel.set_online(0, 1)
     setting.after(1, WEB, DB, MAIL)
     counts = setting.after(1, WEB, DB, MAIL)
-    assert {count.cpu for count in counts.host} == {0, 1}
+    assert {count.target for count in counts.host} == {0, 1}
     assert len(counts.left_out) == 2
 
 
@@ -352,8 +352,8 @@ def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempP
             cgroups = how
         counts = setting.counters.read(sorted(cgroups))
         assert counts.open_files == kernel.files
-        values = [(count.cpu, count.group.name, count.total) for count in counts.host]
-        for target, group, total in [*values, *((each.cgroup, each.group.name, each.total) for each in counts.cgroups)]:
+        values = [(count.target, count.group.name, count.total) for count in counts.host]
+        for target, group, total in [*values, *((each.target, each.group.name, each.total) for each in counts.cgroups)]:
             assert total.running_seconds <= total.enabled_seconds
             for index, value in enumerate(total.values):
                 if value is not None:

@@ -13,36 +13,8 @@ from typing import Any
 
 import pytest
 
-from virtscope.perf import kernel
 from virtscope.perf.kernel import PID_CGROUP, Attr, Kernel
 from virtscope.toolkit.collect import SourceUnavailable
-
-
-class Little(ctypes.LittleEndianStructure):
-    _fields_ = kernel.ATTR_FIELDS
-
-
-class Big(ctypes.BigEndianStructure):
-    _fields_ = kernel.ATTR_FIELDS
-
-
-def test_the_fields_are_where_c_has_them() -> None:
-    """The flags are the 64 bits after five others of which the first is two halves.
-
-    include/uapi/linux/perf_event.h: `disabled` is the first of their bit fields, `exclude_guest` the twenty-first.
-    """
-    orders: tuple[tuple[Any, str, str, str], ...] = (
-        (Little, "<", "01 00 00 00 00 00 00 00", "00 00 10 00 00 00 00 00"),
-        (Big, ">", "80 00 00 00 00 00 00 00", "00 00 08 00 00 00 00 00"),
-    )
-    for order, sign, disabled, exclude_guest in orders:
-        fields = {"type": 1, "size": 2, "config": 3, "sample_period": 4, "sample_type": 5, "read_format": 6}
-        attr = order(**fields, wakeup_events=7, bp_type=8)
-        attr.config1, attr.config2 = 9, 10
-        assert bytes(attr) == struct.pack(f"{sign}IIQQQQQIIQQ", 1, 2, 3, 4, 5, 6, 0, 7, 8, 9, 10)
-        nothing = bytes(40), bytes(len(bytes(attr)) - 48)
-        assert bytes(order(disabled=1)) == bytes.fromhex(disabled).join(nothing)
-        assert bytes(order(exclude_guest=1)) == bytes.fromhex(exclude_guest).join(nothing)
 
 
 class Libc:

@@ -1,4 +1,4 @@
-"""A libbpf with a kernel below it that takes the program, or refuses it as a real one does."""
+"""A libbpf with a kernel below it that takes the program, or refuses it or its maps as a real one does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 MAPS = {b"waits.rodata": 1, b"pairs": 2, b"cpus": 3, b"rests": 4}
 OBJECT, PROGRAM, LINK = 100, 101, 102
 WORDS = 20  # of struct cpu
-BATCH = 3  # pairs that it gives at once
 
 
 class FakeLibbpf:
@@ -19,10 +18,6 @@ class FakeLibbpf:
     def __init__(self, *, version: int = 1, refuses: int = 0, said: str = "", without: str = "") -> None:
         """`refuses` is the errno with which the kernel refuses the program, `without` a function that isn't there."""
         self.version, self.refuses, self.said, self.without = version, refuses, said, without
-        self.constants = b""
-        self.pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}  # ns and waits on each of two CPUs
-        self.rests: dict[int, list[tuple[int, int]]] = {}  # what found no room among the pairs, by who waited
-        self.cpus = [[0] * WORDS, [0] * WORDS]
         self.closed: list[int] = []
         self.unreadable = 0  # the errno with which maps are refused
         self.functions: dict[str, Any] = {}
@@ -51,7 +46,7 @@ class FakeLibbpf:
         return -1
 
     def _libbpf_num_possible_cpus(self) -> int:
-        return len(self.cpus)
+        return 2
 
     def _bpf_object_open_file(self, path: bytes, _options: None) -> int | None:
         if os.path.exists(path):  # noqa: PTH110
@@ -62,8 +57,7 @@ class FakeLibbpf:
     def _bpf_object_find_map_by_name(self, _object: int, name: bytes) -> int | None:
         return MAPS[name]
 
-    def _bpf_map_set_initial_value(self, _map: int, data: Any, size: int) -> int:
-        self.constants = ctypes.string_at(ctypes.addressof(data._obj), size)
+    def _bpf_map_set_initial_value(self, _map: int, _data: Any, _size: int) -> int:
         return 0
 
     def _bpf_object_load(self, _object: int) -> int:
@@ -89,30 +83,7 @@ class FakeLibbpf:
     def _bpf_map_fd(self, number: int) -> int:
         return number
 
-    def _bpf_map_lookup_elem(self, _fd: int, _key: Any, values: Any) -> int:
-        for index, word in enumerate(word for words in self.cpus for word in words):
-            values[index] = word
-        return self._failed(self.unreadable) if self.unreadable else 0
+    def _bpf_map_lookup_elem(self, *_: Any) -> int:
+        return self._failed(self.unreadable)
 
-    def _bpf_map_lookup_batch(self, fd: int, begin: Any, after: Any, keys: Any, values: Any, *rest: Any) -> int:
-        at = begin._obj.value if begin else 0
-        entries: Any = self.pairs if fd == MAPS[b"pairs"] else self.rests
-        given = list(entries.items())[at : at + BATCH]
-        for index, (key, of_cpus) in enumerate(given):
-            if fd == MAPS[b"pairs"]:
-                keys[2 * index], keys[2 * index + 1] = key
-            else:
-                keys[index] = key
-            values[4 * index : 4 * index + 4] = [value for both in of_cpus for value in both]
-        rest[0]._obj.value = len(given)  # count
-        after._obj.value = at + len(given)
-        ended = self.unreadable or (errno.ENOENT if at + len(given) == len(entries) else 0)
-        return self._failed(ended) if ended else 0
-
-    def _bpf_map_delete_elem(self, fd: int, key: Any) -> int:
-        entries: Any = self.pairs if fd == MAPS[b"pairs"] else self.rests
-        wanted: Any = tuple(key._obj) if fd == MAPS[b"pairs"] else key._obj.value
-        if self.unreadable or wanted not in entries:
-            return self._failed(self.unreadable or errno.ENOENT)
-        del entries[wanted]
-        return 0
+    _bpf_map_lookup_batch = _bpf_map_delete_elem = _bpf_map_lookup_elem

@@ -1,4 +1,7 @@
-"""The program is loaded and read through libbpf, here one that a test can look into; and its object is its source's."""
+"""What is said when libbpf or the kernel refuse the program, and that its object is its source's.
+
+What it counts: tests/e2e/test_sched_exporter.py, and on other kernels tests/kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.sched.fake_libbpf import LINK, OBJECT, FakeLibbpf
+from tests.unit.sched.fake_libbpf import OBJECT, FakeLibbpf
 from tools import bpf
 from virtscope.sched import program
-from virtscope.sched.program import OTHER, Program, Totals, Waited
+from virtscope.sched.program import Program
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -24,43 +27,6 @@ either_libbpf = pytest.mark.parametrize("version", [0, 1])
 
 def loaded(lib: FakeLibbpf, hierarchy: int = 2) -> Program:
     return Program(hierarchy, MACHINE, lib.open)
-
-
-@either_libbpf
-def test_it_knows_which_version_s_cgroups_to_tell_apart(version: int) -> None:
-    lib = FakeLibbpf(version=version)
-    assert loaded(lib, 1).library == f"libbpf.so.{version}"
-    assert lib.constants == bytes([1, 0, 0, 0])
-
-
-def test_pairs_and_totals_are_those_of_all_cpus_and_of_all_batches() -> None:
-    lib = FakeLibbpf()
-    lib.pairs = {(number, 2**64 - 1): [(number, 1), (2**40, 2)] for number in range(2, 12)}
-    for words in lib.cpus:
-        words[: len(Totals._fields) + 1] = [1, 2**40, 30, 4, 99]
-    running = loaded(lib)
-    assert running.pairs() == {(number, 2**64 - 1): Waited(number + 2**40, 3) for number in range(2, 12)}
-    assert running.totals() == Totals(switches=2, waited=2**41, run_delay=60, lost=8)
-
-
-def test_what_found_no_room_among_the_pairs_is_in_the_rest_of_who_waited() -> None:
-    lib = FakeLibbpf()
-    lib.pairs = {(2, 3): [(5, 1), (0, 0)], (2, OTHER): [(7, 1), (1, 1)]}
-    lib.rests = {2: [(30, 4), (2, 1)], 9: [(0, 0), (6, 2)]}
-    assert loaded(lib).pairs() == {(2, 3): Waited(5, 1), (2, OTHER): Waited(40, 7), (9, OTHER): Waited(6, 2)}
-
-
-def test_it_forgets_what_it_has_to_and_what_is_not_there_and_is_detached_once() -> None:
-    lib = FakeLibbpf()
-    nothing = [(1, 1), (1, 1)]
-    lib.pairs = {(2, 3): nothing, (3, 2): nothing, (2, OTHER): nothing}
-    lib.rests = {2: nothing, 3: nothing}
-    running = loaded(lib)
-    running.forget([(2, 3), (9, 9), (2, OTHER), (9, OTHER)])
-    assert (list(lib.pairs), list(lib.rests)) == ([(3, 2)], [3])
-    for _ in range(2):
-        running.close()
-    assert lib.closed == [LINK, OBJECT]
 
 
 def test_what_can_no_longer_be_read_is_an_error() -> None:

@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Series, Table, page, scalars, table
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Table, page, scalars, table
 from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
@@ -148,7 +148,7 @@ def _odd(value: Any = 1, labels: Any = None, documentation: Any = "Help.") -> Me
 def test_a_family_that_cant_be_written_costs_only_itself() -> None:
     unwritable = [*map(_odd, ("many", None, 10**400)), _odd(documentation=None)]
     unwritable += [_odd(labels=labels) for labels in ({"domid": 7}, {"a": "1", 2: "2"}, {"domain": "\udcff"})]
-    unwritable.append(Blocks("odd", "Odd.", [Block(Series("odd", [{"domain": "\udcff"}]), [1])]))
+    unwritable.append(Blocks("odd", "Odd.", [Block("odd", [{"domain": "\udcff"}], [1])]))
     for odd in unwritable:
         refused: list[FamilyError] = []
         encoder = Encoder(on_refused=refused.append)
@@ -178,7 +178,7 @@ def blocks(draw: st.DrawFn) -> Blocks:
     made = []
     for labels in draw(st.lists(st.lists(LABELS, max_size=3), max_size=3)):
         values = draw(st.lists(st.none() | VALUES, min_size=len(labels), max_size=len(labels)))
-        made.append(Block(Series(name, labels), values))
+        made.append(Block(name, labels, values))
     return Blocks(name, draw(TEXTS), made)
 
 
@@ -188,7 +188,10 @@ def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks
     for _ in range(2):  # the second time with the lines that were kept
         assert_as_the_client(encoder, [*made])
     for each in made:  # a new block of the same series
-        again = [Block(block.series, [data.draw(st.none() | VALUES) for _ in block.values]) for block in each.blocks]
+        again = [
+            Block(block.name, block.labels, [data.draw(st.none() | VALUES) for _ in block.values])
+            for block in each.blocks
+        ]
         assert_as_the_client(encoder, [Blocks(each.name, each.documentation, again)])
 
 
@@ -197,7 +200,7 @@ def test_blocks_are_a_gauge_or_a_counter_by_their_name_and_none_is_a_recording_r
     for name, kind in (("held", GaugeMetricFamily), ("failures_total", CounterMetricFamily)):
         wanted = kind(name, "Help.", labels=["ctid"])
         wanted.add_metric(["101"], 7)
-        assert Blocks(name, "Help.", [Block(Series(name, [labels, labels]), [7, None])]) == wanted
+        assert Blocks(name, "Help.", [Block(name, [labels, labels], [7, None])]) == wanted
     with pytest.raises(ValueError, match="colon"):
         Blocks("a:rule", "Rule.", [])
 
