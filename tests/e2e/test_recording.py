@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter, ended
+from tests.e2e.running_exporter import RunningExporter, ended
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
 from tests.e2e.test_xentop_child import value
 from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
-from tests.support.waiting import wait_for
 from tests.unit.xen.fake_host import FakeXen
 from tests.unit.xen.fake_xl import FakeXl
 
@@ -77,23 +76,6 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     text = gzip.decompress(private.read_bytes())
     assert b"web01" not in text
     assert b'"xl"' not in text, "the toolstack's answers are full of names"
-
-
-def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
-    file = tmp_path / "vz.jsonl.gz"
-    command = [sys.executable, "-m", "virtscope.openvz", "record", str(file)]
-    with subprocess.Popen([*command, "--interval=0.1s", f"--path.procfs={UUIDS}"], cwd=EXPORTERS) as process:
-        try:
-            wait_for(lambda: file.exists() and file.stat().st_size > 3000)
-        finally:
-            process.kill()
-    with pytest.raises(EOFError):
-        gzip.decompress(file.read_bytes())
-    with replaying(tmp_path, "openvz", file, "--replay.speed=100") as exporter:
-        cut = "the recording is cut off; it is played up to its last whole reading"
-        wait_for(lambda: value(exporter.get().text, "vestat_up") == 1 and exporter.log_lines(cut))
-        assert value(exporter.get().text, "vestat_up") == 1
-        assert len(exporter.log_lines(cut)) == 1
 
 
 def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:

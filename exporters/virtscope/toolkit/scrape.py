@@ -285,9 +285,7 @@ class Exporter:
         )
         yield of_each("reads_total", "Finished reads of this source.", lambda each: each.cost().reads)
         yield of_each(
-            "seconds_total",
-            "Duration of finished reads of this source, in seconds.",
-            lambda each: each.cost().seconds,
+            "seconds_total", "Duration of finished reads of this source, in seconds.", lambda each: each.cost().seconds
         )
         yield of_each(
             "cpu_seconds_total",
@@ -314,9 +312,7 @@ class Exporter:
             f"{name}_encode_seconds_total", "CPU time of encoding expositions, in seconds.", self._encode_seconds
         )
         yield gauge(
-            f"{name}_encode_errors_total",
-            "Metric families dropped because they could not be encoded.",
-            self._refusals,
+            f"{name}_encode_errors_total", "Metric families dropped because they could not be encoded.", self._refusals
         )
         not_after = self.certificate_not_after()
         if not_after is not None:
