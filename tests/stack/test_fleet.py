@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import itertools
 import tempfile
 import time
@@ -14,8 +14,8 @@ import pytest
 import requests
 import yaml
 
+from deploy import merge
 from deploy.fleet import FleetError, native, settings
-from deploy.fleet import rules as rule_files
 from deploy.fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
 from deploy.fleet.settings import REPLICAS, Settings
 from tests.support.endpoints import Exposition
@@ -68,12 +68,11 @@ def fleet() -> Iterator[Running]:
         targets.mkdir()
         (targets / "telegraf.yml").write_text(yaml.safe_dump([application.group(HOSTS[0], "cgroup")]))
         (targets / "perf.yml").write_text(yaml.safe_dump([exporter.group(host, "cgroup") for host in HOSTS]))
-        shipped = yaml.safe_load(rule_files.PROMETHEUS_YML.read_text())
-        jobs = [job for job in shipped["scrape_configs"] if job["job_name"] in JOBS]
-        (folder / "shipped.yml").write_text(yaml.safe_dump({**shipped, "scrape_configs": jobs}))
-        patch.setattr(rule_files, "PROMETHEUS_YML", folder / "shipped.yml")
-        chosen = dataclasses.replace(settings.read(), targets=targets, first_port=free_ports(PORTS))
-        chosen = dataclasses.replace(chosen, scrape_interval="2s", evaluation_interval="5s")
+        shipped = merge.prometheus()
+        shipped["scrape_configs"] = [job for job in shipped["scrape_configs"] if job["job_name"] in JOBS]
+        patch.setattr(merge, "prometheus", lambda: copy.deepcopy(shipped))
+        chosen = settings.read().model_copy(update={"targets": targets, "first_port": free_ports(PORTS)})
+        chosen = chosen.model_copy(update={"scrape_interval": "2s", "evaluation_interval": "5s"})
         try:
             native.up(chosen, folder)
             yield chosen, folder
@@ -189,7 +188,7 @@ def test_a_new_shard_takes_hosts_over_while_the_others_go_on(fleet: Running) -> 
         return {name: process.pid for name, process in native.supervisor(folder).processes().items()}
 
     before, ran = divided(chosen), pids()
-    more = dataclasses.replace(chosen, shards=3)
+    more = chosen.model_copy(update={"shards": 3})
     native.up(more, folder)
     try:
         *others, newest = divided(more)
@@ -205,4 +204,4 @@ def test_a_folder_that_nobody_may_not_enter_is_refused(tmp_path: Path) -> None:
     need_root("has another user for the parts")
     tmp_path.chmod(0o700)
     with pytest.raises(FleetError, match="user nobody, which the parts run as, can't enter /"):
-        native.up(dataclasses.replace(settings.read(), first_port=free_ports(PORTS)), tmp_path / "fleet")
+        native.up(settings.read().model_copy(update={"first_port": free_ports(PORTS)}), tmp_path / "fleet")

@@ -45,10 +45,9 @@ _PYTHON = {
         "command_line": "",
         "guests": "",
         "host_files": "",
-        "labels": "command_line metrics",
         "libvirt": "",
         "limits": "",
-        "model": "",
+        "model": "command_line metrics proxmox",
         "processes": "processes guests",
         "proxmox": "",
         "recorded": "",
@@ -108,10 +107,10 @@ _PYTHON = {
     },
     ("alerts/generator", "tests/unit/alerts"): {
         "application": "refusals examples",
-        "document": "promql refusals",
         "histograms": "refusals examples promql",
         "words": "",
     },
+    ("deploy", "tests/unit/alerts"): {"documents": "refusals"},
 }
 _RULES = ("prometheus/rules", "alerts/rules")
 

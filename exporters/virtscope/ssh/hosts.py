@@ -15,7 +15,7 @@ from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Account, Connection
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import family, gauge
+from virtscope.toolkit.families import family
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Hosts:
             return family(name, documentation, [({"target": host}, value(each)) for host, each in accounts.items()])
 
         return [
-            gauge("ssh_hosts", "Hosts that may be probed.", len(names)),
+            family("ssh_hosts", "Hosts that may be probed.", [({}, len(names))]),
             of_each("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
             of_each("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
             of_each("ssh_requests_total", "Requests to the host.", lambda account: account.requests),

@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from virtscope.openvz.procfs import Files, Unread
 from virtscope.ssh.connection import NOT_FOUND, Connection, RemotePrograms, Unreachable
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
-from virtscope.xen.devices import network
 from virtscope.xen.exporter import live_text
 from virtscope.xen.hypervisor import version
-from virtscope.xen.model import Network
-from virtscope.xen.netdev import WhereReadable, by_domid
+from virtscope.xen.netdev import RawNetwork, WhereReadable, by_domid
 from virtscope.xen.recorded import Printed
 from virtscope.xen.toolstack import ToolstackPoller
 from virtscope.xen.xentop import Iteration
@@ -93,7 +91,7 @@ class XenHost:
             raise SourceError(f"xentop {problem}")
         return printed.output
 
-    def _by_domid(self) -> dict[int, list[Network]]:
+    def _by_domid(self) -> dict[int, list[RawNetwork]]:
         """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""
         found = self._networks
         if isinstance(found, SourceError):
@@ -106,7 +104,7 @@ class XenHost:
         text = next((content for path, content in found.items() if path.endswith("/net/dev")), Unread("ENOENT"))
         if isinstance(text, Unread):
             raise SourceUnavailable(f"the host's {NET_DEV} can't be read: {text.errno}")
-        return by_domid(text, nodename, network)
+        return by_domid(text, nodename)
 
     def _printed(self) -> Printed:
         if isinstance(self._fetched, SourceError):

@@ -30,7 +30,7 @@ from virtscope.toolkit.collect import (
     reason_of,
 )
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
-from virtscope.toolkit.families import family, gauge, info
+from virtscope.toolkit.families import Info, Labels, family
 
 log = logging.getLogger(__name__)
 
@@ -248,10 +248,10 @@ class Exporter:
 
     def _about_itself(self) -> Iterator[Metric]:
         name, watched = self.name, self._watched
-        yield gauge(
+        yield family(
             f"{name}_up",
             "1 if every source was read for this scrape, else 0.",
-            float(all(each.state in {"up", "absent"} for each in watched)),
+            [({}, float(all(each.state in {"up", "absent"} for each in watched)))],
         )
 
         def of_each(metric: str, documentation: str, value: Callable[[_Watched], float | None]) -> Metric:
@@ -268,10 +268,8 @@ class Exporter:
             for each in watched
             if each.state in {"up", "absent"}
         ]
-        yield info(
-            f"{name}_source",
-            "Origin of this scrape's values, or why a source is absent.",
-            [{"source": source, "detail": detail} for source, detail in details if detail is not None],
+        yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
+            ({"source": source}, {"detail": detail}) for source, detail in details if detail is not None
         )
         yield family(
             f"{name}_source_errors_total",
@@ -285,7 +283,9 @@ class Exporter:
         )
         yield of_each("reads_total", "Finished reads of this source.", lambda each: each.cost().reads)
         yield of_each(
-            "seconds_total", "Duration of finished reads of this source, in seconds.", lambda each: each.cost().seconds
+            "seconds_total",
+            "Duration of finished reads of this source, in seconds.",
+            lambda each: each.cost().seconds,
         )
         yield of_each(
             "cpu_seconds_total",
@@ -308,21 +308,25 @@ class Exporter:
                     for reason, count in background.failures.items()
                 ],
             )
-        yield gauge(
-            f"{name}_encode_seconds_total", "CPU time of encoding expositions, in seconds.", self._encode_seconds
+        yield family(
+            f"{name}_encode_seconds_total",
+            "CPU time of encoding expositions, in seconds.",
+            [({}, self._encode_seconds)],
         )
-        yield gauge(
-            f"{name}_encode_errors_total", "Metric families dropped because they could not be encoded.", self._refusals
+        yield family(
+            f"{name}_encode_errors_total",
+            "Metric families dropped because they could not be encoded.",
+            [({}, self._refusals)],
         )
         not_after = self.certificate_not_after()
         if not_after is not None:
-            yield gauge(
+            yield family(
                 f"{name}_tls_certificate_not_after_seconds",
                 "Unix time at which the first certificate of the served chain expires.",
-                not_after,
+                [({}, not_after)],
             )
         versions = {"version": __version__, "python": platform.python_version()}
-        yield info(f"{name}_build", "Versions of the exporter and of Python.", [versions])
+        yield Info[Labels](f"{name}_build", "Versions of the exporter and of Python.").family([({}, versions)])
         if self._process is None:
             return
         try:
@@ -373,7 +377,7 @@ class Process:
             ("max_fds", "Maximum number of open file descriptors.", None if limit == resource.RLIM_INFINITY else limit),
         ):
             if value is not None:
-                yield gauge(f"process_{name}", documentation, value)
+                yield family(f"process_{name}", documentation, [({}, value)])
 
 
 def open_descriptors() -> int | None:

@@ -17,7 +17,8 @@ from alerts.generator import objective_rules
 from alerts.generator.application import read_application
 from alerts.generator.rule_file import render
 from deploy import go_programs
-from lab.children import Child
+from deploy.documents import parse
+from lab.processes import Process, beside
 from tests.e2e.running_exporter import RunningExporter
 from tests.support import Prometheus
 from tests.support.endpoints import Group
@@ -69,8 +70,8 @@ class Chain:
             self._prometheus = Prometheus(self._folder, targets, interval=f"{SCRAPE}s")
             rules = self._prometheus.folder / "prometheus/rules/waits.yml"
             rules.write_text(scaled(rules.read_text()))
-            application = read_application(_OBJECTIVES, "alerts/objectives/truth.yml")
-            generated = render(objective_rules.groups(application), "The victims.")
+            application = read_application(parse(_OBJECTIVES, "truth.yml"))
+            generated = render(objective_rules.groups("truth", application), "The victims.")
             (self._prometheus.folder / "alerts/generated/truth.yml").write_text(generated)
             ending.enter_context(self._prometheus)
             self._ending = ending.pop_all()
@@ -107,7 +108,7 @@ class Chain:
             *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
         ]
         cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        ending.callback(Child("cAdvisor", command, log=self._folder / "cadvisor.log", cpus=cpus).stop)
+        ending.callback(Process("cAdvisor", beside(cpus, command), self._folder / "cadvisor.log").stop)
         return f"127.0.0.1:{port}"
 
 

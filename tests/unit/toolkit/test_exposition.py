@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
-from virtscope.toolkit.families import Block, Blocks, Definition, Series, family, info, series
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Series, Table, page, scalars, table
 from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
@@ -203,19 +203,23 @@ def test_blocks_are_a_gauge_or_a_counter_by_their_name_and_none_is_a_recording_r
 
 
 def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
-    definitions = [
-        Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
-        Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+    tables: list[Table[int]] = [
+        table(
+            lambda number: [({"thing": "none"}, 0), ({"thing": "some"}, number)],
+            Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
+            Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+            Info("demo_build", "Version.", lambda number: {"version": "1"} if number else None),
+        ),
+        scalars(Definition("demo", "Itself.")),
+        table(lambda _: list[tuple[Labels, int]](), Definition("demo_absent", "Absent."), optional=True),
     ]
-    reads, size = series(definitions, [({"thing": "none"}, 0), ({"thing": "some"}, 7)])
+    reads, size, build, itself = page(tables, 7)
     wanted = CounterMetricFamily("demo_reads", "Reads.", labels=["thing"])
     wanted.add_metric(["some"], 7)
     assert reads == wanted
     assert (size.name, size.type, [sample.value for sample in size.samples]) == ("demo_size_bytes", "gauge", [0, 14])
-    assert [sample.value for sample in family("demo", "", [({}, None), ({"a": "b"}, 0)]).samples] == [0]
-    assert [
-        sample.value for sample in info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}]).samples
-    ] == [1, 1]
+    assert build.samples == [Sample("demo_build_info", {"thing": "some", "version": "1"}, 1)]
+    assert itself.samples == [Sample("demo", {}, 7)]
 
 
 # Few pieces, large and small ones, that come again as the same object or as a copy.
@@ -225,8 +229,8 @@ PIECES = [b"", b"# EOF\n", b"held 1.0\n" * 10_000, b"limit 1.0\n" * 10_000, byte
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.binary(max_size=9)), max_size=4))
 def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
     compressor = Gzip()
-    for page in pages:
-        assert gzip.decompress(compressor.compress(page)) == b"".join(page)
+    for pieces in pages:
+        assert gzip.decompress(compressor.compress(pieces)) == b"".join(pieces)
     for number in range(20):  # each likely to get the id of the one before, which is gone
         piece = b"%d\n" % number * 20_000
         assert gzip.decompress(compressor.compress([piece])) == piece
