@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import gzip
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter, ended
+from tests.e2e.running_exporter import RunningExporter, ended
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
 from tests.e2e.test_xentop_child import value
 from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
-from tests.support.waiting import wait_for
 from tests.unit.xen.fake_host import FakeXen
 from tests.unit.xen.fake_xl import FakeXl
 
@@ -29,19 +25,6 @@ def record(
     package: str, file: Path, *flags: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return ended(f"virtscope.{package}", "record", str(file), *flags, environment=environment)
-
-
-@contextmanager
-def recording(file: Path) -> Iterator[subprocess.Popen[str]]:
-    """A `record` under way, which has written some readings."""
-    command = [sys.executable, "-m", "virtscope.openvz", "record", str(file)]
-    flags = ["--interval=0.1s", f"--path.procfs={UUIDS}"]
-    with subprocess.Popen([*command, *flags], cwd=EXPORTERS, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            wait_for(lambda: file.exists() and file.stat().st_size > 3000)
-            yield process
-        finally:
-            process.kill()
 
 
 def replaying(folder: Path, package: str, file: Path, *flags: str) -> RunningExporter:
@@ -93,43 +76,6 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     text = gzip.decompress(private.read_bytes())
     assert b"web01" not in text
     assert b'"xl"' not in text, "the toolstack's answers are full of names"
-
-
-def test_ctrl_c_leaves_a_whole_file(tmp_path: Path) -> None:
-    for end in (signal.SIGINT, signal.SIGTERM):
-        file = tmp_path / f"{end.name}.jsonl.gz"
-        with recording(file) as process:
-            process.send_signal(end)
-            out, _ = process.communicate(timeout=30)
-        assert process.returncode == 0
-        readings = gzip.decompress(file.read_bytes()).count(b"\n") - 1
-        assert f"{readings} readings (0 failed)" in out
-
-
-def test_what_a_killed_recorder_left_plays(tmp_path: Path) -> None:
-    file = tmp_path / "vz.jsonl.gz"
-    with recording(file) as process:
-        process.kill()
-        process.wait(30)
-    with pytest.raises(EOFError):
-        gzip.decompress(file.read_bytes())
-    with replaying(tmp_path, "openvz", file, "--replay.speed=100") as exporter:
-        cut = "the recording is cut off; it is played up to its last whole reading"
-        wait_for(lambda: value(exporter.get().text, "vestat_up") == 1 and exporter.log_lines(cut))
-        assert value(exporter.get().text, "vestat_up") == 1
-        assert len(exporter.log_lines(cut)) == 1
-
-
-def test_what_cannot_be_recorded_or_played_is_reported_in_one_line(tmp_path: Path) -> None:
-    nothing = ["record", str(tmp_path / "new.gz"), "--for=0.3s", "--interval=0.1s", f"--path.procfs={tmp_path}"]
-    for flags, complaint in (
-        (["--source=replay:nowhere.gz"], "nowhere.gz can't be read: No such file"),
-        (nothing, "vestat-exporter: nothing could be read; the log says why"),
-    ):
-        done = ended("virtscope.openvz", *flags)
-        assert (done.returncode != 0, complaint in done.stderr.splitlines()[-1]) == (True, True), done.stderr
-    (failure,) = [line for line in done.stderr.splitlines() if "source failed" in line]  # once, although it goes on
-    assert "no OpenVZ host" in failure
 
 
 def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:

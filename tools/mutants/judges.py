@@ -10,7 +10,7 @@ from deploy.programs import CHECKOUT
 # names, of another folder of tests/unit with its name.
 _PYTHON = {
     ("exporters/virtscope/toolkit", "tests/unit/toolkit"): {
-        "answering": "",
+        "answering": "server",
         "bounded": "",
         "cli": "",
         "collect": "",
@@ -23,13 +23,13 @@ _PYTHON = {
         "recording": "replay",
         "replay": "",
         "scrape": "",
-        "server": "server answering",
+        "server": "",
     },
     ("exporters/virtscope/toolkit/webconfig", "tests/unit/toolkit/webconfig"): {
         "auth": "",
         "config": "",
         "document": "",
-        "tls": "",
+        "tls": "config",
     },
     ("exporters/virtscope/openvz", "tests/unit/openvz"): {
         "beancounters": "",
@@ -102,8 +102,8 @@ _PYTHON = {
         "xl_host": "xl_texts",
     },
     ("exporters/virtscope/ssh", "tests/unit/ssh"): {
-        "child": "",
-        "files": "",
+        "child": "connection",
+        "connection": "",
     },
     ("alerts/generator", "tests/unit/alerts"): {
         "application": "refusals examples",

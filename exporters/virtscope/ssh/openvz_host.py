@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from prometheus_client import Metric
 
 from virtscope.openvz.exporter import describe_none, sources, vzlist
@@ -46,15 +44,9 @@ class OpenvzHost:
             self._names.close()
 
     def _fetched(self, source: Source) -> Source:
-        read = source.read
-
         def families() -> list[Metric]:
             if self._failure:
                 raise self._failure
-            return read()
+            return source.read()
 
-        return source._replace(read=families, origin=_over_ssh(self.connection.host, source.origin))
-
-
-def _over_ssh(host: str, origin: Callable[[], str]) -> Callable[[], str]:
-    return lambda: f"ssh:{host}:{origin()}"
+        return source._replace(read=families, origin=lambda: f"ssh:{self.connection.host}:{source.origin()}")

@@ -54,14 +54,25 @@ class XenHost:
             begun = time.monotonic()
             text = self._iteration(deadline)
             age = time.monotonic() - begun
-            self._ask_for_version(deadline)
+            connections = self.connection.account().connections
+            if self._version_of != connections:  # once a connection: it doesn't change before the host's next start
+                found = self.connection.files("xen", deadline)
+                parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
+                self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
+                self._version_of = connections
             self._fetched = Printed(Iteration(text, age, None), self._version)
         except Unreachable:
             raise
         except SourceError as error:
             self._fetched = error
-        else:
-            self._fetch_networks(deadline)
+            return
+        if self._poller:  # which says whose they are
+            try:
+                self._networks = self.connection.files("net", deadline)
+            except Unreachable:
+                raise
+            except SourceError as error:
+                self._networks = error
 
     def close(self) -> None:
         """End what asks in the background."""
@@ -79,25 +90,6 @@ class XenHost:
         if problem:
             raise SourceError(f"xentop {problem}")
         return printed.output
-
-    def _ask_for_version(self, deadline: float) -> None:
-        """Ask which Xen runs, once a connection: it doesn't change before the host's next start."""
-        connections = self.connection.account().connections
-        if self._version_of != connections:
-            found = self.connection.files("xen", deadline)
-            parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
-            self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
-            self._version_of = connections
-
-    def _fetch_networks(self, deadline: float) -> None:
-        if self._poller is None:
-            return  # who tells whose they are
-        try:
-            self._networks = self.connection.files("net", deadline)
-        except Unreachable:
-            raise
-        except SourceError as error:
-            self._networks = error
 
     def _by_domid(self) -> dict[int, list[RawNetwork]]:
         """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""

@@ -79,10 +79,7 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
 
 
 def _record(
-    writer: Writer,
-    sources: Sequence[tuple[Recordable, SourceReader[Any]]],
-    given: argparse.Namespace,
-    came: int,
+    writer: Writer, sources: Sequence[tuple[Recordable, SourceReader[Any]]], given: argparse.Namespace, came: int
 ) -> tuple[int, int]:
     """Return how many readings were written, and how many of them are failures.
 

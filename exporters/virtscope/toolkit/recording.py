@@ -90,10 +90,6 @@ class Writer:
             line["data"] = encode(outcome)
         self._write(line)
 
-    def size(self) -> int:
-        """Return the bytes written to the file so far."""
-        return self._file.tell()
-
     def close(self) -> None:
         """End the file."""
         self._zipped.close()

@@ -248,11 +248,12 @@ class Exporter:
 
     def _about_itself(self) -> Iterator[Metric]:
         name, watched = self.name, self._watched
-        yield family(
-            f"{name}_up",
-            "1 if every source was read for this scrape, else 0.",
-            [({}, float(all(each.state in {"up", "absent"} for each in watched)))],
-        )
+
+        def scalar(metric: str, documentation: str, value: float | None) -> Metric:
+            return family(f"{name}_{metric}", documentation, [({}, value)])
+
+        all_up = float(all(each.state in {"up", "absent"} for each in watched))
+        yield scalar("up", "1 if every source was read for this scrape, else 0.", all_up)
 
         def of_each(metric: str, documentation: str, value: Callable[[_Watched], float | None]) -> Metric:
             samples = [({"source": each.source.name}, value(each)) for each in watched]
@@ -308,23 +309,12 @@ class Exporter:
                     for reason, count in background.failures.items()
                 ],
             )
-        yield family(
-            f"{name}_encode_seconds_total",
-            "CPU time of encoding expositions, in seconds.",
-            [({}, self._encode_seconds)],
-        )
-        yield family(
-            f"{name}_encode_errors_total",
-            "Metric families dropped because they could not be encoded.",
-            [({}, self._refusals)],
-        )
-        not_after = self.certificate_not_after()
-        if not_after is not None:
-            yield family(
-                f"{name}_tls_certificate_not_after_seconds",
-                "Unix time at which the first certificate of the served chain expires.",
-                [({}, not_after)],
-            )
+        yield scalar("encode_seconds_total", "CPU time of encoding expositions, in seconds.", self._encode_seconds)
+        dropped = "Metric families dropped because they could not be encoded."
+        yield scalar("encode_errors_total", dropped, self._refusals)
+        if (not_after := self.certificate_not_after()) is not None:
+            expires = "Unix time at which the first certificate of the served chain expires."
+            yield scalar("tls_certificate_not_after_seconds", expires, not_after)
         versions = {"version": __version__, "python": platform.python_version()}
         yield Info[Labels](f"{name}_build", "Versions of the exporter and of Python.").family([({}, versions)])
         if self._process is None:

@@ -226,15 +226,21 @@ def test_the_first_read_may_take_what_it_takes_by_design(start: Start, clock: Cl
 
 
 def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(start: Start, clock: Clock) -> None:
-    numbers = count(1)
+    numbers = count()
 
     def read() -> int:
-        if next(numbers) == 1:
+        number = next(numbers)
+        if number == 1:
             return 1
-        raise SourceMalformed("what is this")
+        raise SourceMalformed("what is this") if number else SourceUnavailable("no such program")
 
     background = start(read, 60)
-    wait_for(lambda: background.cost.reads == 1)
+    background.wait_for_first(30)
+    with pytest.raises(SourceUnavailable, match="no such program"):
+        background.latest()
+    background.wake()
+    wait_for(lambda: background.cost.reads == 2)
+    assert not any(background.failures.values()), "what is not there has not failed"
     background.wake()
     wait_for(lambda: background.failures["malformed"] == 1)
     assert background.latest() == 1
@@ -245,23 +251,6 @@ def test_a_failure_is_counted_at_once_and_reported_when_the_values_are_too_old(s
             background.latest()
         depths.add(len(raised.traceback))
     assert len(depths) == 1, "it gathers no tracebacks"
-
-
-@pytest.mark.usefixtures("clock")  # so that the value doesn't get old
-def test_what_is_not_there_is_no_failure_and_is_looked_for_again(start: Start) -> None:
-    numbers = count(1)
-
-    def read() -> int:
-        if next(numbers) < 3:
-            raise SourceUnavailable("no such program")
-        return 42
-
-    background = start(read, 0.01)
-    background.wait_for_first(30)
-    assert background.cost.reads > 0
-    wait_for(lambda: background.age() is not None)
-    assert background.latest() == 42
-    assert not any(background.failures.values())
 
 
 @pytest.mark.parametrize(("rest", "reads"), [(0.01, 2), (600.0, 1)])

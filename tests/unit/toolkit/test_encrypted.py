@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import trustme
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -136,14 +135,3 @@ def test_what_comes_after_the_last_answer_is_not_looked_at(tmp_path: Path) -> No
         raw.sendall(b"no TLS")
         assert _until_it_can(server.recv, 100) == b"no TLS"
         raw.close()
-
-
-def test_what_is_not_tls_is_refused() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ISSUED.configure_cert(context)
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    with ours, theirs:
-        theirs.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
-        with pytest.raises(ssl.SSLError, match="HTTP_REQUEST"):
-            EncryptedSocket(context, ours).do_handshake()

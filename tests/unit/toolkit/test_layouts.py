@@ -83,7 +83,7 @@ def parents(path: str) -> list[str]:
     return ["/".join(names[:depth]) for depth in range(2, len(names))]
 
 
-def test_a_container_begins_at_its_path_and_holds_what_is_inside() -> None:
+def test_a_container_begins_at_its_path_holds_what_is_inside_and_is_no_other() -> None:
     for line in CONTAINERS.split("\n")[1:-1]:
         path, _, inside = line.partition(" ")
         whole, within = (re.fullmatch(layouts.OUTERMOST, each) for each in (path, path + inside))
@@ -92,9 +92,6 @@ def test_a_container_begins_at_its_path_and_holds_what_is_inside() -> None:
         assert (whole[1] or "", within[1] or "") == ("", inside), path
         assert layouts.begins(path), path
         assert not any(layouts.begins(parent) for parent in parents(path)), path
-
-
-def test_what_is_in_no_container() -> None:
     for path in NONE.split():
         assert not re.fullmatch(layouts.OUTERMOST, path), path
         assert not layouts.begins(path), path

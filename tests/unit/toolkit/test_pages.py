@@ -150,14 +150,6 @@ def test_metrics_are_those_that_the_headers_ask_for() -> None:
         assert got.headers == {**headers, "Content-Type": form.content_type}
 
 
-def test_what_a_request_waited_for_its_turn_is_not_left_for_the_sources() -> None:
-    scraped = Scraped()
-    for waited in (0.0, 3.0, 4.9):
-        head = b"GET /m HTTP/1.1\r\nX-Prometheus-Scrape-Timeout-Seconds: 5\r\n\r\n"
-        Pages("/m", None, scraped, Hosts()).answer(head, "c", waited)
-    assert [seconds for _, seconds, _, _ in scraped.asked] == [4.5, 1.5, 0.0]
-
-
 def test_the_first_page_leads_to_the_others() -> None:
     scraped = Scraped()
     pages = Pages("/m", None, scraped)

@@ -33,13 +33,13 @@ def _signals_as_they_were() -> Iterator[None]:
 
 
 def script(*outcomes: object) -> Callable[[], object]:
-    """A source that gives one after the other, and with the last one the Ctrl-C that ends the recording."""
+    """A source that gives one after the other, and with the last one the signal that ends the recording."""
     left = list(outcomes)
 
     def read() -> object:
         outcome = left.pop(0) if left else outcomes[-1]
         if not left:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM if len(outcomes) % 2 else signal.SIGINT)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -110,24 +110,6 @@ def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clo
     assert counters(playing(path, clock, unix_time=4000.0)) == {"a": 0}, "until it begins, its first reading"
 
 
-def test_once_ends_in_a_clear_failure(tmp_path: Path, clock: Clock) -> None:
-    source = playing(write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})]), clock, once=True)
-    counters(source)
-    clock.now += 1.9
-    assert counters(source) == {"a": 2}
-    clock.now += 0.1
-    for _ in range(2):
-        with pytest.raises(SourceUnavailable, match=r"is over after 2 s; start the exporter again"):
-            source.read()
-
-
-def test_every_series_is_marked_with_the_recordings_name(tmp_path: Path, clock: Clock) -> None:
-    source = playing(write(tmp_path / "lab.4.jsonl.gz", [(0, {"a": 1, "b": 2})]), clock)
-    labels = [sample.labels for metric in source.read() for sample in metric.samples]
-    assert labels == [{"guest": "a", "replayed": "lab.4"}, {"guest": "b", "replayed": "lab.4"}, {"replayed": "lab.4"}]
-    assert source.origin() == f"replay:{tmp_path}/lab.4.jsonl.gz"
-
-
 def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clock) -> None:
     """1000 to 1030 in each pass of three seconds. A guest that is started in it is started in each pass."""
     readings = [(0, {"a": 1000}), (1, {"a": 1010, "b": 5}), (2, {"a": 1030, "b": 6})]

@@ -131,7 +131,7 @@ class _Loaded(NamedTuple):
         """Return the keys that keep strangers out."""
         standing = {
             "tls_server_config": self.tls,
-            "tls_server_config.client_auth_type": self.tls and self.tls.requires_client_certificate,
+            "tls_server_config.client_auth_type": self.tls and self.tls.context.verify_mode is ssl.CERT_REQUIRED,
             "tls_server_config.client_allowed_sans": self.tls and self.tls.allowed_sans,
             "basic_auth_users": self.passwords,
         }

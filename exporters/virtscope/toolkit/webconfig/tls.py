@@ -70,10 +70,6 @@ class Tls:
     allowed_sans: frozenset[str]
     not_after: float | None  # Unix time of the first of its certificates to expire; None if no date can be read
 
-    @property
-    def requires_client_certificate(self) -> bool:
-        return self.context.verify_mode is ssl.CERT_REQUIRED
-
     def peer_allowed(self, certificate: Mapping[str, Any]) -> bool:
         """Say whether one of the names in the client's certificate (as by `getpeercert()`) is allowed."""
         return not self.allowed_sans or not self.allowed_sans.isdisjoint(_subject_alternative_names(certificate))
