@@ -137,7 +137,7 @@ def profiled_event() -> QueryVariable:
 
 def other_host() -> QueryVariable:
     """Choose the host whose profile is compared, which may be the same."""
-    return _asked("other_host", "Compare: host", "label_values(perf_profile_samples_total, host)")
+    return _asked("other_host", "Compare: host", "label_values(perf_profile_samples_total{}, host)")
 
 
 def other_event() -> QueryVariable:

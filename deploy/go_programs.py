@@ -6,10 +6,10 @@ They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that `
 the machine has. Nothing is left elsewhere. Builds share what they download and compile while any of them runs.
 
 The stack itself needs none of them. Telegraf watches applications; the lab runs Telegraf, cAdvisor and vegeta. Sloth
-writes the objectives' rules. mixin, Jsonnet with functions of ours, renders the mixin, and Jsonnet's own programs
-check it. standalone-python brings the bundle's Python where its release can't be reached; licences reads the licences
-of all these modules. Prometheus 3 and Alertmanager 0.34 are the releases in compose.yaml, for tests without Docker.
-Thanos stores a fleet's samples, and vmauth and vmagent receive what hosts push.
+writes the objectives' rules. Jsonnet's programs render and check the mixin. standalone-python brings the bundle's
+Python where its release can't be reached; licences reads the licences of all these modules. Prometheus 3 and
+Alertmanager 0.34 are the releases in compose.yaml, for tests without Docker. Thanos stores a fleet's samples, and
+vmauth and vmagent receive what hosts push.
 
     python -m deploy.go_programs quick     build what `make test` needs
     python -m deploy.go_programs system    build what `make test-system` needs as well
@@ -172,10 +172,9 @@ _VEGETA = Module(
     build_time="a minute",
     layer="all",
 )
-_MIXIN = Module(
-    MODULES / "mixin",
+_JSONNET = Module(
+    MODULES / "jsonnet",
     (
-        "tools/mixin",
         "github.com/google/go-jsonnet/cmd/jsonnet",
         "github.com/google/go-jsonnet/cmd/jsonnetfmt",
         "github.com/google/go-jsonnet/cmd/jsonnet-lint",
@@ -249,10 +248,9 @@ PROGRAMS = {
     "sloth": Program(_SLOTH, "sloth"),
     "cadvisor": Program(_CADVISOR, "cadvisor"),
     "vegeta": Program(_VEGETA, "vegeta"),
-    "jsonnet": Program(_MIXIN, "jsonnet"),
-    "jsonnetfmt": Program(_MIXIN, "jsonnetfmt"),
-    "jsonnet-lint": Program(_MIXIN, "jsonnet-lint"),
-    "mixin": Program(_MIXIN, "mixin"),
+    "jsonnet": Program(_JSONNET, "jsonnet"),
+    "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
+    "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
     "standalone-python": Program(_PYTHON, "standalone-python"),
     "licences": Program(_LICENCES, "licences"),
     "thanos": Program(_THANOS, "thanos"),
