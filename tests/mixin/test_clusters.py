@@ -120,13 +120,16 @@ def with_site(series: str, site: str) -> str:
 
 
 def of_site_a(expr: str) -> str:
-    """A query of the tests that is of site a: selectors have names, and brackets follow aggregations at once."""
-    named = re.sub(r"\b([a-zA-Z_]\w*(?::\w+)+|\w+_total|ALERTS\w*)\b(\{?)", _selector_of_site_a, expr)
-    return by_site(re.sub(r"\b(count|sum|max|min|group)\(", r"\1 by (site) (", named))
+    """A query of the tests that is of site a: brackets follow aggregations at once."""
+    quoted, name = r'"[^"]*"', r"\b([a-zA-Z_]\w*(?::\w+)+|\w+_total|ALERTS\w*)\b"
+    limited = re.sub(rf"{quoted}|{name}(\{{?)|\{{(?=__name__)", _limit_to_site_a, expr)
+    return by_site(re.sub(r"\b(count|sum|max|min|group)\(", r"\1 by (site) (", limited))
 
 
-def _selector_of_site_a(found: re.Match[str]) -> str:
-    return f'{found[1]}{{site="a"{", " if found[2] else "}"}'
+def _limit_to_site_a(found: re.Match[str]) -> str:
+    if found[0].startswith('"'):
+        return found[0]
+    return f'{found[1] or ""}{{site="a"{", " if found[0].endswith("{") else "}"}'
 
 
 def by_site(expr: str) -> str:
