@@ -26,6 +26,7 @@ RULES = Path(__file__).with_name("rules.yml")
 MARK = "DEMO, not live: "  # before an alert's summary and description
 # True of the demo, and on purpose: it would show a host that needs nobody among those that need attention.
 NOT_PLAYED = "AlertmanagerNotReached"
+_LOCAL = shutil.ignore_patterns("running*.yml", "secrets")
 REPLAYED = "replayed"  # the label of replayed series: exporters add it themselves, the pages get it here
 
 
@@ -87,7 +88,7 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     There is no Alertmanager: the demo's alerts show in Prometheus, and no notifications are sent.
     """
     for part in ("prometheus", "alerts"):
-        shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True)
+        shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True, ignore=_LOCAL)
     shutil.copy(RULES, folder / "prometheus" / "rules" / "demo.yml")
     _each_minute(folder / "prometheus" / "rules" / "history.yml")
     for file in [*folder.glob("alerts/rules/*.yml"), *folder.glob("alerts/generated/*.yml")]:

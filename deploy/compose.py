@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from deploy import StackError, exporters, grafana, sockets, targets
+from deploy import StackError, configuration, exporters, grafana, sockets, targets
 from deploy.parts import (
     ALERTMANAGER,
     DEMO_PARTS,
@@ -58,6 +58,9 @@ def up() -> None:
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
     # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
+    configuration.write()
+    configuration.take()
+    variables["VIRTSCOPE_INTERVAL"] = configuration.interval()
     grafana.make_password()
     before = {service: _containers(compose, service) for service in READ_AGAIN} if running else {}
     _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)

@@ -20,8 +20,7 @@ _HERE = FOLDER.relative_to(CHECKOUT)
 # An alert that waits for longer than a minute goes on where it was when Prometheus is started again. By default that is
 # so for ten minutes and more: others would wait once more, and Alertmanager resolves what it hasn't been sent for four.
 _LIVE = (
-    "--config.file=prometheus/prometheus.yml --storage.tsdb.path=.stack/data/prometheus"
-    " --rules.alert.for-grace-period=1m"
+    "--config.file=prometheus/running.yml --storage.tsdb.path=.stack/data/prometheus --rules.alert.for-grace-period=1m"
 )
 
 

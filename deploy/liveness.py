@@ -32,7 +32,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from deploy import StackError, failures, health, heartbeat, stack, supervision
 from deploy.heartbeat import is_stopped
-from deploy.parts import LIVENESS, TELEGRAF, Part
+from deploy.parts import LIVENESS, Part
+from deploy.plan import running_plan
 from virtscope.toolkit.cli import log_to_stderr, serve_until_stopped
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
@@ -88,7 +89,7 @@ class Parts:
 
     def look(self, part: Part, process: supervision.Process, now: float) -> None:
         """Look at a part once, ask it if it is time to, and have it started again if it hangs."""
-        if process.state in {"fatal", "exited"} and part is not TELEGRAF:  # which says itself when to try again
+        if process.state in {"fatal", "exited"}:
             self._start_again(part, process, now)
         if not process.pid:
             return
@@ -143,7 +144,7 @@ class Liveness:
     """Looks after supervisord and, through it, after the parts."""
 
     def __init__(self, known: failures.Failures) -> None:
-        plan = stack.running_plan()
+        plan = running_plan()
         self._plan = plan
         self._known = known
         self.parts = Parts(plan.ports, known, ThreadPoolExecutor(len(plan.parts)))
@@ -176,7 +177,7 @@ class Liveness:
             try:
                 processes = supervision.processes()
                 now = time.monotonic()
-                for part in self._plan.ready:
+                for part in self._plan.parts:
                     if part is not LIVENESS:
                         self.parts.look(part, processes[part.name], now)
                 self._timeouts = 0

@@ -8,13 +8,12 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy import privileges, telegraf
+from deploy import configuration, privileges, telegraf
 from deploy.exporters import PLATFORMS
 from deploy.health import Target
 from deploy.parts import PROMETHEUS, TELEGRAF, Part
 from deploy.programs import CHECKOUT
 
-CONFIGURATION = CHECKOUT / "prometheus" / "prometheus.yml"
 FOR_GUESTS = {
     "guest",
     "telegraf",
@@ -52,12 +51,12 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
 
 
 def in_configuration() -> Iterator[str]:
-    """Of the passwords and certificates that prometheus.yml names."""
-    for key, *names in _FILE_NAMED.findall(CONFIGURATION.read_text()):
+    """Of the passwords and certificates that Prometheus's configuration names."""
+    for key, *names in _FILE_NAMED.findall(configuration.PROMETHEUS.read_text()):
         name = "".join(names)
-        wrong = _why_unreadable(str(CONFIGURATION.parent.relative_to(CHECKOUT) / name), PROMETHEUS)
+        wrong = _why_unreadable(f"prometheus/{name}", PROMETHEUS)
         if wrong:
-            yield f"prometheus/prometheus.yml names {name} as {key}, which {wrong}"
+            yield f"{configuration.origin(configuration.PROMETHEUS)} names {name} as {key}, which {wrong}"
 
 
 def in_sensors() -> Iterator[str]:

@@ -26,6 +26,11 @@ class Part:
         """The variable with the options for setpriv in supervisord.conf."""
         return self.port_variable.replace("_PORT", "_PRIVILEGES")
 
+    @property
+    def arguments_variable(self) -> str:
+        """The variable with the flags that local/NAME.env gives it."""
+        return self.port_variable.replace("_PORT", "_ARGS")
+
 
 PROMETHEUS = Part("prometheus", "PROMETHEUS_PORT", 9090, "/-/ready")
 ALERTMANAGER = Part("alertmanager", "ALERTMANAGER_PORT", 9093, "/-/ready")

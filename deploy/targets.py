@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deploy.parts import ALERTMANAGER, CADVISOR, EXPORTERS, LIVENESS, NODE_EXPORTER, PROMETHEUS, TELEGRAF, Part
+from deploy.parts import ALERTMANAGER, CADVISOR, EXPORTERS, LIVENESS, NODE_EXPORTER, PROMETHEUS, TELEGRAF
 from deploy.programs import CHECKOUT
 
 _SHIPPED = CHECKOUT / "prometheus" / "targets"
@@ -92,7 +92,7 @@ def edited_since(file: Path) -> bool:
     return not file.exists() or any(one.stat().st_mtime > file.stat().st_mtime for one in edited)
 
 
-def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, jobs: Mapping[str, Part] = JOBS) -> None:
+def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
     """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on.
 
     A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
@@ -100,7 +100,7 @@ def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER, job
     for needed in (folder, EDITED):
         needed.mkdir(parents=True, exist_ok=True)
     containers = CADVISOR.name in ports
-    for job, part in jobs.items():
+    for job, part in JOBS.items():
         runs = part.name in ports and part.platform in {None, machine.platform}
         platform = machine.platform
         # Containers are virtual servers of a platform of their own, in which a host without another one has its

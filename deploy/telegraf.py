@@ -1,35 +1,19 @@
-"""The stack's Telegraf: wanted once a sensor is there, fetched once, beside the running stack, and then run.
-
-    python -m deploy.telegraf [OPTION OF SETPRIV]...
-
-is what supervisord runs, with the rights that `make up` has: it downloads Telegraf if that is missing, or builds it
-where its release can't be had, and becomes it with the rights that the options leave.
-"""
+"""The stack's Telegraf: wanted once a sensor is there, and had by download, or by a build of minutes."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import signal
 import subprocess
-import sys
-from typing import NoReturn
 
-from deploy import StackError, go_programs, privileges, programs, supervision, targets
-from deploy.parts import TELEGRAF, ports
+from deploy import StackError, go_programs, privileges, programs
+from deploy.parts import TELEGRAF
 from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 
 BUILD_TIME = go_programs.PROGRAMS["telegraf"].module.build_time
-CONFIGURATION = CHECKOUT / "telegraf"
-SENSORS = CONFIGURATION / "local"
-OTHER_PLUGINS = "for others, `make tools-update` where its release can be downloaded"
+SENSORS = CHECKOUT / "telegraf" / "local"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
-PROGRAM = programs.BIN / "telegraf"
-STATE = CHECKOUT / ".stack" / "data" / "telegraf"  # how far the sensors have read each log
-GETTING = "getting Telegraf"
-ENVIRONMENT = supervision.RUN / "download-environment.json"
-NOT_GOT = 69  # exit status (EX_UNAVAILABLE of sysexits.h) after which supervisord does not try again
+REFUSED = CHECKOUT / ".stack" / "programs" / "telegraf" / "refused"  # why the last try to have it failed
 
 
 def is_wanted() -> bool:
@@ -37,93 +21,46 @@ def is_wanted() -> bool:
     return any(SENSORS.glob("*.conf"))
 
 
-def is_ready() -> bool:
-    """Whether it is there to be run."""
-    return programs.got(catalogue.TELEGRAF) is not None
+def is_missing() -> bool:
+    """Whether it is wanted, and isn't there."""
+    return is_wanted() and programs.got(catalogue.TELEGRAF) is None
 
 
-def take_if_near() -> None:
-    """Take it from the cache if it is there, so that it needn't be waited for."""
-    if programs.is_near(catalogue.TELEGRAF):
+def get() -> None:
+    """Have it if it is wanted and can be had. The stack does without: what was wrong is kept until the next try."""
+    if not is_missing():
+        return
+    try:
         programs.get(catalogue.TELEGRAF)
-
-
-def keep_environment() -> None:
-    """Keep what `make up` has in its environment for a download or build beside the stack: proxies, mirrors, caches.
-
-    The stack's programs get next to nothing of it, and nobody can read the file.
-    """
-    ENVIRONMENT.unlink(missing_ok=True)
-    if is_wanted() and not is_ready():
-        ENVIRONMENT.touch(0o600)
-        ENVIRONMENT.write_text(json.dumps(dict(os.environ)))
+    except ProgramsError as error:
+        REFUSED.parent.mkdir(parents=True, exist_ok=True)
+        REFUSED.write_text(error.why if isinstance(error, NoWayError) else str(error))
+    else:
+        REFUSED.unlink(missing_ok=True)
 
 
 def why_missing() -> str:
-    """What the last try to get it ended with, by its log."""
-    log = supervision.LOG / f"{TELEGRAF.name}.log"
-    last_try = log.read_text(errors="replace").rpartition(GETTING)[2] if log.exists() else ""
-    complaint = re.search(r"^error: (.*)", last_try, re.MULTILINE)
-    return complaint[1] if complaint else "it was interrupted"
+    """What the last try to have it ended with."""
+    return f"{REFUSED.read_text() if REFUSED.exists() else 'not fetched yet'}; to try again: make up"
 
 
 def check() -> None:
     """Raise `StackError` with Telegraf's first complaint about its configuration."""
-    command = ["setpriv", *privileges.setpriv(groups=TELEGRAF.groups), *_command("config", "check")]
+    command = ["setpriv", *privileges.setpriv(groups=TELEGRAF.groups), ".stack/bin/telegraf", "config", "check"]
+    command += ["--config", "telegraf/telegraf.conf", "--config-directory", "telegraf/local"]
+    environment = {**privileges.environment(os.environ), "TELEGRAF_FOLDER": "telegraf"}
+    environment["STATE_DIRECTORY"] = ".stack/data/telegraf"
     checked = subprocess.run(
-        command, cwd=CHECKOUT, env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command, cwd=CHECKOUT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if checked.returncode:
         complaints = re.findall(r" E! (.*)", checked.stderr) or [f"it ended with status {checked.returncode}"]
         hint = ""
         if "undefined but requested" in complaints[0]:
-            hint = f"; a Telegraf built here has only the plugins that telegraf/sensors use: {OTHER_PLUGINS}"
+            hint = (
+                "; a Telegraf built here has only the plugins that telegraf/sensors use: for others, "
+                "`make tools-update` where its release can be downloaded"
+            )
         elif "permission denied" in complaints[0]:
             hint = f"; {'user nobody' if os.getuid() == 0 else 'you'} must be able to read it: chmod -R go+rX telegraf"
         raise StackError(f"Telegraf says: {complaints[0]}{hint}")
-
-
-def run(setpriv_options: list[str]) -> NoReturn:
-    """Get Telegraf if it is missing, and become it; end with `NOT_GOT` if it can't be had."""
-    # What asks Telegraf to read its configuration again comes too early: it is going to read it anyway.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # a build ends with us
-    machine, job = targets.this_machine(), {"telegraf": TELEGRAF}
-    try:
-        if not is_ready():
-            targets.write(machine, {}, jobs=job)  # it can't be scraped before
-            print(f"{GETTING}: by download, or a build of {BUILD_TIME}", flush=True)
-            if ENVIRONMENT.exists():
-                for name, value in json.loads(ENVIRONMENT.read_text()).items():
-                    os.environ.setdefault(name, value)
-        programs.get(catalogue.TELEGRAF)
-    except (ProgramsError, OSError) as error:
-        print(f"error: {error.why if isinstance(error, NoWayError) else error}", flush=True)
-        sys.exit(NOT_GOT)
-    STATE.mkdir(parents=True, exist_ok=True)
-    privileges.hand_over(STATE)
-    targets.write(machine, ports(os.environ), jobs=job)
-    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL)  # what is ignored stays so in the program that we become
-    command = ["setpriv", "--pdeathsig", "TERM", *setpriv_options, *_command()]
-    os.execvpe(command[0], command, _environment())
-
-
-def _command(*subcommand: str) -> list[str]:
-    relative = {path: str(path.relative_to(CHECKOUT)) for path in (PROGRAM, CONFIGURATION, SENSORS)}
-    configuration = ["--config", f"{relative[CONFIGURATION]}/telegraf.conf", "--config-directory", relative[SENSORS]]
-    return [relative[PROGRAM], *subcommand, *configuration]
-
-
-def _environment() -> dict[str, str]:
-    """Environment of the sensors: relative paths, since the folders above the checkout may be closed to nobody."""
-    return {
-        **privileges.environment(os.environ),
-        TELEGRAF.port_variable: os.environ.get(TELEGRAF.port_variable) or str(TELEGRAF.default_port),
-        "TELEGRAF_FOLDER": str(CONFIGURATION.relative_to(CHECKOUT)),
-        "STATE_DIRECTORY": str(STATE.relative_to(CHECKOUT)),
-    }
-
-
-if __name__ == "__main__":
-    run(sys.argv[1:])

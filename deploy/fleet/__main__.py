@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from deploy import StackError, grafana
+from deploy import StackError, grafana, merge
 from deploy.fleet import FleetError, compose, native, settings
 from deploy.fleet.generate import generate
 
@@ -18,7 +18,7 @@ def main() -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m deploy.fleet", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--settings", type=Path, default=settings.FILE, metavar="FILE", help="instead of deploy/fleet/fleet.yml"
+        "--settings", type=Path, metavar="FILE", help="instead of deploy/fleet/fleet.yml with local/fleet.yml"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     writing = commands.add_parser("generate", help="write all configuration files into a folder")
@@ -29,7 +29,7 @@ def main() -> int:
     commands.add_parser("status", help="show its parts")
     arguments = parser.parse_args()
     try:
-        chosen = settings.read(arguments.settings)
+        chosen = settings.read(arguments.settings or merge.fleet_settings())
         match arguments.command:
             case "generate":
                 generate(chosen, arguments.folder.absolute())
@@ -46,7 +46,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except (FleetError, StackError) as error:
+    except (FleetError, merge.MergeError, StackError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -70,6 +70,7 @@ def _grafana(shipped: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Grafana as in compose.yaml, with the fleet's first Query for Prometheus."""
     service: dict[str, Any] = copy.deepcopy(shipped["services"]["grafana"])
     service["environment"]["PROMETHEUS_URL"] = queries(settings)[0].url
+    service["environment"]["VIRTSCOPE_INTERVAL"] = settings.evaluation_interval
     return service
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from deploy import merge
 from deploy.fleet import rules, scraping
 from deploy.fleet.parts import RUNNING, STARTER, Part, parts, prometheus, receivers
 from deploy.fleet.settings import CHECKOUT, Settings
@@ -19,8 +20,8 @@ _HEADER = (
 )
 # What parts read as it is shipped, by its place in the checkout and in the folder.
 _COPIED = {
-    "alerts/alertmanager.yml": "alerts/alertmanager.yml",
     "alerts/templates/*.tmpl": "alerts/templates",
+    "local/templates/*.tmpl": "local/templates",
     "prometheus/consoles/*.html": "consoles",
     "docs/*.md": "docs",
     "docs/dev/*.md": "docs/dev",
@@ -50,7 +51,7 @@ LimitNOFILE=65536
 WantedBy=multi-user.target
 """
 # Folders of which nothing stays that was written before and isn't any more, as an application's rules.
-_WHOLE = ("prometheus", "starting", "rules", "alerts/templates", "consoles", "docs", "systemd")
+_WHOLE = ("prometheus", "starting", "rules", "alerts/templates", "local", "consoles", "docs", "systemd")
 
 
 def generate(settings: Settings, folder: Path) -> None:
@@ -78,6 +79,7 @@ def contents(settings: Settings, folder: Path) -> dict[str, str]:
             whole = scraping.configuration(settings, part, folder)
             found[f"prometheus/{part.name}.yml"] = _yaml(whole)
             found[f"starting/{part.name}.yml"] = _yaml({key: whole[key] for key in whole if key != "remote_write"})
+    found["alerts/alertmanager.yml"] = _yaml(merge.alertmanager())
     for file in rules.of_shards():
         found[f"rules/{file.relative_to(CHECKOUT)}"] = file.read_text()
     runbooks = prometheus(settings, 0, "a").url
@@ -85,7 +87,7 @@ def contents(settings: Settings, folder: Path) -> dict[str, str]:
         found[f"rules/central/{name}"] = _HEADER + text
     for pattern, place in _COPIED.items():
         for file in sorted(CHECKOUT.glob(pattern)):
-            found[place if "*" not in pattern else f"{place}/{file.name}"] = file.read_text()
+            found[f"{place}/{file.name}"] = file.read_text()
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import shlex
@@ -13,15 +12,14 @@ import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from deploy import privileges
+from deploy import health, privileges
 from deploy.fleet import FleetError, programs
 from deploy.fleet.generate import generate
 from deploy.fleet.parts import RUNNING, Part, parts, queries
 from deploy.fleet.settings import CHECKOUT, Settings
-from deploy.stack import alone, print_table, step
 from deploy.supervision import Supervisor
+from deploy.terminal import alone, print_table, step
 
 FOLDER = CHECKOUT / ".stack" / "fleet"
 COMMANDS = "`make fleet` or `make fleet-down`"
@@ -225,40 +223,22 @@ def lacks_targets(part: Part) -> bool:
 
     Each file takes one of a user's inotify instances, 128 by default. Prometheus only logs that there are no more.
     """
-    try:
-        page = _get(part, "/metrics").decode()
-    except (OSError, http.client.HTTPException):
-        return False
+    page = (_get(part, "/metrics") or b"").decode()
     errors = re.search(r"^prometheus_sd_file_watcher_errors_total (\S+)", page, re.MULTILINE)
     return errors is not None and float(errors[1]) > 0
 
 
 def _count(part: Part, expr: str) -> int:
     """The value of an expression with one result; 0 without."""
-    try:
-        document: Any = json.loads(_get(part, f"/api/v1/query?{urllib.parse.urlencode({'query': expr})}"))
-    except (OSError, http.client.HTTPException):
-        return 0
-    result = document["data"]["result"]
+    answer = _get(part, f"/api/v1/query?{urllib.parse.urlencode({'query': expr})}")
+    result = json.loads(answer)["data"]["result"] if answer else []
     return int(result[0]["value"][1]) if result else 0
 
 
 def _is_ready(part: Part) -> bool:
-    try:
-        _get(part, "/-/ready")
-    except (OSError, http.client.HTTPException):
-        return False
-    return True
+    return _get(part, "/-/ready") is not None
 
 
-def _get(part: Part, path: str) -> bytes:
-    """What a part answers; raises OSError or HTTPException if it doesn't, or says that it can't."""
-    connection = http.client.HTTPConnection(part.address, timeout=_ANSWER_SECONDS)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        if answer.status != http.HTTPStatus.OK:
-            raise http.client.HTTPException(f"{part.name}: {answer.status} {answer.reason}")
-        return answer.read()
-    finally:
-        connection.close()
+def _get(part: Part, path: str) -> bytes | None:
+    host, _, port = part.address.rpartition(":")
+    return health.fetch(int(port), path, host, _ANSWER_SECONDS)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import yaml
 
+from deploy import merge
 from deploy.fleet.settings import CHECKOUT
 
-PROMETHEUS_YML = CHECKOUT / "prometheus" / "prometheus.yml"
-CENTRAL = (CHECKOUT / "alerts/rules/objectives.yml",)
+_CENTRAL = "alerts/rules/objectives.yml"
 # What each shard reads from all others, a record and a tier, and its name there: how many requests an application gets,
 # where its web tier is another shard's. One series for each such tier.
 SHARED, ELSEWHERE = ("app:requests:rate", "web"), "app:requests_elsewhere:rate"
@@ -23,8 +23,7 @@ SHARED, ELSEWHERE = ("app:requests:rate", "web"), "app:requests_elsewhere:rate"
 
 def patterns() -> list[Path]:
     """What prometheus.yml reads rules from, such as "alerts/rules/*.yml", relative to the checkout."""
-    written: list[str] = yaml.safe_load(PROMETHEUS_YML.read_text())["rule_files"]
-    return [Path(os.path.normpath(f"prometheus/{pattern}")) for pattern in written]
+    return [Path(os.path.normpath(f"prometheus/{pattern}")) for pattern in merge.prometheus()["rule_files"]]
 
 
 def files() -> list[Path]:
@@ -34,7 +33,12 @@ def files() -> list[Path]:
 
 def of_shards() -> list[Path]:
     """Those that each shard evaluates."""
-    return [file for file in files() if file not in CENTRAL]
+    return [file for file in files() if not file.match(_CENTRAL)]
+
+
+def central_files() -> list[Path]:
+    """Those that are evaluated centrally."""
+    return [file for file in files() if file.match(_CENTRAL)]
 
 
 def central(runbooks: str) -> dict[str, str]:
@@ -44,7 +48,7 @@ def central(runbooks: str) -> dict[str, str]:
     as two others have each of its samples.
     """
     found = {}
-    for file in CENTRAL:
+    for file in central_files():
         document = yaml.safe_load(file.read_text().replace("{{ $externalURL }}/user/", f"{runbooks}/user/"))
         for group in document["groups"]:
             group["partial_response_strategy"] = "warn"

@@ -7,9 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from deploy import durations, targets
+from deploy import durations, merge, targets
 from deploy.fleet import rules
 from deploy.fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
 from deploy.fleet.settings import CHECKOUT, REPLICAS, Settings
@@ -37,12 +35,12 @@ def external_labels(part: Part) -> dict[str, str]:
 
 def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any]:
     """What prometheus.yml of one Prometheus says, as a file in a folder of `folder`; `targets` may be anywhere else."""
-    config: dict[str, Any] = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
-    config["global"] = {
+    config: dict[str, Any] = merge.prometheus()
+    config["global"] |= {
         "scrape_interval": settings.scrape_interval,
         "scrape_timeout": f"{max(1, int(durations.parse(settings.scrape_interval) * 2 / 3))}s",
         "evaluation_interval": settings.evaluation_interval,
-        "external_labels": external_labels(part),
+        "external_labels": config["global"].get("external_labels", {}) | external_labels(part),
     }
     config["rule_files"] = [f"../rules/{pattern}" for pattern in rules.patterns()]
     config["alerting"] = {
@@ -63,7 +61,7 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
     config["scrape_configs"] = [_job(settings, name, job, share, watched) for name, job in jobs.items()]
     if settings.shards > 1:
         config["scrape_configs"].append(_other_shards(settings, part))
-    config["remote_write"] = [_remote_write(settings, part)]
+    config["remote_write"] = [*config.get("remote_write", ()), _remote_write(settings, part)]
     return config
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from deploy import go_programs
 from deploy.exporters import FOLDERS
 from deploy.packages import deb, sbom
+from deploy.parts import EXPORTERS
 from deploy.programs import CHECKOUT, ProgramsError, releases
 from deploy.programs.catalogue import PYTHON
 from deploy.programs.places import UnavailableError
@@ -135,6 +135,7 @@ def _add_programs(root: Path, machine: str) -> None:
     for folder in ("bin", "flags", "systemd"):
         (root / folder).mkdir()
     (root / "bin/python").symlink_to("../python/bin/python3")
+    ports = {part.name: str(part.default_port) for part in EXPORTERS}
     for exporter, package in FOLDERS.items():
         name = f"{exporter}-exporter"
         program = root / "bin" / name
@@ -142,21 +143,11 @@ def _add_programs(root: Path, machine: str) -> None:
             f"#!/opt/virtscope/python/bin/python3 -I\nfrom virtscope.{package}.__main__ import main\n\nmain()\n"
         )
         shutil.copy(CHECKOUT / f"exporters/systemd/{name}.service", root / "systemd")
-        flags = adapted(PACKAGING / "exporter.flags", NAME=name, PORT=_port(package))
+        flags = adapted(PACKAGING / "exporter.flags", NAME=name, PORT=ports[name])
         (root / "flags" / f"{name}.env").write_text(flags)
         program.chmod(0o755)
     for file in ("install", "remove"):
         (root / file).chmod(0o755)
-
-
-def _port(package: str) -> str:
-    """The port on which an exporter listens by default."""
-    command = [sys.executable, "-m", f"virtscope.{package}", "--help"]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "exporters"), "PYTHONDONTWRITEBYTECODE": "1"}
-    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    found = re.search(r"127\.0\.0\.1:(\d+)", said)
-    assert found
-    return found[1]
 
 
 def _pack(root: Path, archive: Path) -> None:

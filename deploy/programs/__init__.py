@@ -1,6 +1,6 @@
 """Third-party programs of the stack, of the lab and of the tests, each from the first way that works:
 
-1. the official release that deploy/programs/catalogue.py pins,
+1. the official release that deploy/programs/catalogue.toml pins,
 2. the distribution's packages, where apt is, as its mirrors serve them,
 3. for Telegraf and cAdvisor, which no distribution has, a build from their Go modules (deploy/go_programs.py).
 
@@ -19,39 +19,19 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from deploy import go_programs
 from deploy.go_programs import GoProgramsError
 from deploy.programs import debian, releases
 from deploy.programs.catalogue import BENCHMARKS, LAB, LMBENCH, STRESS_NG, SUITES, TESTS, WEB_SERVER, Packages, Suite
-from deploy.programs.debian import Deb
 from deploy.programs.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
 
 __all__ = [
-    "BENCHMARKS",
-    "CHECKOUT",
-    "LAB",
-    "LMBENCH",
-    "STRESS_NG",
-    "SUITES",
-    "TESTS",
-    "WEB_SERVER",
-    "Got",
-    "NoWayError",
-    "Packages",
-    "ProgramsError",
-    "cache",
-    "exclusively",
-    "get",
-    "got",
-    "is_near",
-    "path",
-    "root",
-    "update",
-    "versions",
-]
+    "BENCHMARKS", "CHECKOUT", "LAB", "LMBENCH", "STRESS_NG", "SUITES", "TESTS", "WEB_SERVER",
+    "Got", "NoWayError", "Packages", "ProgramsError",
+    "cache", "exclusively", "get", "got", "path", "root", "update", "versions",
+]  # fmt: skip
 
 BIN = CHECKOUT / ".stack" / "bin"
 PROGRAMS = CHECKOUT / ".stack" / "programs"
@@ -104,24 +84,17 @@ def got(suite: Suite) -> Got | None:
     return Got(**record["got"]) if whole else None
 
 
-def get(*suites: Suite, refresh: bool = False) -> None:
-    """Have these suites' programs in `.stack/bin`, downloaded if need be; with `refresh` they are looked for again.
+def get(*suites: Suite, since: float = 0) -> None:
+    """Have these suites' programs in `.stack/bin`, downloaded if need be; with `since` (Unix time) they are looked for
+    again.
 
     Raises `ProgramsError` with what was wrong with each way, for the first that can't be had.
     """
-    missing = [suite for suite in suites if refresh or got(suite) is None]
-    together = [suite.packages for suite in missing if suite.packages is not None]
-    find = partial(debian.find, also=together, since=time.time() if refresh else 0)
-    for suite in missing:
-        with exclusively(_record(suite).parent):
-            if refresh or got(suite) is None:  # else another process was first
-                _get(suite, find)
-
-
-def is_near(suite: Suite) -> bool:
-    """Whether the suite can be had without a download or a build: it is in the cache."""
-    near = releases.is_cached(suite.release)
-    return near or (suite.built_from_go and go_programs.state(suite.name).name == "built")
+    for suite in suites:
+        if since or got(suite) is None:
+            with exclusively(_record(suite).parent):
+                if since or got(suite) is None:  # else another process was first
+                    _get(suite, since)
 
 
 def root(packages: Packages) -> Path:
@@ -140,27 +113,22 @@ def versions(packages: Packages) -> dict[str, str]:
 def update() -> None:
     """Look for everything again; raises `ProgramsError`."""
     now = time.time()
-    get(*(suite for suite in SUITES if got(suite) is not None), refresh=True)
+    get(*(suite for suite in SUITES if got(suite) is not None), since=now)
     (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)
-    known = (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS)
-    unpacked = [packages for packages in known if _packages_record(packages).exists()]
-    for packages in unpacked:
-        _packages_record(packages).unlink()
-        debian.find(packages, unpacked, since=now)
+    for packages in (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS):
+        if _packages_record(packages).exists():
+            _packages_record(packages).unlink()
+            debian.find(packages, since=now)
 
 
-_Find = Callable[[Packages], list[Deb]]
-"""Asks mirrors for packages, as `debian.find` does."""
-
-
-def _get(suite: Suite, find: _Find) -> None:
+def _get(suite: Suite, since: float) -> None:
     folder = _record(suite).parent
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise ProgramsError(f"{folder.parent} is on a file system mounted noexec: put the checkout on another one")
     complaints: list[str] = []
     for way in _ways(suite):
         try:
-            found, launchers = way(suite, folder, find)
+            found, launchers = way(suite, folder, since)
             _install(suite, found, launchers)
         except (UnavailableError, GoProgramsError) as error:
             complaints.append(str(error))
@@ -169,15 +137,20 @@ def _get(suite: Suite, find: _Find) -> None:
     else:
         raise NoWayError(suite.title, "; ".join(complaints))
     found = Got(found.version, found.source, "; ".join(complaints), found.folder)
-    new = _record(suite).with_suffix(".new")
-    new.write_text(json.dumps({"wanted": _wanted(suite), "got": asdict(found)}, indent=1) + "\n")
-    new.rename(_record(suite))
-    for older in folder.iterdir():
-        if older.is_dir() and older.name != found.folder:
+    _keep(_record(suite), {"wanted": _wanted(suite), "got": asdict(found)}, found.folder)
+
+
+def _keep(record: Path, content: object, unpacked: str) -> None:
+    """Write what was had, in one step, and remove what was unpacked before."""
+    new = record.with_suffix(".new")
+    new.write_text(json.dumps(content, indent=1) + "\n")
+    new.rename(record)
+    for older in record.parent.iterdir():
+        if older.is_dir() and older.name != unpacked:
             shutil.rmtree(older)
 
 
-_Way = Callable[[Suite, Path, _Find], tuple[Got, dict[str, str]]]
+_Way = Callable[[Suite, Path, float], tuple[Got, dict[str, str]]]
 """Puts a suite's programs into a subfolder; gives how they were had, and for each what stands in `.stack/bin`: a
 path in that subfolder, or a script that begins with #! and says FOLDER for it."""
 
@@ -190,7 +163,7 @@ def _ways(suite: Suite) -> Iterator[_Way]:
         yield _from_go
 
 
-def _from_release(suite: Suite, folder: Path, _find: _Find) -> tuple[Got, dict[str, str]]:
+def _from_release(suite: Suite, folder: Path, _since: float) -> tuple[Got, dict[str, str]]:
     release = suite.release
     name = f"release-{release.version}"
     if not (folder / name).is_dir():
@@ -198,10 +171,10 @@ def _from_release(suite: Suite, folder: Path, _find: _Find) -> tuple[Got, dict[s
     return Got(release.version, "official release", folder=name), dict(release.files)
 
 
-def _from_packages(suite: Suite, folder: Path, find: _Find) -> tuple[Got, dict[str, str]]:
+def _from_packages(suite: Suite, folder: Path, since: float) -> tuple[Got, dict[str, str]]:
     packages = suite.packages
     assert packages is not None
-    debs = find(packages)
+    debs = debian.find(packages, since)
     name = f"packages-{debian.content(debs)}"
     if not (folder / name).is_dir():
         debian.unpack(debs, folder / name, _adapt)
@@ -217,7 +190,7 @@ def _from_packages(suite: Suite, folder: Path, find: _Find) -> tuple[Got, dict[s
     return Got(version, f"package {main} of {debian.system()}", folder=name), launchers
 
 
-def _from_go(suite: Suite, folder: Path, _find: _Find) -> tuple[Got, dict[str, str]]:
+def _from_go(suite: Suite, folder: Path, _since: float) -> tuple[Got, dict[str, str]]:
     module = go_programs.PROGRAMS[suite.name].module
     name = f"go-{module.content}"
     new = folder / f"{name}.new"
@@ -280,12 +253,7 @@ def _unpacked(packages: Packages) -> tuple[Path, dict[str, str]]:
         if not unpacked.is_dir():
             debian.unpack(debs, unpacked, _make_root)
         found = {deb.name: deb.version for deb in debs}
-        new = record.with_suffix(".new")
-        new.write_text(json.dumps({"wanted": repr(packages), "folder": unpacked.name, "versions": found}, indent=1))
-        new.rename(record)
-        for older in folder.iterdir():
-            if older.is_dir() and older != unpacked:
-                shutil.rmtree(older)
+        _keep(record, {"wanted": repr(packages), "folder": unpacked.name, "versions": found}, unpacked.name)
     return unpacked, found
 
 

@@ -1,16 +1,14 @@
 """Packages of Debian and Ubuntu, as this machine's own mirrors serve them, unpacked without being installed.
 
-No root is needed, and nothing outside the checkout changes: apt works on a throw-away state folder of its own, with the
-machine's sources, keys and proxies. What it downloads is trusted by the mirrors' signatures. Packages are kept in the
-cache for the next checkout, and looked up again after a week.
+No root is needed, and nothing outside the cache changes: apt works on a state folder in it, with the machine's sources,
+keys and proxies. What it downloads is trusted by the mirrors' signatures. Lists and packages are kept for the next
+checkout, and looked up again after a week.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
-import json
 import os
 import platform
 import re
@@ -19,8 +17,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.programs.catalogue import Packages
@@ -29,7 +27,7 @@ from deploy.programs.places import ProgramsError, UnavailableError, cache, exclu
 APT_CONF = Path(__file__).with_name("apt.conf")
 APT_SECONDS = 600
 FRESH_SECONDS = 7 * 24 * 3600
-STRONG = {"SHA256", "SHA512"}  # checksums
+_UNWANTED = [f"--no-{each}" for each in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
 
 
 @dataclass(frozen=True)
@@ -54,31 +52,32 @@ def system() -> str:
     return name
 
 
-def find(packages: Packages, also: Sequence[Packages] = (), *, since: float = 0) -> list[Deb]:
+def find(packages: Packages, since: float = 0) -> list[Deb]:
     """What this machine's mirrors have of these packages, downloaded into the cache.
 
-    Mirrors are asked if the cache has no answer of the past week, or none after `since` (Unix time): then for `also`
-    too, as reading their lists takes longest. If none can be reached, an older answer does. Raises `UnavailableError`
-    if packages can't be had, or are older than their minimum.
+    Mirrors' lists are read if the cache has none of the past week, or none after `since` (Unix time); if none can be
+    reached, older ones do. Raises `UnavailableError` if packages can't be had, or are older than their minimum.
     """
-    system()
+    name = system()
     with exclusively(_folder()):
-        answer = _answer(packages)
-        known = _read(answer)
-        if known is None or answer.stat().st_mtime < max(since, time.time() - FRESH_SECONDS):
+        apt = _Apt(_folder() / ("non-free" if packages.non_free else "lists"), non_free=packages.non_free)
+        unreachable = ""
+        if apt.age() > min(FRESH_SECONDS, time.time() - since):
             try:
-                known = _ask(packages, also)
-            except _UnreachableError:
-                if known is None:
-                    raise
-    for deb in known:
+                apt.update()
+            except UnavailableError as error:  # it may be a third-party source that has none of our packages
+                unreachable = str(error)
+        try:
+            debs = _download(apt, packages)
+        except UnavailableError as error:
+            why = f"read the package lists: {unreachable}" if unreachable else f"download packages: {error}"
+            raise UnavailableError(f"cannot {why}; check the network and /etc/apt") from None
+    for deb in debs:
         minimum = packages.minimum.get(deb.name)
-        if (
-            minimum
-            and subprocess.run(["dpkg", "--compare-versions", deb.version, "lt", minimum], check=False).returncode == 0
-        ):
-            raise UnavailableError(f"the {deb.name} of {system()} is {deb.version}, and {minimum} or newer is needed")
-    return known
+        older = ["dpkg", "--compare-versions", deb.version, "lt", minimum or ""]
+        if minimum and subprocess.run(older, check=False).returncode == 0:
+            raise UnavailableError(f"the {deb.name} of {name} is {deb.version}, and {minimum} or newer is needed")
+    return debs
 
 
 def unpack(debs: Sequence[Deb], target: Path, adapt: Callable[[Path], None] = lambda _: None) -> None:
@@ -87,13 +86,9 @@ def unpack(debs: Sequence[Deb], target: Path, adapt: Callable[[Path], None] = la
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
         unpacked = Path(folder) / "root"
         for deb in debs:
-            dpkg = subprocess.run(
-                ["dpkg", "-x", _folder() / deb.file_name, unpacked],
-                env={**os.environ, "LC_ALL": "C"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = ["dpkg", "-x", str(_folder() / deb.file_name), str(unpacked)]
+            environment = {**os.environ, "LC_ALL": "C"}
+            dpkg = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             if dpkg.returncode != 0:
                 full = os.strerror(errno.ENOSPC)  # tar says so for each file, among other things
                 said = full if full in dpkg.stderr else " ".join(dpkg.stderr.split())
@@ -107,76 +102,54 @@ def content(debs: Sequence[Deb]) -> str:
     return hashlib.sha256("".join(sorted(deb.checksum for deb in debs)).encode()).hexdigest()[:12]
 
 
-class _UnreachableError(UnavailableError):
-    """No mirror answers."""
-
-
 @dataclass(frozen=True)
 class _Apt:
-    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use.
-
-    sources: read instead of /etc/apt's, if given.
-    """
+    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use."""
 
     folder: Path
-    sources: Path | None = None
+    non_free: bool
+
+    def age(self) -> float:
+        """Seconds since the lists were read."""
+        read = self.folder / "read"
+        return time.time() - read.stat().st_mtime if read.exists() else float("inf")
 
     def update(self) -> None:
-        self._run("apt-get", "update")
-
-    def download(self, debs: Sequence[Deb]) -> None:
-        """Put each package into `folder`; apt checks them against the lists that the mirrors have signed."""
-        self._run("apt-get", "download", *(f"{deb.name}={deb.version}" for deb in debs))
-
-    def names(self) -> set[str]:
-        """All packages there are."""
-        return set(self._run("apt-cache", "pkgnames").split())
-
-    def dependencies(self, names: Sequence[str]) -> str:
-        """What `apt-cache depends` prints of packages; see `_first_choices`."""
-        unwanted = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-        return self._run("apt-cache", "depends", *(f"--no-{relation}" for relation in unwanted), *names)
+        for name in ("state/lists/partial", "cache/archives/partial", "log"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        if self.non_free:
+            _write_sources(self.folder / "sources.d")
+        self.run("apt-get", "update")
+        (self.folder / "read").touch()
 
     def candidates(self, names: Sequence[str]) -> list[Deb]:
         """The version of each package that apt would install now."""
-        versions = dict(
-            re.findall(
-                r"^(\S+):\n(?:.*\n)*?  Candidate: (\S+)$", self._run("apt-cache", "policy", *names), re.MULTILINE
-            )
-        )
+        policy = self.run("apt-cache", "policy", *names)
+        versions = dict(re.findall(r"^(\S+):\n(?:.*\n)*?  Candidate: (\S+)$", policy, re.MULTILINE))
         found = []
-        for line in self._run("apt-get", "download", "--print-uris", *names).splitlines():
+        for line in self.run("apt-get", "download", "--print-uris", *names).splitlines():
             _uri, file_name, _size, checksum = line.split()
-            kind = checksum.partition(":")[0]
-            if kind not in STRONG:
-                raise UnavailableError(f"the mirror gives no SHA-256 for {file_name}, only {kind}; use another mirror")
             name = file_name.partition("_")[0]
             found.append(Deb(name, versions[name], file_name, checksum))
         return found
 
-    def _run(self, program: str, *arguments: str) -> str:
-        """Run a program of apt's in `folder`; give its output. Raises `UnavailableError` with its first complaint."""
+    def run(self, program: str, *arguments: str) -> str:
+        """Run a program of apt's; give its output. Raises `UnavailableError` with its first complaint."""
         options: dict[str, Path | str] = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",  # as if nothing were installed
             "Dir::Cache": self.folder / "cache",
             "Dir::Log": self.folder / "log",
         }
-        if self.sources is not None:
-            options |= {"Dir::Etc::SourceList": "/dev/null", "Dir::Etc::SourceParts": self.sources}
-        command = [program, "-q", "-q", "-c", str(APT_CONF)]
-        command += [f"-o{name}={value}" for name, value in options.items()]
+        if self.non_free:
+            options |= {"Dir::Etc::SourceList": "/dev/null", "Dir::Etc::SourceParts": self.folder / "sources.d"}
+        command = [program, "-q", "-q", "-c", str(APT_CONF), *(f"-o{name}={value}" for name, value in options.items())]
+        environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)}
         try:
             process = subprocess.run(
-                [*command, *arguments],
-                cwd=self.folder,
-                env={**os.environ, "LC_ALL": "C", "TMPDIR": str(self.folder)},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=APT_SECONDS,
-            )
+                [*command, *arguments], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, check=False, timeout=APT_SECONDS,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise UnavailableError(f"`{program} {arguments[0]}` took longer than {APT_SECONDS // 60} minutes") from None
         if process.returncode != 0:
@@ -187,55 +160,29 @@ class _Apt:
         return process.stdout
 
 
-def _ask(packages: Packages, also: Sequence[Packages]) -> list[Deb]:
-    """Have apt find and download packages, and `also` those that it can. Raises `_UnreachableError` if no mirror
-    answers."""
-    with _private_apt(non_free=packages.non_free) as apt:
-        unreachable = None
-        try:
-            apt.update()
-        except UnavailableError as error:
-            # Not fatal yet: it may be a third-party source of the machine that has none of our packages.
-            unreachable = error
-        try:
-            debs = _download(apt, packages)
-        except UnavailableError as error:
-            if unreachable is not None:
-                raise _UnreachableError(
-                    f"cannot read the package lists: {unreachable}; check the network and /etc/apt"
-                ) from None
-            raise UnavailableError(f"cannot download packages: {error}; check the network and /etc/apt") from None
-        for other in also:
-            if other != packages and other.non_free == packages.non_free:
-                with contextlib.suppress(UnavailableError):  # said once these are asked for themselves
-                    _download(apt, other)
-    return debs
-
-
 def _download(apt: _Apt, packages: Packages) -> list[Deb]:
-    """Have apt, which has read its lists, find packages and download them into the cache."""
+    """Find packages in apt's lists, and have it download into the cache those that aren't there, whole."""
     debs = apt.candidates(_with_dependencies(apt, packages))
-    missing = [deb for deb in debs if not _is_whole(_folder() / deb.file_name, deb)]
-    apt.download(missing) if missing else None
-    for deb in missing:
-        if not _is_whole(apt.folder / deb.file_name, deb):
-            raise UnavailableError(f"{deb.file_name} from the mirror does not have the checksum of its package list")
-        # Same file system: appears whole or not at all.
-        (apt.folder / deb.file_name).rename(_folder() / deb.file_name)
-    _write(_answer(packages), debs)
+    for deb in debs:
+        if not _is_whole(_folder() / deb.file_name, deb):
+            apt.run("apt-get", "download", f"{deb.name}={deb.version}")  # which checks it against the signed lists
+            (apt.folder / deb.file_name).rename(_folder() / deb.file_name)
+            for older in _folder().glob(f"{deb.name}_*.deb"):
+                if older.name != deb.file_name:
+                    older.unlink()
     return debs
 
 
 def _with_dependencies(apt: _Apt, packages: Packages) -> list[str]:
     """The packages that there are, and those of their dependencies, and of theirs, that `follows` matches."""
-    there = apt.names()
+    there = set(apt.run("apt-cache", "pkgnames").split())
     new = [name for name in packages.names if name in there]
     if not new:
         component = f" nor their component {_non_free()}" if packages.non_free else ""
         raise UnavailableError(f"no source in /etc/apt{component} has {packages.names[0]}")
     found = set(new)
     while new and packages.follows:
-        wanted = _first_choices(apt.dependencies(new), there)
+        wanted = _first_choices(apt.run("apt-cache", "depends", *_UNWANTED, *new), there)
         new = sorted(name for name in wanted - found if re.fullmatch(packages.follows, name))
         found.update(new)
     return sorted(found)
@@ -276,9 +223,10 @@ def _non_free() -> str:
     return "multiverse" if platform.freedesktop_os_release()["ID"] == "ubuntu" else "non-free"
 
 
-def _with_non_free(folder: Path) -> Path:
+def _write_sources(folder: Path) -> None:
     """Put copies of the machine's lists of sources into a new folder, with that component."""
-    folder.mkdir()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
     said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
     places = dict(line.split("=", 1) for line in shlex.split(said))
@@ -287,50 +235,12 @@ def _with_non_free(folder: Path) -> Path:
         if file.is_file():
             name = file.name if file.parent == parts else "machine.list"
             (folder / name).write_text(with_component(file.read_text(), _non_free()))
-    return folder
-
-
-@contextlib.contextmanager
-def _private_apt(*, non_free: bool) -> Iterator[_Apt]:
-    """An `_Apt` in a folder that lives as long as the block. The cache must be held alone (`exclusively`)."""
-    folder = _folder() / "apt"
-    shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
-    for name in ("state/lists/partial", "cache/archives/partial", "log"):
-        Path(folder, name).mkdir(parents=True)
-    try:
-        yield _Apt(folder, _with_non_free(folder / "sources.d") if non_free else None)
-    finally:
-        shutil.rmtree(folder)
 
 
 def _folder() -> Path:
     """Where packages of this machine's release are kept."""
     release = platform.freedesktop_os_release()
     return cache("packages") / f"{release['ID']}-{release.get('VERSION_ID', 'unstable')}-{platform.machine()}"
-
-
-def _answer(packages: Packages) -> Path:
-    """Where it is kept what mirrors had of these packages when they were asked last."""
-    asked = repr((sorted(packages.names), packages.follows, [field.name for field in fields(Deb)]))
-    return _folder() / f"{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
-
-
-def _read(answer: Path) -> list[Deb] | None:
-    """The packages in an answer; None unless all of them are still here, and whole."""
-    if not answer.exists():
-        return None
-    debs = [Deb(**deb) for deb in json.loads(answer.read_text())]
-    return debs if all(_is_whole(_folder() / deb.file_name, deb) for deb in debs) else None
-
-
-def _write(answer: Path, debs: Sequence[Deb]) -> None:
-    new = answer.with_suffix(".new")
-    new.write_text(json.dumps([asdict(deb) for deb in debs], indent=1))
-    new.rename(answer)
-    kept = {deb["file_name"] for other in answer.parent.glob("*.json") for deb in json.loads(other.read_text())}
-    for file in answer.parent.glob("*.deb"):
-        if file.name not in kept:
-            file.unlink()
 
 
 def _is_whole(file: Path, deb: Deb) -> bool:

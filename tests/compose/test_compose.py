@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from deploy import go_programs, grafana, parts
+from deploy import configuration, go_programs, grafana, parts
 from deploy.fleet import compose
 from deploy.fleet import settings as fleet_settings
 from deploy.programs import catalogue
@@ -134,7 +134,9 @@ def test_all_read_the_configuration_of_the_native_stack(services: Services) -> N
             if INSIDE in setting:
                 target = setting[setting.index(INSIDE) :]
                 assert any(target.startswith(mounted) for mounted in ours), f"{target} is not mounted in {name}"
-                assert (CHECKOUT / target.removeprefix(INSIDE)).exists(), setting
+                made_of = {configuration.PROMETHEUS: "prometheus.yml", configuration.ALERTMANAGER: "alertmanager.yml"}
+                file = CHECKOUT / target.removeprefix(INSIDE)
+                assert file.with_name(made_of.get(file, file.name)).exists(), setting
 
 
 def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_password_in_a_file(services: Services) -> None:

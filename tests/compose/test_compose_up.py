@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import StackError, compose, grafana, parts, targets
+from deploy import StackError, compose, configuration, grafana, parts, targets
 from deploy.targets import Machine
 from tests.compose.compose_file import CHECKOUT
 from tests.support.ports import free_port
@@ -97,6 +97,8 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
     """One on which nothing runs, and ports that are free; nothing is written into the checkout."""
     monkeypatch.setattr(targets, "write", lambda *_: None)
     monkeypatch.setattr(grafana, "make_password", lambda: None)
+    for name in ("write", "take"):
+        monkeypatch.setattr(configuration, name, lambda: None)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("COMPOSE_PROFILES", "")
     for part in {*parts.DOCKER_PARTS, *parts.DEMO_PARTS}:

@@ -60,23 +60,6 @@ def test_the_stack_starts_shows_this_machine_and_stops(checkout: Checkout) -> No
     assert checkout.machine.processes() == []
 
 
-def test_the_demo_plays(checkout: Checkout) -> None:
-    checkout.must("down")
-    checkout.must("demo")
-    try:
-        checkout.must("status")
-        assert checkout.prometheus.value("count(vserver:cpu_usage:rate)") > 0
-        page = checkout.overview()
-        assert "DEMO, not live" in page.sections[""].text
-        hosts = dict(zip(page.sections["Hosts"].column("Host"), page.sections["Hosts"].column("CPU used"), strict=True))
-        assert set(hosts) == {"demo-xen xen", "demo-kvm kvm", "demo-openvz openvz", "demo-base base"}
-        assert all(re.match(r"\d+\.\d %", used) for used in hosts.values()), hosts
-        assert len(page.sections["Applications"].rows) >= 9, "three objectives on each host"
-        assert page.sections["Virtual servers"].rows
-    finally:
-        checkout.run("make", "down")
-
-
 def test_where_users_may_make_no_namespaces_it_says_what_to_do(checkout: Checkout) -> None:
     """As on Ubuntu 24.04 and newer, by AppArmor; here `unshare` just says no."""
     checkout.must("up")

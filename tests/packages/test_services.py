@@ -16,7 +16,7 @@ from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_16_04, UBUN
 from tests.packages.conftest import FIXTURE, OLDER, Boot, CleanHost, Packages, install_archive
 from tests.packages.test_deb import EXPORTERS, block_of
 from tests.packages.test_wheel import build
-from tests.stack.conftest import NOT_COPIED, ROOT
+from tests.stack.conftest import ROOT
 from tests.support.ports import free_port
 from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
 
@@ -164,28 +164,6 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
 
     assert (left(live), live.files(), live.must("cat /etc/passwd /etc/group")) == ([], before, accounts)
     assert live.must("systemctl is-system-running") == "running\n"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("host", "python"),
-    [(UBUNTU_22_04, "python3.11"), (UBUNTU_26_04, "python3")],
-    indirect=["host"],
-    ids=["jammy", "resolute"],
-)
-def test_ubuntu_builds_the_packages_too(host: CleanHost, python: str, packages: Packages) -> None:
-    """With what the build itself asks for."""
-    shutil.copytree(ROOT, host.root / "srv/checkout", ignore=NOT_COPIED)
-    make, date = f"make --silent --directory=/srv/checkout deb PYTHON={python}", str(deb.source_date())
-    host.apt(f"{INSTALL} {python} dpkg-dev")
-    refused = host.run(make, SOURCE_DATE_EPOCH=date).stdout
-    [needed] = re.findall(r"packages that the build needs are missing: apt-get install (.+)", refused)
-    host.apt(f"{INSTALL} {needed}")
-    built = host.must(make, SOURCE_DATE_EPOCH=date).split()
-    assert {Path(package).name.partition("_")[0] for package in built} == set(packages.now)
-    host.apt(f"{INSTALL} /srv/checkout/dist/*.deb")
-    for exporter in EXPORTERS:
-        assert host.must(f"{exporter} --version").startswith(f"{exporter}, version {deb.version()} ")
 
 
 def of_page(heading: str) -> list[str]:

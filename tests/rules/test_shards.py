@@ -28,7 +28,7 @@ def in_files(files: Iterable[Path]) -> list[Rule]:
     return [rule for rule in shipped_rules() if rule.file in wanted]
 
 
-OF_SHARDS, CENTRAL = in_files(rules.of_shards()), in_files(rules.CENTRAL)
+OF_SHARDS, CENTRAL = in_files(rules.of_shards()), in_files(rules.central_files())
 AGGREGATIONS = r"\b(sum|min|max|avg|count|group|stddev|topk|bottomk|quantile|count_values) *(?=[(]|by|without)"
 
 

@@ -32,11 +32,10 @@ def archive(program: bytes = SCRIPT) -> bytes:
 
 
 class Site:
-    """Answers requests for anything with `content`, from where the request's Range begins.
+    """Answers requests for anything with `content`, or as many of its bytes as `breaks_off_after` says.
 
-    `refuses` is a status to answer with instead; `parts` are what the first requests get of the content, promised
-    everything from where they begin; `moved_to` is where the next request is sent. A silent one says nothing.
-    `requests` are paths, and Ranges.
+    `refuses` is a status to answer with instead; `moved_to` is where the next request is sent. A silent one says
+    nothing. `requests` are paths.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -44,7 +43,7 @@ class Site:
         self.url = ""
         self.requests: list[str] = []
         self.refuses = 0
-        self.parts: list[tuple[int, int]] = []
+        self.breaks_off_after: int | None = None
         self.moved_to = ""
         self.is_silent = False
 
@@ -54,24 +53,21 @@ class Site:
         return Release("9.9", self.url + path, {"amd64": digest, "arm64": digest}, {"hello": "hello"})
 
     def answer(self, handler: QuietHandler) -> None:
-        asked = handler.headers["Range"] or ""
-        self.requests.append(f"{handler.path} {asked}".strip())
-        begin, end = int(asked.removeprefix("bytes=").removesuffix("-") or 0), len(self.content)
+        self.requests.append(handler.path)
         if self.is_silent:
             handler.rfile.read()  # until the client goes
-        elif self.refuses or begin == end:
-            handler.send_error(self.refuses or 416)
+        elif self.refuses:
+            handler.send_error(self.refuses)
         elif self.moved_to:
             handler.send_response(302)
             handler.send_header("Location", self.moved_to)
             handler.end_headers()
             self.moved_to = ""
         else:
-            begin, end = self.parts.pop(0) if self.parts else (begin, end)
-            handler.send_response(206 if begin else 200)
-            handler.send_header("Content-Length", str(len(self.content) - begin))
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(len(self.content)))
             handler.end_headers()
-            handler.wfile.write(self.content[begin:end])
+            handler.wfile.write(self.content[: self.breaks_off_after])
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout)
 def test_a_checkout_that_only_root_can_read_is_reported(stopped: Checkout) -> None:
     """Root's Prometheus is nobody. A umask of 077 makes such checkouts."""
     need_root("has another user for its stack")
-    file = stopped.folder / "prometheus" / "prometheus.yml"
+    file = stopped.folder / "prometheus" / "rules" / "base.yml"
     file.chmod(0o600)
     try:
         up = stopped.make("up")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import tempfile
 import time
@@ -13,8 +14,8 @@ import pytest
 import requests
 import yaml
 
+from deploy import merge
 from deploy.fleet import FleetError, native, settings
-from deploy.fleet import rules as rule_files
 from deploy.fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
 from deploy.fleet.settings import REPLICAS, Settings
 from tests.support.endpoints import Exposition
@@ -67,10 +68,9 @@ def fleet() -> Iterator[Running]:
         targets.mkdir()
         (targets / "telegraf.yml").write_text(yaml.safe_dump([application.group(HOSTS[0], "cgroup")]))
         (targets / "perf.yml").write_text(yaml.safe_dump([exporter.group(host, "cgroup") for host in HOSTS]))
-        shipped = yaml.safe_load(rule_files.PROMETHEUS_YML.read_text())
-        jobs = [job for job in shipped["scrape_configs"] if job["job_name"] in JOBS]
-        (folder / "shipped.yml").write_text(yaml.safe_dump({**shipped, "scrape_configs": jobs}))
-        patch.setattr(rule_files, "PROMETHEUS_YML", folder / "shipped.yml")
+        shipped = merge.prometheus()
+        shipped["scrape_configs"] = [job for job in shipped["scrape_configs"] if job["job_name"] in JOBS]
+        patch.setattr(merge, "prometheus", lambda: copy.deepcopy(shipped))
         chosen = settings.read().model_copy(update={"targets": targets, "first_port": free_ports(PORTS)})
         chosen = chosen.model_copy(update={"scrape_interval": "2s", "evaluation_interval": "5s"})
         try:

@@ -1,4 +1,4 @@
-"""`make up` with Grafana's release where it can be had, and without where it can't; data that another release wrote.
+"""`make up` with Grafana's release where it can be had, and without where it can't.
 
 The release is a stand-in in the form of the real archive: there is no registry that tests could take Grafana from.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.programs import catalogue, releases
-from tests.stack.conftest import Checkout, assert_refused
+from tests.stack.conftest import Checkout
 from tests.stack.release_site import pack, site
 
 pytestmark = pytest.mark.system
@@ -38,7 +38,7 @@ http.server.HTTPServer(address, Handler).serve_forever()
 def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, tmp_path: Path) -> None:
     content = {"bin/grafana": GRAFANA.encode(), "conf/defaults.ini": b""}
     with site(pack(f"grafana-{RELEASE.version}", content, "bin/.*")) as played:
-        file = fresh.folder / "deploy" / "programs" / "catalogue.py"
+        file = fresh.folder / "deploy" / "programs" / "catalogue.toml"
         pinned = "|".join(RELEASE.sha256.values())
         file.write_text(re.sub(pinned, hashlib.sha256(played.content).hexdigest(), file.read_text()))
         for name in ("packages", "wheels", "go"):  # a cache of its own: this is no release to be kept
@@ -68,18 +68,3 @@ def test_without_grafana_up_says_why_and_what_else_there_is(running: Checkout) -
     [row] = [line for line in running.status().splitlines() if line.startswith("grafana ")]
     assert "127.0.0.1:9 cannot be reached: Connection refused" in row
     assert "docs/install.md#grafana" in row
-
-
-def test_data_of_prometheus_3_is_not_given_to_an_older_one(stopped: Checkout) -> None:
-    stopped.must("up")
-    stopped.must("down")
-    writer = stopped.folder / ".stack" / "data" / "prometheus-version"
-    ours = writer.read_text()
-    assert not ours.startswith("3."), "where tests may download nothing, Prometheus is Debian's 2.42 or 2.53"
-    before = sorted((writer.parent / "prometheus").rglob("*"))
-    writer.write_text("3.13.4\n")
-    try:
-        assert_refused(stopped.make("up"), stopped, "was written by Prometheus 3.13.4", "make tools-update")
-        assert sorted((writer.parent / "prometheus").rglob("*")) == before
-    finally:
-        writer.write_text(ours)

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy import go_programs, programs
-from tests.demo.playing import playing
+from deploy import go_programs
 from tests.rules.test_rules import ROOT, RULE_FILES, TEST_FILES, run
 from tests.support import Exposition, Prometheus
-from tests.support.program import program_path
 from tests.support.waiting import wait_for
 
 # The first run builds Prometheus.
@@ -61,12 +59,3 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path) -> None:
         found = wait_for(health, 60, until=lambda health: "unknown" not in health.values())
     assert len(found) > len(RULE_FILES)
     assert set(found.values()) == {"ok"}
-
-
-def test_it_makes_and_plays_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As compose.yaml's demo does: its promtool makes the blocks, and its ranges leave out the sample they begin at."""
-    monkeypatch.setattr(programs, "path", lambda name: program_path(f"{name}3"))
-    with playing(tmp_path, 2 * 3600 + 600) as demo:
-        mean = 'avg(app:response_seconds:mean{host="demo-xen", tier="web"})'
-        assert demo.value(mean, demo.moment("two nodes", 1, 800)) == pytest.approx(0.028, rel=0.02)
-        assert demo.value(mean, demo.moment("two nodes", 4, 800)) == pytest.approx(0.160, rel=0.02)

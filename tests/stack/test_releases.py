@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(releases.MIRROR, raising=False)
     monkeypatch.setattr(releases, "architecture", lambda: "amd64")
     monkeypatch.setattr(releases, "_unreachable", {})
-    monkeypatch.setattr(releases, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(releases, "TIMEOUT_SECONDS", 1)
     for name, folder in (("PROGRAMS", "programs"), ("BIN", "bin")):
         monkeypatch.setattr(programs, name, tmp_path / "checkout" / ".stack" / folder)
 
@@ -88,39 +88,13 @@ def test_a_wrong_checksum_is_never_unpacked(hello: Site, target: Path, tmp_path:
     assert cached(tmp_path) == []
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_was(hello: Site, target: Path, tmp_path: Path) -> None:
-    half = len(hello.content) // 2
-    hello.parts = [(0, half)]
-    releases.unpack(hello.release(), target)
-    continued = f"/v9.9/{FILE} bytes={half}-"
-    assert hello.requests == [f"/v9.9/{FILE}", continued]
-
-    (tmp_path / "cache" / "releases" / FILE).unlink()
-    hello.requests.clear()
-    hello.parts = [(0, half), *[(half, half)] * 99]  # for good: the next time, then
-    assert_refused(hello.release(), tmp_path / "second" / "hello", "broke off", FILE, "goes on from there")
-    assert cached(tmp_path) == [f"{FILE}.part"]
-    hello.parts = []
-    releases.unpack(hello.release(), target.with_name("third"))
-    assert hello.requests[-1] == continued
-    assert cached(tmp_path) == [FILE]
-
-
-def test_what_can_t_be_continued_is_read_from_the_beginning(hello: Site, target: Path, tmp_path: Path) -> None:
-    part = tmp_path / "cache" / "releases" / f"{FILE}.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"of another mirror")
-    releases.unpack(hello.release(), target)
-
-    (part.parent / FILE).unlink()
-    hello.parts = [(0, 1000), (0, len(hello.content))]  # a server that knows no ranges
-    releases.unpack(hello.release(), target.with_name("again"))
-
-
-def test_sites_that_refuse_or_are_silent_are_quoted(hello: Site, target: Path) -> None:
+def test_sites_that_refuse_break_off_or_are_silent_are_quoted(hello: Site, target: Path, tmp_path: Path) -> None:
     for status in (403, 503):
         hello.refuses = status
         assert_refused(hello.release(), target, "127.0.0.1", f"answers {status} ", FILE)
+    hello.refuses, hello.breaks_off_after = 0, 1 << 19
+    assert_refused(hello.release(), target, "127.0.0.1", "broke off", FILE)
+    assert cached(tmp_path) == []
     hello.is_silent = True
     assert_refused(hello.release(), target, "127.0.0.1", "cannot be reached", "no answer for 1 s")
 
@@ -170,13 +144,7 @@ def test_a_full_disk_leaves_nothing(hello: Site, target: Path, tmp_path: Path, m
         assert not (small / "hello").exists()
 
 
-def test_releases_are_by_architecture(hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bundle for another machine than this has that one's."""
-    digest = hello.release().sha256["amd64"]
-    release = Release("9.9", f"{hello.url}/{{machine}}-{FILE}", {"amd64": "0" * 64, "arm64": digest}, {})
-    with pytest.raises(UnavailableError):
-        releases.unpack(release, target)
-    releases.unpack(release, target, "arm64")
+def test_an_architecture_without_releases_is_named(hello: Site, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(UnavailableError, match="no release is pinned for riscv64"):
@@ -198,11 +166,11 @@ class Fallback:
     """The distribution's packages of `hello`, without a distribution."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[list[str], bool]] = []  # for what together; whether an answer of before won't do
+        self.asked: list[bool] = []  # whether lists of before won't do
         self.why_not = ""
 
-    def find(self, _packages: Packages, also: Sequence[Packages], since: float) -> list[Deb]:
-        self.asked.append(([packages.name for packages in also], since > 0))
+    def find(self, _packages: Packages, since: float) -> list[Deb]:
+        self.asked.append(since > 0)
         if self.why_not:
             raise UnavailableError(self.why_not)
         return [Deb("hello", "1.0-1", "hello_1.0-1_all.deb", "0" * 64)]
@@ -255,25 +223,25 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
     assert "answers 404" in got.because
     assert said(programs.BIN / "hello") == "packaged"
     assert get(wanted) == got
-    assert (len(hello.requests), packages.asked) == (1, [(["hello"], False)])
+    assert (len(hello.requests), packages.asked) == (1, [False])
 
     monkeypatch.setattr(programs, "SUITES", (wanted,))
     programs.update()
-    assert packages.asked[1:] == [(["hello"], True)]  # and for newer packages
+    assert packages.asked[1:] == [True]  # and for newer packages
     hello.refuses = 0
     programs.update()
     assert said(programs.BIN / "hello") == SAYS
     assert [entry.name for entry in (programs.PROGRAMS / "hello").iterdir() if entry.is_dir()] == ["release-9.9"]
 
 
-def test_packages_of_releases_that_do_not_run_here_are_asked_for_together(packages: Fallback) -> None:
+def test_a_release_that_does_not_run_here_is_replaced_by_the_package(packages: Fallback) -> None:
     with site(archive(b"#!/lib/ld-musl-of-another-system\n")) as played:
         wanted = [suite(played.release(), name) for name in ("hello", "second")]
         programs.get(*wanted)
     found = programs.got(wanted[1])
     assert found is not None
     assert "hello does not run here" in found.because
-    assert (said(programs.BIN / "hello"), packages.asked) == ("packaged", [(["hello", "second"], False)] * 2)
+    assert (said(programs.BIN / "hello"), packages.asked) == ("packaged", [False, False])
 
 
 def test_if_nothing_works_each_way_is_named(hello: Site, packages: Fallback) -> None:

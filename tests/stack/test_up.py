@@ -20,8 +20,8 @@ DEMO_HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 
 @pytest.fixture(scope="module")
 def up(ordinary: Checkout) -> str:
-    """What the first `make up` says."""
-    return ordinary.must("up")
+    """What the first `make up` says, in an environment with a secret."""
+    return ordinary.must("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", no_proxy="127.0.0.1")
 
 
 def test_up_says_what_is_watched_and_where_to_look(ordinary: Checkout, up: str) -> None:
@@ -83,30 +83,23 @@ def test_what_a_target_says_moves_no_cursor(ordinary: Checkout) -> None:
 
 
 @pytest.mark.usefixtures("up")
-def test_down_leaves_nothing_but_the_data(ordinary: Checkout) -> None:
+def test_programs_get_nothing_secret_of_the_environment(ordinary: Checkout) -> None:
+    for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter ", "virtscope.perf"):
+        environment = Path("/proc", str(ordinary.pid(name)), "environ").read_text().split("\0")
+        assert {"TZ=Europe/Berlin", "no_proxy=127.0.0.1"} <= set(environment), name
+        assert not [variable for variable in environment if variable.startswith(("AWS_", "HOME=", "PYTEST_"))], name
+
+
+@pytest.mark.usefixtures("up")
+def test_down_leaves_nothing_but_the_data_and_the_demo_gives_way_to_the_stack(ordinary: Checkout) -> None:
     moment = time.time()
     assert ordinary.query("up", moment) != []
     ordinary.must("down")
     assert ordinary.processes() == {}
-    status = ordinary.make("status")
-    assert (status.returncode != 0, "not running" in status.stdout) == (True, True)
+    stopped = ordinary.make("status")
+    assert (stopped.returncode != 0, "not running" in stopped.stdout) == (True, True)
     ordinary.must("down")  # nothing to do is no error
-    ordinary.must("up")
-    assert ordinary.query("up", moment) != []
 
-
-@pytest.mark.usefixtures("up")
-def test_programs_get_nothing_secret_of_the_environment(ordinary: Checkout) -> None:
-    ordinary.must("down")
-    ordinary.must("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", https_proxy="http://127.0.0.1:1")
-    for name in ("bin/prometheus ", "alertmanager --", "bin/node_exporter ", "virtscope.perf"):
-        environment = Path("/proc", str(ordinary.pid(name)), "environ").read_text().split("\0")
-        assert {"TZ=Europe/Berlin", "https_proxy=http://127.0.0.1:1"} <= set(environment), name
-        assert not [variable for variable in environment if variable.startswith(("AWS_", "HOME=", "PYTEST_"))], name
-
-
-def test_demo_has_a_day_of_history_says_that_it_is_one_and_gives_way_to_the_stack(ordinary: Checkout) -> None:
-    ordinary.must("down")
     demo = ordinary.must("demo")
     assert "All data is simulated" in demo
     assert ordinary.url("PROMETHEUS_PORT") in demo
@@ -123,6 +116,7 @@ def test_demo_has_a_day_of_history_says_that_it_is_one_and_gives_way_to_the_stac
     up = ordinary.must("up")
     assert "make demo" in up.splitlines()[-1] or "as platform base" not in up
     assert ordinary.query('{host=~"demo-.*"}') == []  # the stack's data is its own
+    assert ordinary.query("up", moment) != []
     assert "demo-sensors" not in ordinary.make("status").stdout
     refused = ordinary.make("demo")
     assert (refused.returncode != 0, "make down first" in refused.stdout) == (True, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy import go_programs
-from deploy.go_programs import Layer
+from deploy.go_modules import Layer
 
 _running: Layer = "all"  # outside of tests, such as in tests/proofs/bench/
 

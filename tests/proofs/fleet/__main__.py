@@ -24,7 +24,7 @@ from deploy import StackError, durations
 from deploy.fleet import FleetError, settings
 from deploy.fleet.settings import CHECKOUT, Settings
 from deploy.fleet.sharing import BUCKETS, shares
-from deploy.stack import print_table
+from deploy.terminal import print_table
 from tests.proofs.fleet import hosts as simulated
 from tests.proofs.fleet import judging, story
 from tests.proofs.fleet.comparison import TOLERANCE, Tally, total

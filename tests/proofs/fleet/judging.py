@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from deploy.fleet.rules import CENTRAL, ELSEWHERE
+from deploy.fleet.rules import ELSEWHERE, central_files
 from tests.proofs.fleet.comparison import Explained, Tally, Why, compare, samples
 from tests.proofs.fleet.faults import Step
 from tests.proofs.fleet.running import Running, api, query, query_range
@@ -86,7 +86,7 @@ def rules_of(address: str) -> list[Rule]:
 
 def rules_in(groups: Sequence[dict[str, Any]]) -> list[Rule]:
     """All rules in an answer of the API, each name once."""
-    central = {file.name for file in CENTRAL}
+    central = {file.name for file in central_files()}
     found: dict[tuple[str, bool], Rule] = {}
     reads: dict[str, str] = {}  # of each record, all expressions
     for group in groups:

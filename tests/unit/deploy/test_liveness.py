@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from deploy import failures, health, heartbeat, liveness, stack, supervision
+from deploy import failures, health, heartbeat, liveness, supervision
 from deploy.liveness import HUNG_SECONDS
 from deploy.parts import PROMETHEUS
 from deploy.supervision import Process
@@ -136,7 +136,7 @@ def test_a_liveness_without_heartbeat_is_killed(tmp_path: Path, monkeypatch: pyt
 def test_one_that_make_down_has_overtaken_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """supervisord was killed, and `make down` has noted that before this did: nothing is to be started again."""
     monkeypatch.setattr(supervision, "RUN", tmp_path)
-    monkeypatch.setattr(stack, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}, ready=[]))
+    monkeypatch.setattr(liveness, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}))
     monkeypatch.setattr(supervision, "was_killed", lambda: False)
     left = liveness.Liveness(failures.Failures())
     monkeypatch.setattr(os, "getppid", lambda: 1)

@@ -11,6 +11,7 @@ import pytest
 
 from deploy import StackError, health, stack, supervision
 from deploy.programs import CHECKOUT
+from deploy.terminal import print_table
 from tests.support import Exposition
 from tests.support.refusals import assert_refused
 
@@ -32,7 +33,7 @@ def test_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    stack.print_table([("PART", "WHY"), ("grafana", RUDE)])
+    print_table([("PART", "WHY"), ("grafana", RUDE)])
     assert_harmless(capsys.readouterr().out, lines=2)
 
 

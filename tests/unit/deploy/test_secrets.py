@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import grafana, telegraf
+from deploy import grafana
 from deploy.parts import GRAFANA, PROMETHEUS
 
 
@@ -28,21 +28,6 @@ def test_grafana_s_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     made = password.read_text()
     grafana.make_password()
     assert (len(made) >= 32, mode(password.parent), password.read_text()) == (True, 0o700, made)
-
-
-def test_the_environment_that_a_download_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = tmp_path / "environment.json"
-    kept.touch(0o644)
-    monkeypatch.setattr(telegraf, "ENVIRONMENT", kept)
-    monkeypatch.setattr(telegraf, "is_wanted", lambda: True)
-    monkeypatch.setattr(telegraf, "is_ready", lambda: False)
-    monkeypatch.setenv("https_proxy", "http://user:secret@192.0.2.1")
-    telegraf.keep_environment()
-    assert "secret" in kept.read_text()
-    assert mode(kept) == 0o600
-    monkeypatch.setattr(telegraf, "is_ready", lambda: True)
-    telegraf.keep_environment()
-    assert not kept.exists()
 
 
 def test_grafana_asks_for_a_password_and_shows_in_no_frame() -> None:

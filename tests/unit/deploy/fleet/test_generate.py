@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy import merge
 from deploy.fleet import generate, rules, scraping, settings
 from deploy.fleet.parts import parts
 from deploy.fleet.settings import CHECKOUT
 from tests.rules.test_rules import run
 
 SHIPPED = settings.read()
-PROMETHEUS = yaml.safe_load(rules.PROMETHEUS_YML.read_text())
+PROMETHEUS = merge.prometheus()
 MADE_ANEW = {"relabel_configs", "file_sd_configs", "static_configs"}  # of a shipped job
 
 

@@ -1,0 +1,99 @@
+"""What Prometheus and Alertmanager read: the shipped configuration, merged with that of local/.
+
+docs/install.md, Settings, says what can be set. The result is running.yml in the shipped file's folder, so that paths
+in either mean the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from deploy import StackError, python_packages
+from deploy.programs import CHECKOUT
+
+LOCAL = CHECKOUT / "local"
+GENERATED = LOCAL / "generated"  # what `make rules` makes of files in local/, below their shipped places
+PROMETHEUS = CHECKOUT / "prometheus" / "running.yml"
+ALERTMANAGER = CHECKOUT / "alerts" / "running.yml"
+SHIPPED = {PROMETHEUS: "prometheus/prometheus.yml", ALERTMANAGER: "alerts/alertmanager.yml"}
+
+
+def local_file(running: Path) -> Path:
+    """The user's file that is merged into `running`."""
+    return LOCAL / Path(SHIPPED[running]).name
+
+
+def origin(running: Path) -> str:
+    """Where it comes from, for messages: the user's file, or else the shipped one."""
+    local = local_file(running)
+    return str(local.relative_to(CHECKOUT)) if local.exists() else SHIPPED[running]
+
+
+def unchecked(running: Path) -> Path:
+    """What `write` makes of it."""
+    return running.with_name("running.new.yml")
+
+
+def write() -> None:
+    """Write each `unchecked` configuration; raises `StackError` if a local file, or local/generated, can't be used."""
+    if (GENERATED / "digest").exists() != bool(inputs()) or (inputs() and _generated_from() != digest()):
+        raise StackError(f"local/generated isn't made of {_named(inputs())}and this release's rules: make rules")
+    if not any(local_file(running).exists() for running in SHIPPED) and not inputs():
+        for running, shipped in SHIPPED.items():
+            shutil.copyfile(CHECKOUT / shipped, unchecked(running))
+        return
+    python_packages.STACK.install()
+    command = [str(python_packages.STACK.python), "-m", "deploy.merge"]
+    merged = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if merged.returncode != 0:
+        raise StackError(merged.stderr.strip().splitlines()[-1])
+
+
+def take() -> None:
+    """Have the configuration that was written run."""
+    for running in SHIPPED:
+        unchecked(running).replace(running)
+
+
+def interval() -> str:
+    """How often rules are evaluated, such as "5s"."""
+    file = PROMETHEUS if PROMETHEUS.exists() else CHECKOUT / SHIPPED[PROMETHEUS]
+    found = re.search(r"^  evaluation_interval: (\w+)", file.read_text(), re.MULTILINE)
+    return found[1] if found else "1m"  # Prometheus's default
+
+
+def arguments(part: str) -> str:
+    """What local/NAME.env gives a part as ARGS, as in the environment file of a unit."""
+    file = LOCAL / f"{part}.env"
+    found = re.search(r"""^ARGS=(["']?)(.*)\1 *$""", file.read_text(), re.MULTILINE) if file.exists() else None
+    return found[2] if found else ""
+
+
+def inputs() -> list[Path]:
+    """The files in local/ that rules are generated from."""
+    files = (*sorted(LOCAL.glob("objectives/*.yml")), LOCAL / "histograms.yml", LOCAL / "settings.yml")
+    return [file for file in files if file.exists()]
+
+
+def digest() -> str:
+    """Of all that local/generated is made of."""
+    shipped = ("alerts/generator/*.py", "alerts/objectives/*.yml", "alerts/rules/*.yml", "prometheus/*.yml",
+               "prometheus/rules/*.yml", "telegraf/access_log.pl")  # fmt: skip
+    files = [file for pattern in shipped for file in sorted(CHECKOUT.glob(pattern)) if "running" not in file.name]
+    found = hashlib.sha256()
+    for file in (*inputs(), *files):
+        found.update(f"{file.relative_to(CHECKOUT)}\n".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def _generated_from() -> str:
+    return (GENERATED / "digest").read_text()
+
+
+def _named(files: list[Path]) -> str:
+    return "".join(f"{os.path.relpath(file, CHECKOUT)}, " for file in files).removesuffix(", ") + (" " if files else "")
