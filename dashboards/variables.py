@@ -145,7 +145,7 @@ def profiles() -> _Variables:
     guests = _values("other_vserver", "guest", 'perf_profile_samples_total{host="$other_host"}', "vserver")
     return [
         *of("host", "event", "kind", "Profiled event"),
-        _values("other_host", "Compare: host", "perf_profile_samples_total", "host"),
+        _values("other_host", "Compare: host", "perf_profile_samples_total{}", "host"),
         *of("other_host", "other_event", "other_kind", "event"),
         _any(guests, ".*"),
         earlier("other_time", "time"),

@@ -35,7 +35,7 @@ def test_committed_rules_are_up_to_date() -> None:
 def checkout(tmp_path: Path) -> Path:
     """A checkout with other inputs, and the rules generated from them."""
     shutil.copytree(OTHER_INPUTS, tmp_path, dirs_exist_ok=True)
-    build.write(build.read(tmp_path), tmp_path)
+    build.write(build.read(tmp_path), tmp_path, tmp_path)
     return tmp_path
 
 
@@ -61,7 +61,7 @@ def test_edited_missing_and_left_over_files_are_stale_and_invalid_input_changes_
     requests.unlink()
     assert build.stale(inputs, checkout) == sorted([shop, left_over, requests])
 
-    build.write(inputs, checkout)
+    build.write(inputs, checkout, checkout)
     assert build.stale(inputs, checkout) == []
     assert not left_over.exists()
 
