@@ -22,13 +22,9 @@ _GRID = 24
 class Row:
     """Panels from left to right, on Grafana's grid of 24 units."""
 
-    title: str
-    """The heading; "" for the first row, which needs none."""
-
+    title: str  # "" for the first row, which needs none
     panels: Sequence[Builder[dashboard.Panel]]
-
-    collapsed: bool = False
-    """Whether a click on the heading opens it, as for what is rarely looked at; it asks nothing until then."""
+    collapsed: bool = False  # until a click on the heading, as for what is rarely looked at; it asks nothing until then
 
 
 def page(

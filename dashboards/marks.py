@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
@@ -99,29 +101,20 @@ def _thinned(events: str, kind: str, *, later: float = 0) -> str:
     return f"({events}) and on () ({number} <= {_MANY}) or group by (what) ({counted}) and {once}"
 
 
-def lab_crowds() -> Marks:
-    """Where the lab began to run so many applications."""
-    return Marks(
-        "Applications in the lab",
-        _begun("scenario, placement, instances"),
-        title="{{instances}} applications",
-        text="{{placement}}, scenario {{scenario}}",
-        colour=palette.VIOLET,
-        step="15s",
-    )
-
-
-def lab_steps() -> Marks:
-    """Where each step of the lab began to be measured, with what was tried; too many for a look at hours."""
-    return Marks(
-        "Each step of the lab",
-        _begun("scenario, placement, instances, clients, repetition"),
-        title="{{instances}} applications x {{clients}} clients",
-        text="{{placement}}, scenario {{scenario}}",
-        colour=palette.VIOLET,
-        step="15s",
-        at_first=False,
-    )
+def of_lab() -> list[Marks]:
+    """Where the lab began to run so many applications, and to measure each step: too many for a look at hours."""
+    tried = partial(Marks, text="{{placement}}, scenario {{scenario}}", colour=palette.VIOLET, step="15s")
+    crowd = "scenario, placement, instances"
+    title = "{{instances}} applications"
+    return [
+        tried("Applications in the lab", _begun(crowd), title=title),
+        tried(
+            "Each step of the lab",
+            _begun(f"{crowd}, clients, repetition"),
+            title=f"{title} x {{{{clients}}}} clients",
+            at_first=False,
+        ),
+    ]
 
 
 def _begun(labels: str) -> str:

@@ -227,18 +227,13 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
             [
                 transformation("filterByValue", filters=[is_number], match="any", type="include"),
                 transformation(
-                    "organize",
-                    excludeByName={"Time": True},
-                    indexByName={x_field: 0, "Value": 1},
-                    renameByName={},
+                    "organize", excludeByName={"Time": True}, indexByName={x_field: 0, "Value": 1}, renameByName={}
                 ),
                 transformation("sortBy", fields={}, sort=[{"field": line}]),
                 transformation("groupingToMatrix", rowField=label, columnField=line, valueField="Value"),
                 # Labels are strings.
                 transformation(
-                    "convertFieldType",
-                    conversions=[{"targetField": x_field, "destinationType": "number"}],
-                    fields={},
+                    "convertFieldType", conversions=[{"targetField": x_field, "destinationType": "number"}], fields={}
                 ),
                 transformation("sortBy", fields={}, sort=[{"field": x_field}]),
             ]
@@ -348,9 +343,7 @@ def severity_words() -> list[dashboard.RangeMap]:
     return [
         dashboard.RangeMap(
             dashboard.DashboardRangeMapOptions(
-                from_val=points,
-                to=end,
-                result=dashboard.ValueMappingResult(text=word, color=palette.SEVERITY[word]),
+                from_val=points, to=end, result=dashboard.ValueMappingResult(text=word, color=palette.SEVERITY[word])
             )
         )
         for (word, points), end in zip(SEVERITY_POINTS.items(), [*ends, None], strict=True)

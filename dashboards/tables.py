@@ -195,8 +195,7 @@ def matrix(
         )
         # A column that two overrides give links has those of both.
         .override_by_regexp(
-            f"/^(?!({header}|{without_page})$)/",
-            links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column)),
+            f"/^(?!({header}|{without_page})$)/", links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column))
         )
         .override_by_regexp(f"/^({without_page})$/", links(to_row))
         .override_by_name(first[0], [panels.property_of("custom.cellOptions", {"type": "auto"})])

@@ -29,15 +29,9 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 class Platform(NamedTuple):
     """A platform that has a page in its own words, and how these name a virtual server."""
 
-    name: str
-    """The label `platform` of its hosts."""
-
-    vserver: str
-    """What it calls a virtual server."""
-
-    metric: str
-    """Has a series for each, with its name in `label`."""
-
+    name: str  # the label `platform` of its hosts
+    vserver: str  # what it calls a virtual server
+    metric: str  # has a series for each, with its name in `label`
     label: str
 
 

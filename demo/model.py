@@ -12,9 +12,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from alerts.generator.sensors import SCRIPT, sensors_edges
-from demo import jobs, shop, story, study
-from demo.jobs import Job
-from demo.story import Step, instances_on
+from demo import shop, story, study
+from demo.story import Job, Step, instances_on
 from demo.study import CHOSEN, MOST, PUBLISHED, between
 
 EDGES = tuple(float(edge) for edge in sensors_edges((study.CHECKOUT / SCRIPT).read_text()))
@@ -85,17 +84,17 @@ def spans(platform: str) -> list[Span]:
     """An hour of a host of this platform. Of the study's hosts, the virtualised ones have jobs."""
     if platform == "kvm":
         return [Span(phase.begin, phase.end, shop_rates(phase)) for phase in shop.PHASES]
-    known = [] if platform == "base" else jobs.JOBS
+    known = [] if platform == "base" else story.JOBS
     edges = sorted({0, *(step.end for step in story.STEPS), *(job.begin for job in known), *(job.end for job in known)})
     return [
-        Span(begin, end, rates(platform, story.step_at(begin), jobs.jobs_at(begin) if known else []))
+        Span(begin, end, rates(platform, story.step_at(begin), story.jobs_at(begin) if known else []))
         for begin, end in itertools.pairwise(edges)
     ]
 
 
 def memory(vserver: str) -> int:
     """The memory of a virtual server, in bytes."""
-    if vserver in jobs.NAMES:
+    if vserver in story.JOB_NAMES:
         return int(CHOSEN["job_memory_bytes"])
     return int(CHOSEN["host_memory_bytes" if vserver == HOST else "guest_memory_bytes"])
 
@@ -293,7 +292,7 @@ class Counters:
         if begin is None:
             return Life(self._numbers[0, vserver], self.origin)
         number = self._numbers[begin % story.CYCLE, vserver]
-        goes_on = self.platform == "openvz" and any(job.migrates for job in jobs.JOBS if job.name == vserver)
+        goes_on = self.platform == "openvz" and any(job.migrates for job in story.JOBS if job.name == vserver)
         return Life(number, self.origin if goes_on else seconds // story.CYCLE * story.CYCLE + begin)
 
     def stay(self, vserver: str, seconds: float) -> tuple[float, Work]:

@@ -7,8 +7,8 @@ keeps its counters and its uptime.
 
 from __future__ import annotations
 
-from demo.jobs import NAMES
 from demo.model import HOST, Counters, Work, memory
+from demo.story import JOB_NAMES
 from demo.study import CHOSEN
 
 _HZ = 1000
@@ -57,7 +57,7 @@ def _row(name: str, work: Work, up: float) -> str:
 
 
 def _processes(name: str) -> int:
-    return int(CHOSEN["processes"]["job" if name in NAMES else name.rpartition("-")[2]])
+    return int(CHOSEN["processes"]["job" if name in JOB_NAMES else name.rpartition("-")[2]])
 
 
 def _latency(waited: int) -> str:

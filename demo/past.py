@@ -90,12 +90,7 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
     seldom = {rule["record"] for group in groups if "interval" in group for rule in group["rules"] if "record" in rule}
     added_up = {name for rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
     recording = [
-        Rule(
-            rule["record"],
-            rule["expr"],
-            rule.get("labels", {}),
-            _LIVE_STEP if rule["record"] in added_up else STEP,
-        )
+        Rule(rule["record"], rule["expr"], rule.get("labels", {}), _LIVE_STEP if rule["record"] in added_up else STEP)
         for rule in rules
         if "record" in rule
     ]

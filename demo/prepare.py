@@ -5,19 +5,32 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from demo import history, openmetrics, past, recordings, story
+from demo import history, kvm, openmetrics, openvz, past, shop, story, xen
+from demo.model import Counters
 from demo.openmetrics import Series
+from demo.study import SOURCE
 from demo.targets import Ports, stage, targets
+from virtscope.toolkit.recording import Header, Writer
 
 HISTORY = 27 * 3600  # seconds: baselines need a day, and the maximum of requests two hours more
 # Seconds from now until all of it is made, on an otherwise idle machine.
 _QUIET = 10
 _ORIGIN = "origin"
+# Seconds between two readings, the maximum delay of a counter. OpenVZ's overhead is a small difference of two counters,
+# one of which comes from here and the other from the sensors' pages.
+_INTERVAL = 0.5
+_XL_INTERVAL = 30  # seconds; the exporter's own interval
+_Read = Callable[[Counters, float], object]
+_OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the exporter, and how its sources are read
+    "demo-xen": ("xentop", {"xl": (_XL_INTERVAL, xen.toolstack), "libxenstat": (_INTERVAL, xen.snapshot)}),
+    "demo-openvz": ("vestat", {"procfs": (_INTERVAL, openvz.files)}),
+    shop.HOST: ("kvm", {"libvirt": (kvm.LIBVIRT_INTERVAL, kvm.libvirt), "procfs": (kvm.INTERVAL, kvm.files)}),
+}
 
 
 class Programs(NamedTuple):
@@ -44,7 +57,7 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
         openmetrics.blocks(programs.promtool, openmetrics.write(folder, series), data)
 
     with ProcessPoolExecutor(1) as beside:
-        recorded = beside.submit(recordings.write, folder, origin, time.time())
+        recorded = beside.submit(_record, folder, origin, time.time())
         add(history.samples(wanted, begin, end, origin))
         until_now = past.Past(programs.prometheus, data, begin, end)
         recording, alerting = past.read_rules(folder)
@@ -60,6 +73,22 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
     # Prometheus, which is started then, discards what is older than samples that it has.
     time.sleep(max(end - time.time(), soon - time.time(), 0))
     return end
+
+
+def _record(folder: Path, origin: float, begin: float) -> None:
+    """Write an hour of each host with an exporter of its own, which replays it from this Unix time on, forever."""
+    for host, (exporter, sources) in _OF.items():
+        counters, file = Counters(host, origin), folder / f"{host}.jsonl.gz"
+        step = min(interval for interval, _ in sources.values())
+        made = "never: simulated" if host == shop.HOST else f"never: made from {SOURCE}"
+        writer = Writer(file, Header(exporter, tuple(sources), step, made, anonymised=False, begins=begin))
+        for number in range(round(story.CYCLE / step)):
+            seconds = number * step
+            for source, (interval, read) in sources.items():
+                if seconds % interval == 0:
+                    writer.write(seconds, source, read(counters, begin + seconds))
+        writer.close()
+        file.chmod(0o644)  # it contains no secrets, and the exporters may run as other users
 
 
 def _ahead() -> int:

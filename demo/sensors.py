@@ -12,7 +12,7 @@ from typing import NamedTuple
 from prometheus_client import Metric
 from prometheus_client.core import HistogramMetricFamily
 
-from demo import jobs, kvm, shop, story, study
+from demo import kvm, shop, story, study
 from demo.model import EDGES, HOST, Answers, Counters, Work, memory
 from demo.study import CHOSEN, PUBLISHED
 from virtscope.perf.profile import Hits, Place, Profile, Profiled, live_families
@@ -51,7 +51,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     yield Page("lab", labels, [*_step(_RUN, story.step_at(seconds), list(state.answers)), *measured])
     if platform == "xen":
         for name, work in state.work.items():
-            if name in jobs.NAMES:  # no perf-exporter is installed for a job
+            if name in story.JOB_NAMES:  # no perf-exporter is installed for a job
                 continue
             if name == HOST:
                 yield Page("perf", labels, [*_merged([({"cpu": "0"}, work, up)]), *_profile("xen_dom0", work, up)])

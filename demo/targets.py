@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from demo import jobs, story
+from demo import story
 from demo.model import HOST, rates
 from demo.study import CHECKOUT
 
@@ -78,7 +78,7 @@ def page_path(job: str, labels: Mapping[str, str]) -> str:
 
 def _guests(platform: str) -> list[str]:
     """Guests with a sensor inside: on Xen a perf-exporter in the study's guests, on OpenVZ a node_exporter in all."""
-    others = jobs.JOBS if platform == "openvz" else []
+    others = story.JOBS if platform == "openvz" else []
     return sorted({name for step in story.STEPS for name in rates(platform, step, others).work} - {HOST})
 
 

@@ -23,7 +23,7 @@ def make() -> dashboard.Dashboard:
             "Headroom in busy hours, before the CPU is used up or the first objective is missed; and response, CPU and "
             "cache misses by the number of applications."
         ),
-        annotations=[marks.lab_crowds(), marks.lab_steps(), marks.alerts()],
+        annotations=[*marks.of_lab(), marks.alerts()],
         refresh="30s",
         rows=[
             Row(
@@ -68,7 +68,7 @@ def _cpu() -> timeseries.Panel:
     return (
         panels.stacked(unfiltered(application.CPU), consolidation.OVERHEAD, consolidation.CAPACITY)
         .title("CPU usage by application")
-        .description(consolidation.OVERHEAD.description)
+        .description("CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.")
         .override_by_query("B", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.PLAIN))
     )

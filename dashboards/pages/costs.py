@@ -13,7 +13,9 @@ from dashboards.signals import Signal, costs, highest, top_now
 
 _OF_HOST = {"host": "Host", "platform": "Platform"}
 _OF_VSERVER = {"vserver": "Virtual server", **_OF_HOST}
-_FIFTY = "The fifty of those chosen with most"
+_COST = "Divided by the baseline's, and as it is: the cost of a"
+_DASH = "A dash: not counted, or too little traffic."
+_MISSES = "Miss rates (misses / instructions) and misses per second, divided by the baseline's."
 
 
 def make() -> dashboard.Dashboard:
@@ -37,18 +39,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    _of_hosts(
-                        "Hosts: a byte / baseline",
-                        "Hosts with all their guests: the cost of a byte, divided by that of the baseline's host, and "
-                        "as it is. A dash: not counted, or too little traffic.",
-                        costs.HOST.of_bytes(),
-                    ),
-                    _of_hosts(
-                        "Hosts: misses / baseline",
-                        "Miss rates (misses / instructions) and misses per second of hosts with all their guests, "
-                        "divided by those of the baseline's host.",
-                        costs.HOST.of_misses(),
-                    ),
+                    _of_hosts("Hosts: a byte / baseline", f"{_COST} byte. {_DASH}", costs.HOST.of_bytes()),
+                    _of_hosts("Hosts: misses / baseline", _MISSES, costs.HOST.of_misses()),
                 ],
             ),
             Row(
@@ -56,33 +48,22 @@ def make() -> dashboard.Dashboard:
                 [
                     _of_vservers(
                         "A byte / baseline",
-                        f"{_FIFTY} traffic: the cost of a byte in each, divided by that of the baseline, and as it is. "
-                        "What the host does for it is not in it.",
+                        f"{_COST} byte; what the host does for it is not in it. {_DASH}",
                         costs.VSERVER.of_bytes(),
                         costs.VSERVER.traffic,
                     ),
-                    _of_vservers(
-                        "Misses / baseline",
-                        f"{_FIFTY} traffic: miss rates (misses / instructions) and misses per second, divided by those "
-                        "of the baseline.",
-                        costs.VSERVER.of_misses(),
-                        costs.VSERVER.traffic,
-                    ),
+                    _of_vservers("Misses / baseline", _MISSES, costs.VSERVER.of_misses(), costs.VSERVER.traffic),
                 ],
             ),
             Row(
                 "Requests",
                 [
                     _of_hosts(
-                        "Hosts: a request / baseline",
-                        "Hosts with all their guests: the cost of a request to the web tiers there, divided by that of "
-                        "the baseline's host, and as it is.",
-                        costs.HOST.of_requests(),
+                        "Hosts: a request / baseline", f"{_COST} request to the web tiers.", costs.HOST.of_requests()
                     ),
                     _of_vservers(
                         "A request / baseline",
-                        f"{_FIFTY} requests: the cost of a request to their applications in each, divided by that of "
-                        "the baseline, and as it is. Tiers add up.",
+                        f"{_COST} request to its application; tiers add up.",
                         costs.VSERVER.of_requests(),
                         costs.VSERVER.requests,
                     ),
@@ -106,11 +87,12 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 def _of_hosts(title: str, description: str, signals: list[Signal]) -> table.Panel:
     to_host = tables.to_page("virtscope-host", "Host", {"host": "Host"})
-    columns = tables.columns(title, description, _OF_HOST, signals, height=7)
+    columns = tables.columns(title, f"Hosts with all their guests. {description}", _OF_HOST, signals, height=7)
     return columns.override_by_name("Host", tables.links(to_host))
 
 
 def _of_vservers(title: str, description: str, signals: list[Signal], by: Signal) -> table.Panel:
     its_host = {"host": "Host", "vserver": "Virtual server", "platform": "Platform"}
-    columns = tables.columns(title, description, _OF_VSERVER, [top_now(signal, by) for signal in signals])
+    fifty = f"The fifty of those chosen with most {by.name.lower()}. {description}"
+    columns = tables.columns(title, fifty, _OF_VSERVER, [top_now(signal, by) for signal in signals])
     return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))

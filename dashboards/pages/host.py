@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, palette, panels, tables, variables
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, highest, host, monitor, others, unfiltered, vserver
+from dashboards.signals import Signal, highest, host, others, unfiltered, vserver
 
 _VSERVER = {"vserver": "Virtual server"}
 
@@ -28,7 +28,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    *panels.tiles(host.OVERHEAD_RATIO, host.OVERHEAD_CPU, host.CPU_USED_RATIO, monitor.SHARE),
+                    *panels.tiles(host.OVERHEAD_RATIO, host.OVERHEAD_CPU, host.CPU_USED_RATIO, host.MONITORING_SHARE),
                     panels.over_time(host.OVERHEAD_RATIO).title("Overhead ratio over time").span(10).height(9),
                     _cpu_and_capacity(),
                 ],
@@ -85,7 +85,7 @@ def make() -> dashboard.Dashboard:
                     for signal in (host.OVERHEAD_PER_REQUEST, host.OVERHEAD_PER_BYTE, host.REALLOCATIONS)
                 ],
             ),
-            Row("Monitoring", [panels.stacked(monitor.CPU).span(24).height(7)], collapsed=True),
+            Row("Monitoring", [panels.stacked(host.MONITORING_CPU).span(24).height(7)], collapsed=True),
         ],
     )
 

@@ -31,11 +31,8 @@ LINES = 10
 class Scope:
     """Whose series a query selects."""
 
-    hosts: str = ONE_HOST
-    """Matchers that select hosts."""
-
-    chosen: bool = True
-    """Whether only the applications and virtual servers that are chosen, on a page where these can be."""
+    hosts: str = ONE_HOST  # matchers that select hosts
+    chosen: bool = True  # whether only chosen applications and virtual servers, on a page where these can be chosen
 
     def __call__(self, metric: str, *matchers: str, **labels: str) -> str:
         """A selector of a metric, narrowed by matchers and labels; a variable stands for any set of values."""
@@ -46,52 +43,29 @@ class Scope:
 
 @dataclass(frozen=True)
 class Signal:
-    """One quantity: how to ask for it, and how to say what came back."""
+    """One quantity: how to ask for it, and how to say what came back.
 
-    name: str
-    """The quantity in a few words: a panel's title or a column's header."""
+    query: PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables; of signals that pages
+    show in several scopes, a function of the scope.
+    """
 
+    name: str  # in a few words: a panel's title or a column's header
     query: str | Callable[[Scope], str]
-    """PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables. Signals that pages show in
-    several scopes have a function of the scope."""
-
-    unit: str
-    """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
-
-    description: str = ""
-    """What the number means and how it is computed, for a new reader. A column needs none, as its table has one."""
-
-    absent: str = ""
-    """One line that an empty panel shows: why there is nothing, or where that is said, and what to do about it."""
-
+    unit: str  # Grafana's identifier: one of ``grafana_foundation_sdk.models.units``, or `CPUS`
+    description: str = ""  # what it means and how it is computed, for a new reader; a column's table has one
+    absent: str = ""  # what an empty panel shows: why there is nothing, or where that is said, and what to do about it
     _: KW_ONLY
-
     scope: Scope = Scope()
-    """Whose series the function selects."""
-
-    gap: str = "no data"
-    """The same in two words or three, for a tile."""
-
-    legend: str = "{{host}}"
-    """Legend of one series, in Grafana's label template."""
-
-    decimals: int | None = None
-    """Digits after the point where the value stands as a number; None leaves it to Grafana."""
-
-    signed: bool = False
-    """Whether it can be below 0, which a graph of it then shows."""
-
+    gap: str = "no data"  # what an empty tile shows: two words or three
+    legend: str = "{{host}}"  # of one series, in Grafana's label template
+    decimals: int | None = None  # digits after the point where the value stands as a number; None leaves it to Grafana
+    signed: bool = False  # whether it can be below 0, which a graph of it then shows
+    # From where on, or below what, the value is a warning or critical, in the expression's own unit. An alert on it
+    # compares with the same.
     high: float | None = None
-    """From here on the value is a warning, in the expression's own unit. An alert on it compares with the same."""
-
     critical: float | None = None
-    """From here on it is critical."""
-
     low: float | None = None
-    """Below this the value is a warning."""
-
     critically_low: float | None = None
-    """Below this it is critical."""
 
     @property
     def expr(self) -> str:

@@ -49,18 +49,17 @@ MEAN_OF_TARGET = _of_objectives(
 )
 
 
-def _threshold(objective: str, description: str) -> Signal:
+def _threshold(objective: str) -> Signal:
+    """The strictest of the chosen applications."""
     return _of_objectives(
         "Objective",
         lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
         units.Seconds,
-        description,
         legend="objective",
     )
 
 
-CEILING = _threshold("mean", "Target of the mean response: the strictest of the chosen applications.")
-LATENCY = _threshold("latency", "Target of the response: the strictest of the chosen applications.")
+CEILING, LATENCY = _threshold("mean"), _threshold("latency")
 
 # The buckets of the histogram that the vocabulary's percentiles are made of.
 _ANSWERS = on_host("requests:duration_seconds_bucket:rate1m", 'tier="web", status!="5xx"', app="$app")
@@ -153,8 +152,6 @@ LAST_BREACH = _of_breaches(
     "Last seen",
     f"1000 * max by (app, objective, cause, alertname) (max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))",
     units.DateTimeFromNow,
-    "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause that "
-    "was the most likely one in that time.",
 )
 MISSED_FOR = _of_breaches(
     "Duration",
@@ -168,8 +165,6 @@ EVIDENCE = _of_breaches(
     f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
     f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))",
     units.NoUnit,
-    "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for several, "
-    "the order is self, neighbour, load, hypervisor (docs/alerting.md).",
     decimals=2,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
@@ -10,98 +11,70 @@ from dashboards.signals import CPUS, Signal, host, on_host
 
 _NO_APPS = "No application is known on this host: docs/sensors.md, docs/objectives.md."
 _NO_HEADROOM = "Needs applications with requests, and `tiers:` in alerts/objectives/: docs/objectives.md."
-_NO_OBJECTIVE = "No application here has an objective: CPU alone limits headroom (docs/objectives.md)."
 
-APPS = Signal(
+_count = partial(Signal, unit=units.NoUnit, legend="applications")
+
+APPS = _count(
     "Applications",
     on_host("host:consolidation:apps"),
-    units.NoUnit,
-    "Applications that run on this host.",
-    _NO_APPS,
+    description="Applications that run on this host.",
+    absent=_NO_APPS,
     gap="no applications",
-    legend="applications",
     decimals=0,
 )
-
-HEADROOM = Signal(
+HEADROOM = _count(
     "Headroom now",
     f"floor({on_host('host:headroom:apps')})",
-    units.NoUnit,
-    "How many more applications like the mean of those that are here fit under the load of this minute, before the "
-    "CPU is used up or the first objective is missed, whichever is first.",
-    _NO_HEADROOM,
+    description=(
+        "How many more applications like the mean of those that are here fit under the load of this minute, before "
+        "the CPU is used up or the first objective is missed, whichever is first."
+    ),
+    absent=_NO_HEADROOM,
     gap="no applications",
-    legend="now",
     decimals=0,
     low=1,
 )
-
-BY_CPU = Signal(
-    "Headroom by CPU", on_host("host:headroom_cpu:apps"), units.NoUnit, absent=_NO_HEADROOM, legend="by CPU", decimals=1
-)
-
-BY_OBJECTIVE = Signal(
-    "Headroom by objectives",
-    on_host("host:headroom_objective:apps"),
-    units.NoUnit,
-    absent=_NO_OBJECTIVE,
-    legend="by objectives",
-    decimals=1,
-)
-
-BUSY_HOURS = Signal(
+BY_CPU = _count("Headroom by CPU", on_host("host:headroom_cpu:apps"), absent=_NO_HEADROOM, legend="by CPU")
+BY_OBJECTIVE = _count("Headroom by objectives", on_host("host:headroom_objective:apps"), legend="by objectives")
+BUSY_HOURS = _count(
     "Headroom (apps)",
     f"floor({on_host('host:headroom:apps_p10_1d')})",
-    units.NoUnit,
-    "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like the "
-    "mean of those that are here, before the CPU is used up or the first objective is missed.",
-    "Known after eight hours with requests.",
+    description=(
+        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
+        "the mean of those that are here, before the CPU is used up or the first objective is missed."
+    ),
+    absent="Known after eight hours with requests.",
     gap="after 8 hours",
-    legend="in busy hours",
     decimals=0,
     low=1,
 )
-
-IN_A_WEEK = Signal(
+IN_A_WEEK = _count(
     "Headroom in a week",
     f"floor({on_host('host:headroom_in_a_week:apps')})",
-    units.NoUnit,
-    "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
-    "fires.",
-    "Known after three days with requests.",
+    description=(
+        "Headroom in busy hours a week from now, if the trend of the past two weeks goes on. Below 1, HeadroomEndsSoon "
+        "fires."
+    ),
+    absent="Known after three days with requests.",
     gap="after 3 days",
-    legend="in a week",
     decimals=0,
     low=1,
 )
-
-OVERHEAD = Signal(
-    "Overhead",
-    on_host("host:overhead_cpu:rate"),
-    CPUS,
-    "CPU used by the applications, and the host's overhead on top; the dashed line is the capacity.",
-    "No overhead is known: bare Linux has none.",
-    legend="overhead",
-)
-
+OVERHEAD = Signal("Overhead", on_host("host:overhead_cpu:rate"), CPUS, legend="overhead")
 # A machine of containers is there a second time, as platform base.
 CAPACITY = replace(host.CPU_CAPACITY, query=f"max by (host) ({host.CPU_CAPACITY.expr})")
-
+# Where no answer is in time, a mean that would have as many has no end.
 USED_UP = Signal(
-    name="Response / objective",
-    # Where no answer is in time, a mean that would have as many has no end.
-    query=lambda at: f"clamp_max({at('app:slo_response:ratio', app='$app')}, 3)",
-    unit=units.PercentUnit,
-    description=(
-        "Response divided by its target, which the headroom by objectives is computed from: above the line the "
-        "objective is missed. Of a latency objective, the mean that has its share of slow answers, over the last five "
-        "minutes: it lags behind the mean. More than 300 % is drawn as 300 %."
-    ),
+    "Response / objective",
+    lambda at: f"clamp_max({at('app:slo_response:ratio', app='$app')}, 3)",
+    units.PercentUnit,
+    "Response divided by its target, which the headroom by objectives is computed from: above the line the objective "
+    "is missed. Of a latency objective, the mean that has its share of slow answers, over the last five minutes: it "
+    "lags behind the mean. More than 300 % is drawn as 300 %.",
+    "No application here has an objective: CPU alone limits headroom (docs/objectives.md).",
     legend="{{app}} {{objective}}",
-    absent=_NO_OBJECTIVE,
     high=1,
 )
-
 MISSES = Signal(
     "LLC MPKI",
     f"1000 * {on_host('host:llc_misses_per_instruction:ratio')}",
@@ -111,7 +84,6 @@ MISSES = Signal(
     "LLC misses are not counted here: the page Caches and events says why.",
     legend="{{platform}}",
 )
-
 
 # Means of the time shown for each number of applications (`apps`) that the host has had, and their `placement`. That of
 # a ratio is a sum divided by a sum.

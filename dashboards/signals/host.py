@@ -102,3 +102,27 @@ ALERTS = Signal(
     "held for long enough yet. An alert's name leads to its runbook.",
     "No alert is pending or firing for this host.",
 )
+
+# What monitoring costs: the studies found that sensors were part of what they measured. By host alone: of a host of
+# containers, some exporters have the platform of the bare machine.
+_MONITORING = 'monitor:cpu_usage:rate{host="$host"}'
+_NOT_REPORTED = "No exporter reports its CPU usage from this host: see Prometheus, Status, Targets."
+
+MONITORING_CPU = Signal(
+    "Monitoring CPU by job",
+    _MONITORING,
+    units.PercentUnit,
+    "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
+    "busy all the time. It is part of the overhead shown above.",
+    _NOT_REPORTED,
+    legend="{{job}}",
+)
+MONITORING_SHARE = Signal(
+    "Monitoring overhead",
+    f"sum by (host) ({_MONITORING}) / on (host) {on_host('host:cpu_capacity:cpus')}",
+    units.PercentUnit,
+    "CPU used by exporters and the rest of the stack on this host, divided by the machine's capacity.",
+    _NOT_REPORTED,
+    decimals=2,
+    high=0.02,
+)

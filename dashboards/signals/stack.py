@@ -10,7 +10,7 @@ from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import Signal, highest, monitor, of_exporters, on_hosts
+from dashboards.signals import Signal, highest, host, of_exporters, on_hosts
 
 _ANY_HOSTS = 'host=~"$hosts"'
 _OWN = 'job="prometheus"'
@@ -144,4 +144,4 @@ PARTS = [
     ),
 ]
 
-CPU = highest(replace(monitor.CPU, query=on_hosts("monitor:cpu_usage:rate"), legend="{{host}}: {{job}}"))
+CPU = highest(replace(host.MONITORING_CPU, query=on_hosts("monitor:cpu_usage:rate"), legend="{{host}}: {{job}}"))

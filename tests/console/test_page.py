@@ -269,18 +269,3 @@ def test_what_is_out_of_date_says_so_and_still_shows_the_hosts(tmp_path: Path, r
     assert "Newest sample:" not in summary
     assert "/behind/a-proxy/user/runbooks/SamplesNotStored.md" in page.links
     assert len(page.sections["Hosts"].rows) == 5
-
-
-def test_of_many_hosts_those_with_alerts_are_shown_and_others_can_be_asked_for(tmp_path: Path) -> None:
-    samples = [*evaluated(), *alert("HostDown", "critical", host="h77", platform="base")]
-    samples += targets("demo-xen", "xen", xentop=1)
-    for number in range(79):
-        samples += targets(f"h{number}", "base", node=1)
-    with served_by(tmp_path, samples) as it:
-        page = it.page()
-        assert it.page({"host": "h3"}).sections["Host"].column("Host") == ["h3 base"]
-    assert "DEMO, not live" in page.sections[""].text
-    assert page.sections["Hosts"].column("Host")[0] == "h77 base"
-    assert len(page.sections["Hosts"].rows) == 25
-    assert "25 of 80 are shown." in page.sections["Hosts"].text
-    assert "form" in page.tags

@@ -1,7 +1,8 @@
-"""The committed JSON is what the sources say."""
+"""The committed JSON is what the sources say, and the provisioning files serve any place."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,11 @@ def test_an_edited_a_missing_and_a_left_over_file_are_stale(tmp_path: Path, monk
     assert build.stale() == sorted([edited, missing, left_over])
     build.write()
     assert (build.stale(), sorted(tmp_path.glob("*.json"))) == ([], [edited, missing, *others])
+
+
+def test_places_come_from_the_environment_and_nothing_else_does() -> None:
+    """Grafana is started with both by compose.yaml and deploy/."""
+    provisioning = Path(__file__).resolve().parents[2] / "dashboards" / "provisioning"
+    text = "".join(file.read_text() for file in provisioning.rglob("*.yml"))
+    assert set(re.findall(r"\$\{?(\w+)", text)) == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS"}
+    assert len(re.findall(r"url: \$PROMETHEUS_URL$|path: \$VIRTSCOPE_DASHBOARDS$", text, re.MULTILINE)) == 2

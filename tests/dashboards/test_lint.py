@@ -175,19 +175,6 @@ def test_every_panel_explains_itself_and_says_why_it_has_no_value() -> None:
             assert 20 < len(reason) <= 100, f"{uid}: {title}"
 
 
-def test_a_table_without_rows_has_no_headers_and_one_row_for_the_labels_that_are_shown() -> None:
-    """Else Grafana shows these, and not the reason; and two records of one virtual server as two rows."""
-    for uid, title, panel in PANELS:
-        if panel["type"] == "table":
-            ids = [each["id"] for each in panel["transformations"]]
-            if ids[0] == "groupingToMatrix":
-                assert len(panel["targets"]) == 1, "whose answer without rows has no labels either"
-                continue
-            assert ids == ["filterFieldsByName", "merge", "groupBy", "organize"], f"{uid}: {title}"
-            fields = panel["transformations"][2]["options"]["fields"].values()
-            assert "groupby" in {each["operation"] for each in fields}, title
-
-
 def test_every_graph_has_a_zero_and_names_its_series_and_leaves_gaps() -> None:
     for _, title, panel in PANELS:
         if panel["type"] == "timeseries":

@@ -1,14 +1,14 @@
-"""Colours can be read and seen in both of Grafana's themes, and those of severity stand for nothing else."""
+"""Colours can be read and seen in both themes, of Grafana and of the console page, and severity has its own."""
 
 from __future__ import annotations
 
-import colorsys
-import itertools
 import json
+import re
 from typing import Any
 
 from dashboards import palette
 from dashboards.signals import neighbours
+from tests.console.served import ROOT
 from tests.dashboards.queries import FOLDER, panels
 
 PANEL_GROUNDS = {"dark": "#181B1F", "light": "#FFFFFF"}  # of Grafana 11 to 13
@@ -27,14 +27,6 @@ def test_text_can_be_read_and_lines_can_be_seen_in_both_themes() -> None:
     for theme, panel in PANEL_GROUNDS.items():
         lines = [*palette.SERIES, palette.CRITICAL, PANEL_TEXT[theme]]
         assert [line for line in lines if contrast(line, panel) < LINE] == [], theme
-
-
-def test_each_severity_has_another_hue_than_every_series() -> None:
-    for judged, series in itertools.product(JUDGED - {palette.NO_DATA}, palette.SERIES):
-        apart = abs(hue(judged) - hue(series))
-        assert min(apart, 360 - apart) >= 30, (judged, series)
-    assert saturation(palette.NO_DATA) < 0.2
-    assert min(map(saturation, palette.SERIES)) > 0.5
 
 
 def test_every_colour_is_of_the_palette_and_those_of_severity_stand_for_nothing_else() -> None:
@@ -86,7 +78,7 @@ def found(tree: Any, key: str) -> list[Any]:
 
 def text_on(ground: str) -> str:
     """The colour of text that Grafana chooses (getTextColorForAlphaBackground in @grafana/ui)."""
-    red, green, blue = (255 * part for part in parts(ground))
+    red, green, blue = bytes.fromhex(ground[1:])
     return "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else "#F7F8FA"
 
 
@@ -97,18 +89,27 @@ def contrast(one: str, other: str) -> float:
 
 
 def luminance(colour: str) -> float:
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts(colour))
+    parts = (part / 255 for part in bytes.fromhex(colour[1:]))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def hue(colour: str) -> float:
-    return 360 * colorsys.rgb_to_hls(*parts(colour))[0]
+PAIRS = [
+    *((text, ground) for text in ("text", "muted", "link", "ok") for ground in ("page", "head")),
+    ("on-critical", "critical"),
+    ("on-warning", "warning"),
+]
 
 
-def saturation(colour: str) -> float:
-    return colorsys.rgb_to_hls(*parts(colour))[2]
-
-
-def parts(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
+def test_text_of_the_console_page_can_be_read() -> None:
+    css = re.search(r"<style>(.*?)</style>", (ROOT / "prometheus/consoles/index.html").read_text(), re.DOTALL)
+    assert css
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
+        for part in css[1].split("(prefers-color-scheme: dark)", 1)
+    )
+    for scheme in (light, {**light, **dark}):
+        for text, ground in PAIRS:
+            assert contrast(scheme[text], scheme[ground]) >= TEXT, (text, ground)
+    severities = (light["critical"].upper(), light["warning"].upper())
+    assert severities == (palette.CRITICAL, palette.WARNING), "the dashboards' own"

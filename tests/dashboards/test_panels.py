@@ -22,8 +22,7 @@ MARKS = {
     "marks.changes": marks.changes(),
     "marks.alerts": marks.alerts(),
     "marks.alerts any": marks.alerts(any_hosts=True),
-    "marks.lab_crowds": marks.lab_crowds(),
-    "marks.lab_steps": marks.lab_steps(),
+    **dict(zip(("marks.lab_crowds", "marks.lab_steps"), marks.of_lab(), strict=True)),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from demo import jobs, model, past, prepare, story
+from demo import model, past, prepare, story
 from tests.console.page import Page
 from tests.dashboards import queries
 from tests.demo.playing import ROOT, Demo, playing, reading
@@ -297,7 +297,7 @@ def test_it_goes_on_live_without_a_reset_of_counters(demo: Demo) -> None:
 def used_in_second(platform: str, phase: int) -> dict[str, float]:
     """The truth: CPUs by virtual server."""
     cpus = {vserver: work.cpu for vserver, work in model.rates(platform, story.step_at(phase)).work.items()}
-    return cpus if platform == "base" else cpus | {job.name: job.cpus for job in jobs.jobs_at(phase)}
+    return cpus if platform == "base" else cpus | {job.name: job.cpus for job in story.jobs_at(phase)}
 
 
 def minutes(demo: Demo) -> range:
@@ -321,13 +321,13 @@ def test_guests_are_there_as_long_as_they_live_and_never_as_ended_ones_too(demo:
     """As graphs stack the two."""
     restarted = {
         job.name
-        for job, later in itertools.product(jobs.JOBS, jobs.JOBS)
+        for job, later in itertools.product(story.JOBS, story.JOBS)
         if later.name == job.name and 0 <= later.begin - job.end < past.STEP
     }
-    record = f'vserver:cpu_usage:rate{{host="{host}", vserver=~"{"|".join(jobs.NAMES)}"}}'
+    record = f'vserver:cpu_usage:rate{{host="{host}", vserver=~"{"|".join(story.JOB_NAMES)}"}}'
     both = f'vserver:ended_cpu_usage:rate{{host="{host}"}} and on (host, vserver) vserver:cpu_usage:rate'
     for at in minutes(demo):
         there = by("vserver", demo, f"{record} and timestamp({record}) > {at - past.STEP}", at)
-        assert sorted(there) == sorted(job.name for job in jobs.jobs_at(at % story.CYCLE))
+        assert sorted(there) == sorted(job.name for job in story.jobs_at(at % story.CYCLE))
         for moment in (at, at + 20, at + 30, at + 40):
             assert by("vserver", demo, both, moment).keys() <= restarted, moment % story.CYCLE

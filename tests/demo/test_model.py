@@ -11,56 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from demo import history, jobs, kvm, model, past, shop, story, xen
+from demo import kvm, model, past, shop, story
 from demo.past import Alert, Past, Rule, records
 from demo.study import CHECKOUT
-from tests.demo.test_demo import VIRTUALISED, used_in_second
 from virtscope.kvm.exporter import HostView
 from virtscope.kvm.host_files import RecordedFiles
-
-
-def test_the_last_sample_of_a_guest_no_longer_stands_at_the_next_evaluation() -> None:
-    """However close samples are at its end, which depends on when the demo is started."""
-    for job in jobs.JOBS:
-        for step in (history.STEP, history.LIVE_STEP):
-            last = (job.end - 1) // step * step
-            assert (last // past.STEP + 1) * past.STEP - last >= history.STEP, job
-
-
-def test_a_name_that_is_used_again_is_another_domain() -> None:
-    counters = model.Counters("demo-xen", 0)
-    ids: dict[str, set[int]] = {}
-    for second in range(5 * story.CYCLE, 6 * story.CYCLE):
-        for domain in xen.snapshot(counters, second).node.domains:
-            assert domain.name
-            ids.setdefault(domain.name.decode(), set()).add(domain.id)
-    lives = {name: len([job for job in jobs.JOBS if job.name == name]) for name in jobs.NAMES}
-    assert {name: len(ids[name]) for name in jobs.NAMES} == lives
-    assert sum(map(len, ids.values())) == len(set().union(*ids.values())), "no id is two guests'"
-
-
-@pytest.mark.parametrize("host", VIRTUALISED)
-def test_counters_begin_at_0_with_their_guest_and_go_with_it(host: str) -> None:
-    counters = model.Counters(host, 0)
-    for job in jobs.JOBS:
-        begin = 7 * story.CYCLE + job.begin
-        end = begin + (job.end - job.begin) % story.CYCLE
-        assert job.name not in counters.at(begin - 1).work
-        began, ended = counters.at(begin).work[job.name].cpu, counters.at(end - 1).work[job.name].cpu
-        assert ended - began == pytest.approx(job.cpus * (end - 1 - begin))
-        # A guest that comes from another host has a new domain there, and on OpenVZ brings what it used here before.
-        assert (began == pytest.approx(0, abs=1e-6)) == (host == "demo-xen" or not job.migrates)
-        assert job.name not in counters.at(end).work
-
-
-@pytest.mark.parametrize("host", [*VIRTUALISED, "demo-base"])
-def test_the_machine_s_counter_has_what_ended_guests_used(host: str) -> None:
-    counters = model.Counters(host, 1000)
-    begin = 3 * story.CYCLE
-    truth = sum(sum(used_in_second(story.PLATFORMS[host], second).values()) for second in range(story.CYCLE))
-    grown = counters.machine_at(begin + story.CYCLE).cpu - counters.machine_at(begin).cpu
-    assert grown == pytest.approx(truth)
-
 
 # demo-kvm's files, read by kvm-exporter, in the middle of each phase of the shop's hour.
 FULL_HOUR = 480000 * story.CYCLE
