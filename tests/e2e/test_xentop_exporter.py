@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import requests
 
 from tests.e2e.running_exporter import RunningExporter, comparable, ended
 from tests.golden_pages import assert_golden, assert_lints
-from tests.support.waiting import wait_for
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from tests.unit.xen.fake_xentrace import FakeXentrace
 from tests.unit.xen.fake_xl import FakeXl
@@ -190,31 +188,6 @@ def test_off_xen_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:
     assert "xentop_up 0.0" in page
     assert 'xentop_source_errors_total{reason="unavailable",source="libxenstat"} 3.0' in page
     assert "run this in Dom0" in said["err"]
-
-
-def test_sigterm_lets_a_scrape_under_way_finish(xen: FakeXen, exporter: RunningExporter) -> None:
-    with exporter:
-        exporter.get()
-        xen.description.unlink()
-        os.mkfifo(xen.description)  # which nothing is written to
-        answers: list[str] = []
-        scrape = threading.Thread(
-            target=lambda: answers.append(exporter.get(timeout=60, X_Prometheus_Scrape_Timeout_Seconds="4").text)
-        )
-        scrape.start()
-        writer = wait_for(lambda: opened(xen.description), 60)
-        assert exporter.stop() == 0
-        scrape.join(30)
-        os.close(writer)
-    assert "xentop_up 0.0" in answers[0]
-
-
-def opened(fifo: Path) -> int:
-    """A descriptor of its other end, once somebody reads it."""
-    try:
-        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return 0
 
 
 def test_signals_in_quick_succession_still_end_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A guest is renamed, migrates and reboots: with both sources, its values stay its own."""
+"""A guest is renamed and migrates: its values stay its own."""
 
 from __future__ import annotations
 
@@ -86,18 +86,3 @@ def test_an_incoming_migration_shows_under_a_name_of_its_own_until_it_has_taken_
     assert f"{guest}--incoming" in seen[new]
     assert decreased == []
     assert Page.of(xen.exporter).of_guest(guest) == {new}
-
-
-def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
-    xen: XenHost, guest: str, text_exporter: SecondExporter
-) -> None:
-    wait_until_it_runs(xen)
-    domid = domid_of(xen, guest)
-    before = Page.of(xen.exporter).value(CPU, domid=domid)
-    xen.dom0(f"xl reboot {guest}")
-    wait_for(lambda: Page.of(xen.exporter).of_guest(guest) not in ({domid}, set()), SECONDS)
-    library = Page.of(xen.exporter)
-    assert library.of_guest(guest) == {domid_of(xen, guest)} != {domid}
-    assert [sample for sample in library.samples if sample.labels.get("domid") == domid] == []
-    assert library.value(CPU, domain=guest) < before
-    assert text_exporter.page_from_now().of_guest(guest) == {""}

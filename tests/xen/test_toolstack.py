@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.reporting import Report
-from tests.support.waiting import wait_for
 from tests.xen.exporters import Page, SecondExporter, second_exporter_in
 from tests.xen.host import CREDIT, CREDIT2, XenHost
 
 pytestmark = pytest.mark.hosts(CREDIT2, CREDIT)
 
-CPU = "xen_domain_cpu_seconds_total"
 CAP = 10  # percent of a CPU
-TOLERANCE = 1.2  # a cap holds over slices of 30 ms, and the values of a page are not of the same instant
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +23,8 @@ def exporter(xen: XenHost) -> Iterator[SecondExporter]:
         yield exporter
 
 
-def cpus_used(exporter: SecondExporter, domain: str, seconds: float) -> float:
-    """At the least: a page may take long, and when within that its values were read nobody knows."""
-    begun = time.monotonic()
-    before = exporter.page().value(CPU, domain=domain)
-    time.sleep(seconds)
-    after = exporter.page().value(CPU, domain=domain)
-    return (after - before) / (time.monotonic() - begun)
-
-
-def test_weight_and_cap_are_those_of_xl_and_their_changes_are_counted(
-    xen: XenHost, exporter: SecondExporter, report: Report
-) -> None:
+def test_weight_and_cap_are_those_of_xl_and_their_changes_are_counted(xen: XenHost, exporter: SecondExporter) -> None:
     name = xen.plan.guests[0].name
-    others = [domid for domid in xen.domids() if domid != xen.dom0(f"xl domid {name}").strip()]
 
     def shows(page: Page, weight: int, changes: int) -> bool:
         counted = page.all("xen_domain_scheduler_changes_total", domain=name)
@@ -51,17 +34,12 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_are_counted(
 
     assert shows(page := exporter.page(), weight=256, changes=0)
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
-    with xen.paused(*others):  # on a slow machine they would leave too little CPU for the cap to matter
-        free = wait_for(lambda: cpus_used(exporter, name, 5), until=lambda cpus: cpus > CAP / 100 * TOLERANCE)
     xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512 -c {CAP}")
     try:
         page = exporter.page_with(lambda page: shows(page, weight=512, changes=1))
         assert page.value("xen_domain_cpu_limit_cpus", domain=name) == CAP / 100
-        capped = cpus_used(exporter, name, 10)
     finally:
         xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 256 -c 0")
-    report(f"{xen.plan.name}: {name} uses {free:.2f} CPUs, {capped:.3f} with a cap of {CAP} %")
-    assert capped <= CAP / 100 * TOLERANCE
     page = exporter.page_with(lambda page: shows(page, weight=256, changes=2))
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
 

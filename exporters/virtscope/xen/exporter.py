@@ -42,8 +42,7 @@ log = logging.getLogger(__name__)
 DEFAULT_PORT = 10290
 SOURCES = ("libxenstat", "xentop")
 _TOO_SHORT = (
-    "xentop-exporter: --xentrace.interval ({:g} s) is too short: a window, and what is asked for it, take seconds; "
-    f"give at least {MIN_INTERVAL:g}s"
+    f"xentop-exporter: --xentrace.interval is too short: a window takes seconds; give at least {MIN_INTERVAL:g}s"
 )
 _NEEDS_XL = "xentop-exporter: --xentrace.interval needs --xl.interval: xl says on which CPUs a vCPU that waits may run"
 _IN_TEXT = "xentop counts them and prints no line for each that can be read: run it with -n -x -v, and let no wrapper "
@@ -127,7 +126,7 @@ def choose_source(given: argparse.Namespace, at_end: contextlib.ExitStack) -> Li
 def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source]:
     """Return what shows the values as they are now; `at_end` ends it. Exits with 1 where a trace can't be taken."""
     if 0 < given.trace_interval < MIN_INTERVAL:
-        sys.exit(_TOO_SHORT.format(given.trace_interval))
+        sys.exit(_TOO_SHORT)
     if given.trace_interval and not given.xl_interval:
         sys.exit(_NEEDS_XL)
     source = choose_source(given, at_end)
@@ -161,7 +160,14 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
         windows = Windows(given.trace_interval, poller.background, given.procfs)
         windows.start()
         at_end.callback(windows.close)
-        sources.append(_wait_estimates(windows, source))
+
+        def read_estimates() -> list[Metric]:
+            estimates, node = windows.background.latest(), source.latest()
+            names = {domain.id: decoded(domain.name) for domain in (node.domains if node else ())}
+            return metrics.wait_estimate_families(estimates, names)
+
+        of_trace = windows.background
+        sources.append(Source("xentrace", read_estimates, windows.origin, required=False, background=of_trace))
     return sources
 
 
@@ -185,23 +191,11 @@ def live_text(
 
 def _xl(poller: ToolstackPoller) -> Source:
     background = poller.background
-    return Source(
-        "xl",
-        lambda: metrics.toolstack_families(background.latest()),
-        poller.origin,
-        required=False,
-        background=background,
-    )
 
-
-def _wait_estimates(windows: Windows, library: Libxenstat) -> Source:
     def read() -> list[Metric]:
-        estimates, latest = windows.background.latest(), library.latest()
-        # Of the scrape before, as the two sources are read at once.
-        names = {domain.id: decoded(domain.name) for domain in (latest.domains if latest else ())}
-        return metrics.wait_estimate_families(estimates, names)
+        return metrics.toolstack_families(background.latest())
 
-    return Source("xentrace", read, windows.origin, required=False, background=windows.background)
+    return Source("xl", read, poller.origin, required=False, background=background)
 
 
 def _without_ids(source: str, instead: str) -> Source:

@@ -100,36 +100,22 @@ _NETWORK = [
     Definition(f"xen_domain_network_{name}_total", f"{what} on this virtual interface.", value)
     for name, (what, value) in _ON_A_VIF.items()
 ]
+_ON_A_VBD: dict[str, tuple[str, Callable[[Block], int | None]]] = {
+    "read_requests": ("Read requests of", lambda block: block.read and block.read.requests),
+    "read_bytes": ("Bytes read from", lambda block: block.read and block.read.bytes),
+    "write_requests": ("Write requests of", lambda block: block.write and block.write.requests),
+    "write_bytes": ("Bytes written to", lambda block: block.write and block.write.bytes),
+    "out_of_requests": ("Times the back end's request ring was full for", lambda block: block.out_of_requests),
+}
 _BLOCK: tuple[Info[Block] | Definition[Block], ...] = (
     Info(
         "xen_domain_block",
         "Back end of this virtual block device, and its number as hexadecimal major:minor.",
         lambda block: {"type": block.type, "device": block.device},
     ),
-    Definition(
-        "xen_domain_block_read_requests_total",
-        "Read requests of this virtual block device.",
-        lambda block: block.read and block.read.requests,
-    ),
-    Definition(
-        "xen_domain_block_read_bytes_total",
-        "Bytes read from this virtual block device.",
-        lambda block: block.read and block.read.bytes,
-    ),
-    Definition(
-        "xen_domain_block_write_requests_total",
-        "Write requests of this virtual block device.",
-        lambda block: block.write and block.write.requests,
-    ),
-    Definition(
-        "xen_domain_block_write_bytes_total",
-        "Bytes written to this virtual block device.",
-        lambda block: block.write and block.write.bytes,
-    ),
-    Definition(
-        "xen_domain_block_out_of_requests_total",
-        "Times the back end's request ring was full for this virtual block device.",
-        lambda block: block.out_of_requests,
+    *(
+        Definition(f"xen_domain_block_{name}_total", f"{what} this virtual block device.", value)
+        for name, (what, value) in _ON_A_VBD.items()
     ),
 )
 _SCHEDULER: tuple[Definition[Guest], ...] = (

@@ -74,7 +74,8 @@ def parse(raw: RawToolstack) -> Toolstack:
         problems.append(Problem("list -l", "malformed", str(error)))
 
     host = parse_info(output("info"))
-    os_names = {domid: _os(name) for domid, name in raw.os_names}
+    # Windows agents add "|" and folders; guests can write anything.
+    os_names = {domid: decoded(name.split(b"|")[0].strip())[:_MAX_OS] for domid, name in raw.os_names}
     guests = {}
     for each in listed:
         domid, detail = each.domid, detailed.get(each.domid)
@@ -94,18 +95,10 @@ def parse(raw: RawToolstack) -> Toolstack:
             cache_bytes=cache.get(domid, {}),
             bandwidth=Bandwidth(total.get(domid, {}), local.get(domid, {})),
         )
-    return Toolstack(raw.program, host, _with_timings(pools, timings, host), guests, tuple(problems))
-
-
-def _os(name: bytes) -> str:
-    """Return the name that a guest gives its system; Windows agents add "|" and folders. Guests can write anything."""
-    return decoded(name.split(b"|")[0].strip())[:_MAX_OS]
-
-
-def _with_timings(pools: list[Pool], timings: dict[str, Timing], host: Host) -> tuple[Pool, ...]:
     if not pools and host.scheduler:
-        return (Pool("", host.scheduler, host.cpus),)
-    return tuple(pool._replace(timing=timings.get(pool.name, pool.timing)) for pool in pools)
+        pools = [Pool("", host.scheduler, host.cpus)]
+    with_timings = tuple([pool._replace(timing=timings.get(pool.name, pool.timing)) for pool in pools])
+    return Toolstack(raw.program, host, with_timings, guests, tuple(problems))
 
 
 def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: AbstractSet[str] = frozenset()) -> Host:

@@ -126,8 +126,13 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
             continue
         else:
             unknown.append(line)
-            if owned and _vcpus_may_be_missing(rows[-1], line):
-                rows[-1].vcpu_seconds = None
+            last = rows[-1] if owned else None
+            if (
+                last
+                and len(last.vcpu_seconds or ()) < last.numbers[b"VCPUS"]
+                and not line.startswith((b"Net", b"VBD "))
+            ):
+                last.vcpu_seconds = None  # it may hold more vCPUs: a part of them must not pass for all of them
             owned = owned and _DETAIL_LIKE.match(line) is not None
     if not rows:
         if cut := cut_header(iteration):
@@ -137,11 +142,6 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
     dom0 = named_dom0[0] if len(named_dom0) == 1 and named_dom0[0].state.endswith(b"r") else None
     domains = tuple([_domain(row, DOM0 if row is dom0 else None) for row in rows])
     return Parsed(Host(xen_version, domains=domains), tuple(unknown))
-
-
-def _vcpus_may_be_missing(row: _Row, unknown: bytes) -> bool:
-    """Return whether the line may hold vCPUs of the domain: a part of them must not pass for all of them."""
-    return len(row.vcpu_seconds or ()) < row.numbers[b"VCPUS"] and not unknown.startswith((b"Net", b"VBD "))
 
 
 def _domain(row: _Row, domid: int | None) -> Domain:

@@ -7,6 +7,7 @@ decides which of them to run.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ class Xl:
         self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
-        self._psr_asked_at: float | None = None
+        self._psr_due = -math.inf
 
     def read(self) -> RawToolstack:
         """Ask everything again; some seconds.
@@ -146,20 +147,23 @@ class Xl:
         One that is still being made isn't listed yet, and one that another toolstack made never is.
         """
         self._details_due = {domain: self._details_due.get(domain, ASK_DETAILS) for domain in _domains(listed)}
-        if self._details and not any(self._details_due.values()):
-            return [self._details._replace(problem="", failed=False)]  # which was said already
         before = self._details
+        if before and not any(self._details_due.values()):
+            return [before._replace(problem="", failed=False)]  # which was said already
         try:
             self._details = self._ask("list", "-l")
         except SourceTimeout as error:  # it waits for whoever is about to change one of the domains
             self._details = Answer("list -l", b"", str(error), True)
         if self._details.failed:
             self._details = self._details._replace(output=before.output if before else b"")
-        else:
-            answered = _detailed(self._details)
-            self._details_due = {
-                domain: 0 if domain[0] in answered else max(due - 1, 0) for domain, due in self._details_due.items()
-            }
+            return [self._details]
+        try:
+            answered = set(parse_details(self._details.output))
+        except SourceMalformed:  # which toolstack.py counts
+            answered = set()
+        self._details_due = {
+            domain: 0 if domain[0] in answered else max(due - 1, 0) for domain, due in self._details_due.items()
+        }
         return [self._details]
 
     def _about_systems(self, listed: Answer) -> list[Answer]:
@@ -180,19 +184,13 @@ class Xl:
         return []
 
     def _about_caches(self) -> list[Answer]:
-        if Path(self._program).name != "xl":
+        """Ask what the machine measures of caches; that it has none of it is no problem to report."""
+        if Path(self._program).name != "xl" or (not self._psr_kinds and time.monotonic() < self._psr_due):
             return []
-        now = time.monotonic()
-        if self._psr_kinds:
-            answers = [self._ask("psr-cmt-show", kind) for kind in self._psr_kinds]
-        elif self._psr_asked_at is None or now - self._psr_asked_at >= PSR_AGAIN:
-            self._psr_asked_at = now
-            # That the machine has none of it is no problem to report.
-            answers = [each for kind in PSR_KINDS if not (each := self._ask("psr-cmt-show", kind)).failed]
-        else:
-            return []
-        self._psr_kinds = tuple(each.command.split()[1] for each in answers if not each.failed)
-        return answers
+        self._psr_due = time.monotonic() + PSR_AGAIN
+        answers = [self._ask("psr-cmt-show", kind) for kind in self._psr_kinds or PSR_KINDS]
+        known, self._psr_kinds = self._psr_kinds, tuple(each.command.split()[1] for each in answers if not each.failed)
+        return answers if known else [each for each in answers if not each.failed]
 
 
 def _answer(command: str, finished: Finished) -> Answer:
@@ -203,10 +201,3 @@ def _answer(command: str, finished: Finished) -> Answer:
 def _domains(listed: Answer) -> set[tuple[int, str]]:
     """Return which domains there are: ids are used again, so each with its uuid, or its name where it has none."""
     return {(domain.domid, domain.uuid or domain.name) for domain in parse_list(listed.output)[0]}
-
-
-def _detailed(answer: Answer) -> set[int]:
-    try:
-        return set(parse_details(answer.output))
-    except SourceMalformed:  # which toolstack.py counts
-        return set()

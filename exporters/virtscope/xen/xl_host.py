@@ -149,13 +149,8 @@ def _share(line: bytes, header: list[bytes]) -> tuple[int, Share] | None:
     }
     if None in known.values():
         return None
-    return domid, Share(
-        known.get(b"Weight"), known.get(b"Cap"), _seconds(known.get(b"Period")), _seconds(known.get(b"Budget"))
-    )
-
-
-def _seconds(microseconds: int | None) -> float | None:
-    return None if microseconds is None else microseconds / 1_000_000
+    period, budget = (None if (time := known.get(title)) is None else time / 1e6 for title in (b"Period", b"Budget"))
+    return domid, Share(known.get(b"Weight"), known.get(b"Cap"), period, budget)
 
 
 def parse_psr(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:

@@ -44,13 +44,10 @@ def test_values_of_a_real_host_worked_out_by_hand() -> None:
     assert len(by_id[4].name) == 200
 
 
-def test_cpu_time_is_in_seconds_without_the_flag_in_bit_63() -> None:
-    for ns in (1_500_000_000, (1 << 63) | 1_500_000_000):
+def test_cpu_time_memory_limit_states_and_names() -> None:
+    for ns in (1_500_000_000, (1 << 63) | 1_500_000_000):  # with the flag in bit 63
         found = domain(PLAIN._replace(cpu_ns=ns, vcpus=(RawVcpu(1, ns),)))
         assert (found.cpu_seconds, found.vcpus) == (1.5, (model.Vcpu(online=True, cpu_seconds=1.5),))
-
-
-def test_memory_limit_states_and_names() -> None:
     assert domain(PLAIN).memory_limit_bytes == 1 << 29
     assert domain(PLAIN._replace(max_mem=NO_LIMIT)).memory_limit_bytes is None
     assert domain(PLAIN).states == frozenset()  # runnable, and waiting for a CPU

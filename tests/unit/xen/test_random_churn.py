@@ -22,7 +22,7 @@ from virtscope.xen.xentop import Iteration
 
 LOOKS = 200
 NAMES = [b"web", b"db", b"copy", b"copy", b"  copy", b"(null)"]
-MOST_IDS = 12  # so that they come round again, as after 32,752 domains
+MAX_IDS = 12  # so that they come round again, as after 32,752 domains
 # What something does between two looks, and what it has done at the first look at it: in text a new one in the place of
 # another that has done no more than that can't be known for a new one.
 CPU_SECONDS, NEW_CPU_SECONDS = (0, 0.3, 1, 15), 1
@@ -45,8 +45,7 @@ class Thing:
 class Guest:
     def __init__(self, domid: int, name: bytes, looks: int, vifs: int) -> None:
         self.domid, self.name = domid, name
-        self.cpu = Thing(looks)
-        self.vifs = [Thing(looks) for _ in range(vifs)]
+        self.cpu, self.vifs = Thing(looks), [Thing(looks) for _ in range(vifs)]
 
 
 class Xen:
@@ -72,8 +71,8 @@ class Xen:
 
     def _create(self, name: bytes | None = None) -> None:
         taken = {guest.domid for guest in self.guests}
-        domid = next(domid for number in self._ids if (domid := number % MOST_IDS or MOST_IDS) not in taken)
-        if len(self.guests) < MOST_IDS // 2:
+        domid = next(domid for number in self._ids if (domid := number % MAX_IDS or MAX_IDS) not in taken)
+        if len(self.guests) < MAX_IDS // 2:
             guest = Guest(domid, name or self.chance.choice(NAMES), self.looks, self.chance.choice([0, 1, 2, 3]))
             self.guests = sorted([*self.guests, guest], key=lambda guest: guest.domid)
 

@@ -80,10 +80,3 @@ def test_the_texts_own_are_shown_of_a_name_that_several_have_and_without_the_fil
     looks = Looks({3: vifs(0), 4: vifs(0)})
     assert looks.at(domain("web", COUNTED, duplicate=1), domain("web", MORE, duplicate=2)) == [{"0": 1001}, {"0": 9001}]
     assert Looks(None).at(domain("web01", MORE), guests=[guest(3, "web01")]) == [{"0": 9001}]
-
-
-def test_indistinguishable_interfaces_are_not_shown() -> None:
-    """As tap3.0 and vif3.0-emu, which are both QEMU's end."""
-    looks = Looks({3: [*vifs(0), QEMUS, QEMUS]})
-    assert looks.at(domain("web01"), guests=[guest(3, "web01")]) == [{"0": 1001}]
-    assert looks.missing == Missing(0, 2, 0)

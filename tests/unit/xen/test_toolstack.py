@@ -128,15 +128,6 @@ def test_the_toolstack_fills_in_what_the_source_does_not_report_of_the_host() ->
     assert joined(own, toolstack()) == own._replace(xen_version="4.17")
 
 
-def test_a_replayed_round_that_is_shown_again_counts_once() -> None:
-    replayed = ReplayedToolstack()
-    first, second = (
-        answered({"list": LIST, "sched-credit": f"Name ID Weight Cap\nweb01 1 {weight} 0\n"}) for weight in (256, 512)
-    )
-    assert replayed.parse(first) is replayed.parse(first)
-    assert replayed.parse(second).guests[1].weight_changes == 1
-
-
 def test_changes_are_counted_while_the_domain_lives() -> None:
     rounds = Rounds()
 
@@ -154,19 +145,22 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
     assert counted(answers((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
 
 
-def test_the_system_in_the_words_of_the_guest() -> None:
-    for name, os in (
-        (b"Debian \xff" + b"!" * 4000, "Debian \\xff" + "!" * 89),
-        (b"Windows 11|C:\\Windows", "Windows 11"),
-    ):
+def test_a_replayed_round_that_is_shown_again_counts_once() -> None:
+    replayed = ReplayedToolstack()
+    first, second = answers((3, "web01", 1)), answers((3, "web01", 1), weight=512)
+    assert replayed.parse(first) is replayed.parse(first)
+    assert replayed.parse(second).guests[3].weight_changes == 1
+
+
+def test_a_guests_type_and_its_system_in_its_own_words() -> None:
+    long = b"Debian \xff" + b"!" * 4000
+    for name, os in ((long, "Debian \\xff" + "!" * 89), (b"Windows 11|C:\\Windows", "Windows 11")):
         known = parse(answered({"list": LIST})._replace(os_names=((1, name), (9, b"dead"))))
         assert known.guests[1].os == os
-
-
-def test_details_of_an_earlier_domain_are_not_taken() -> None:
     rows = f"Name ID Mem VCPUs State Time(s) UUID Reason-Code Security Label\nweb 1 96 1 -b---- 1.0 {UUIDS[1]} - -\n"
-    old = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{UUIDS[2]}"}}}}}}]'
-    assert parse(answered({"list": rows, "list -l": old})).guests[1].type == ""
+    for uuid, kind in ((UUIDS[1], "hvm"), (UUIDS[2], "")):  # the other is an earlier domain's of this id
+        details = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{uuid}"}}}}}}]'
+        assert parse(answered({"list": rows, "list -l": details})).guests[1].type == kind
 
 
 def test_a_malformed_answer_costs_only_its_own_values() -> None:

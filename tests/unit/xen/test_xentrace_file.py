@@ -88,12 +88,9 @@ def test_time_in_which_records_were_lost_counts_for_nothing() -> None:
     kept = on(0, change(0, 1, BLOCKED, RUNNING), change(50, 2, BLOCKED, RUNNABLE), goes_on(150, 1))
     more = on(0, lost(700, 1, since=200), goes_on(700, 3), goes_on(900, 3))
     assert charge(parse(kept + more), anywhere) == ({(2, 1): 100}, 150 + 200)
-
-
-def test_records_lost_before_the_trace_began_cost_nothing_of_it() -> None:
-    """As tracing goes on after a reader that was killed, into a full buffer."""
-    data = on(0, lost(1000, 9, since=5), change(1000, 1, BLOCKED, RUNNING), change(1100, 2, BLOCKED, RUNNABLE))
-    assert charge(parse(data + on(0, goes_on(1500, 1))), anywhere) == ({(2, 1): 400}, 500)
+    # Those lost before the trace began cost nothing of it, as after a reader that was killed while tracing goes on.
+    late = change(1000, 1, BLOCKED, RUNNING), change(1100, 2, BLOCKED, RUNNABLE), goes_on(1500, 1)
+    assert charge(parse(on(0, lost(1000, 9, since=5), *late)), anywhere) == ({(2, 1): 400}, 500)
 
 
 def test_what_is_no_change_of_state_is_passed_over() -> None:
@@ -111,14 +108,13 @@ def test_what_is_no_change_of_state_is_passed_over() -> None:
 
 
 def test_what_is_no_trace_is_refused_with_its_bytes() -> None:
-    malformed = {
+    for data, words in {
         REAL.read_bytes()[:-3]: "byte 15096 is cut off",
         b"\x01\x10": "byte 0 is cut off: 0110",
         change(5, 1, BLOCKED, RUNNING): "byte 0 lacks CPU, vCPU or time: ",
         on(0, record(0x21001, 1 << 16)): "byte 12 lacks",
         on(0, record(0x21001, tsc=9)): "byte 12 lacks",
-    }
-    for data, words in malformed.items():
+    }.items():
         assert words in str(refusal(SourceMalformed, parse, data))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
 from tests.unit.xen.fake_xl import FakeXl
 from virtscope.toolkit import collect
@@ -122,12 +123,10 @@ def test_an_xl_that_moved_is_found_again(fake: FakeXl, tmp_path: Path, monkeypat
     program.unlink()
     (fake.folder / "xl").unlink()
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    with pytest.raises(SourceUnavailable, match="fake-xl/xl is not there"):
-        source.read()
+    assert_refused(SourceUnavailable, "fake-xl/xl is not there", source.read)
     program.write_bytes(b"")
     program.chmod(0o755)
-    with pytest.raises(SourceError, match="newer/fake-xl/xl can't be started: Exec format error"):
-        source.read()
+    assert_refused(SourceError, "newer/fake-xl/xl can't be started: Exec format error", source.read)
     program.write_bytes(whole)
     for _ in range(2):
         assert source.read().program == source.origin() == str(program)
@@ -136,15 +135,12 @@ def test_an_xl_that_moved_is_found_again(fake: FakeXl, tmp_path: Path, monkeypat
 def test_an_xl_that_refuses_hangs_or_is_absent_is_named(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.complain("list -v -c", "Could not obtain handle on privileged command interface: Permission denied\n")
     (fake.answers / "list -v").unlink()
-    with pytest.raises(SourceError, match=r"list -v -c ended with status 1: .*Permission denied"):
-        Xl().read()
+    assert_refused(SourceError, "list -v -c ended with status 1: .*Permission denied", Xl().read)
     monkeypatch.setattr(xl, "TIMEOUT", 0.5)
     fake.hang("list -v -c")
-    with pytest.raises(SourceTimeout, match="list -v -c did not end"):
-        Xl().read()
+    assert_refused(SourceTimeout, "list -v -c did not end", Xl().read)
     monkeypatch.setenv("PATH", str(fake.folder.parent))
-    with pytest.raises(SourceUnavailable, match="neither xl nor xm"):
-        Xl().read()
+    assert_refused(SourceUnavailable, "neither xl nor xm", Xl().read)
 
 
 def test_a_locked_domain_does_not_cost_the_others_values(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
