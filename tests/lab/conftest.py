@@ -15,8 +15,6 @@ from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers import Instance
-from tests.lab.runs import running_stack
-from tests.stack.conftest import Checkout
 from tests.support.ports import free_port
 
 
@@ -95,10 +93,3 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, I
 @pytest.fixture
 def instance(pair: tuple[Instance, Instance]) -> Instance:
     return pair[0]
-
-
-@pytest.fixture(scope="module")
-def checkout(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout with the stack running in it, and the module's own fixture `scenario` as its short.yml."""
-    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
-        yield checkout

@@ -25,7 +25,7 @@ PAGES = {
     "/categories": "Categories",
     "/category?id=3&page=2": "Books",
     "/search?q[]=1": "Search",
-    f"/item?id={data.item_count()}": None,
+    f"/item?id={data.ITEM_COUNT}": None,
     "/bids?item=7": None,
     "/search?q=Brass+clock": "Search for Brass clock",
     f"/user?id={data.USERS}": None,
@@ -35,7 +35,7 @@ NOT_THERE = (
     "/item?id=0",
     "/item?id=one",
     "/item",
-    f"/category?id={data.category_count() + 1}",
+    f"/category?id={data.CATEGORY_COUNT + 1}",
     "/user?id=-1",
 )
 

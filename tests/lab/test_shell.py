@@ -153,13 +153,6 @@ def loads() -> list[str]:
     return [line for line in ps.stdout.splitlines() if line.startswith("awk BEGIN { for (;;)")]
 
 
-def test_a_guest_that_cannot_be_loaded_leaves_no_cap(tmp_path: Path) -> None:
-    wrong = Elsewhere(platform="xen", host="xen1", guests=(Guest(name="web1", ssh="nobody-there"), Guest(name="db")))
-    with pytest.raises(LabError, match=r"(?s)load in web1 has ended .* denied"), Guests(wrong, tmp_path / "log"):
-        pass
-    assert caps(tmp_path) == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
-
-
 def test_a_lab_that_was_killed_leaves_neither_caps_nor_loads(tmp_path: Path) -> None:
     program = f"""
 import time
