@@ -15,15 +15,7 @@ from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
 from lab.allocation.loads import ANSWERING, COMPUTING
 from lab.allocation.results import NEVER, Sums, measurements
-from lab.allocation.scenario import (
-    COMPUTATIONAL,
-    CONTROL,
-    DYNAMIC,
-    STATIC,
-    TRANSACTIONAL,
-    Allocation,
-    Step,
-)
+from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study

@@ -155,9 +155,7 @@ def measured(
         if guest:
             for server, listening, called in servers:
                 serving.enter_context(guest.serving(server, listening, seconds + 2 * SLACK_SECONDS, called))
-            script = paths.script_to_guest(enclosed_ends, cpus, events=events)
-        else:
-            script = paths.script(of.path, offloads, enclosed_ends, cpus, events=events)
+        script = paths.script(None if guest else of.path, offloads, enclosed_ends, cpus, events=events)
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
         said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
 
 from deploy import programs
 from lab import LabError
@@ -18,19 +16,8 @@ from lab.servers import Instance
 from tests.support.ports import free_port
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: http.client.HTTPMessage
-    text: str
-
-
-def get(instance: Instance, path: str) -> Answer:
-    connection = http.client.HTTPConnection(instance.url.removeprefix("http://"), timeout=30)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read().decode())
+def get(instance: Instance, path: str) -> requests.Response:
+    return requests.get(f"{instance.url}{path}", headers={"User-Agent": "-"}, timeout=30)
 
 
 def name(suffix: str) -> str:

@@ -91,10 +91,10 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
             return [*left(checkout, stack, kind.cgroups), *files]
 
         # A mistake starts nothing.
-        (checkout.folder / "wrong.yml").write_text(kind.scenario.replace("about", "abput"))
+        (checkout.folder / "wrong.yml").write_text(kind.scenario.replace("about", "colour"))
         with start(checkout, "wrong.yml") as run:
             said, _ = run.communicate(timeout=60)
-        assert (run.returncode, "abput: no such key; did you mean about?" in said) == (1, True)
+        assert (run.returncode, "colour: no such key; there are about, " in said) == (1, True)
         assert remains() == []
 
         # Killed in the middle of a step, it can't clean up; its guards do.

@@ -108,10 +108,7 @@ duration: 1s
 warm_up: 1s
 repetitions: 2
 """
-    with (
-        guest(tmp_path_factory.mktemp("guest")),
-        running_stack(tmp_path_factory.mktemp("n"), scenario) as checkout,
-    ):
+    with guest(tmp_path_factory.mktemp("guest")), running_stack(tmp_path_factory.mktemp("n"), scenario) as checkout:
         before = namespaces()
         name, _ = complete(checkout, RUN_SECONDS)
         assert namespaces() <= before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -129,21 +128,6 @@ def test_virtual_servers_compete_with_the_machine_one_by_one(kernel: Kernel) -> 
     assert kernel.read("virtscope/cpu.weight") == "400"
     web.limit(TierLimits(cpu_weight=10_000))
     assert kernel.read("virtscope/cpu.weight") == "10000"
-
-
-def test_command_joins_before_it_is_what_it_is(kernel: Kernel) -> None:
-    made = cgroup(kernel)
-    made.make(TierLimits())
-    procs = kernel.root / "virtscope/auction-1-web/cgroup.procs"
-    said = subprocess.run(made.joining(["cat", procs, "a name; $HOME"]), capture_output=True, text=True, check=False)
-    assert said.stdout == "0\n"
-    assert "a name; $HOME" in said.stderr
-    procs.unlink()
-    procs.mkdir()
-    refused = subprocess.run(made.joining(["echo", "ran"]), capture_output=True, text=True, check=False)
-    assert refused.returncode != 0
-    assert refused.stdout == ""
-    assert str(procs) in refused.stderr
 
 
 def test_what_the_kernel_lacks_or_refuses_is_named_with_what_to_do(kernel: Kernel) -> None:

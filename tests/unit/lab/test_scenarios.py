@@ -322,10 +322,7 @@ ADDED = {
         (TARGET.replace("xen\n", "xem\n"), "6: target.platform: should be 'xen', 'openvz' or 'kvm', not 'xem'"),
         (TARGET.replace(", db 1", ""), "3: magnitudes[1]: is of 2 containers, but root@xen1 has 1 guests"),
         (TARGET.replace("db 1", "web1"), "8: target.guests[2]: web1 is there twice"),
-        (
-            TARGET.replace("db 1", "-c"),
-            "8: target.guests[2]: '-c' is no name: it must be printable, and not begin",
-        ),
+        (TARGET.replace("db 1", "-c"), "8: target.guests[2]: '-c' is no name: it must be printable, and not begin"),
         (TARGET.replace("db 1", r'"a\nb"'), r"8: target.guests[2]: 'a\nb' is no name: it must be printable, and"),
         (f"target: [{AT.format('a@xen')}, {AT.format('xen')}]\n", "5: target[2]: xen is there twice"),
         (f"{TARGET}pinning: pinned\n", "9: pinning: is of cgroups: how a host's guests are pinned is left as it is"),
