@@ -43,7 +43,6 @@ def plan(what: Consolidation) -> list[str]:
 
 
 def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`."""
     return what.calibration + len(steps) * (what.warm_up + what.duration)
 
 
@@ -75,22 +74,17 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
             f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
             "application's."
         )
-    summary = _summary(step, clients, sum(counts.answers.values()) / seconds, cpu_seconds / seconds)
-    return Outcome(f"{summary}{late}")
+    instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
+    return Outcome(
+        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
+        f"{sum(counts.answers.values()) / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU{late}"
+    )
 
 
 def _enough(run: Run, step: Step, seconds: float) -> str:
     """The query that has a result once Prometheus has enough samples of a step that is shown since so long."""
     marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(seconds)}s]'
     return f"count_over_time({marks}) >= {STEP_SCRAPES}"
-
-
-def _summary(step: Step, clients: int, answers: float, cpus: float) -> str:
-    instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
-    return (
-        f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{answers:.1f} requests/s, {cpus:.2f} CPU"
-    )
 
 
 def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import contextlib
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PrivateAttr, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
-from deploy.documents import KeyProblem, Model
+from deploy.documents import Model
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
@@ -189,16 +189,3 @@ Listed = Annotated[
     Discriminator(_kind),
 ]
 """An entry of a scenario's list."""
-
-
-def guests(slug: Callable[[str], str], taken: Sequence[str] = ()) -> AfterValidator:
-    """Refuses guests whose names are the same in the names of steps, by `slug`, or are taken."""
-
-    def check(found: tuple[Guest, ...]) -> tuple[Guest, ...]:
-        names = [*(slug(name) for name in taken), *(slug(guest.name) for guest in found)]
-        for number, guest in enumerate(found, len(taken)):
-            if names[number] in names[:number]:
-                raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number - len(taken))
-        return found
-
-    return AfterValidator(check)

@@ -35,7 +35,6 @@ ADDRESS = "ADDRESS"  # of a guest, in a plan: nobody has asked it yet
 
 @contextlib.contextmanager
 def ready(what: Network, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     if shutil.which("ip") is None:
         raise LabError("network paths are made with ip: install iproute2")
     programs.root(programs.BENCHMARKS)
@@ -89,7 +88,6 @@ def _asking(load: WebLoad, address: str, what: Network) -> str:
 
 
 def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`."""
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 

@@ -29,7 +29,6 @@ BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
 
 @contextlib.contextmanager
 def ready(what: Suites, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     with _guarded(), contextlib.ExitStack() as ending:
         places, skipped = _find(what)
         for name, suite, reason in skipped:

@@ -337,7 +337,7 @@ ADDED = {
         ("caps: [0.3000001, 0.3000002]\n", "4: caps: two steps would be called cpu-1on1-pinned-cap-0.3-1: make"),
     ),
     (network.parse, PATHS): (
-        (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: the name 'a-guest' is taken"),
+        (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: a-guest is there twice"),
     ),
     (suites.parse, SUITES): (
         ("megabytes: 100\n", "4: megabytes: 100 is not a power of two, as lmbench's sizes are"),
