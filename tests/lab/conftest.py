@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,19 @@ from tests.support.ports import free_port
 
 def get(instance: Instance, path: str) -> requests.Response:
     return requests.get(f"{instance.url}{path}", headers={"User-Agent": "-"}, timeout=30)
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    """A shell script as a program in a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def ssh_by(config: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The user's ssh, as the lab finds it, reads this configuration."""
+    program(folder, "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(config))} "$@"')
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 def name(suffix: str) -> str:

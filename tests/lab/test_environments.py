@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from lab import LabError, guard
 from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
 from lab.processes import ProgramError
-from tests.lab.conftest import require_cgroups
+from tests.lab.conftest import require_cgroups, ssh_by
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
 
@@ -40,11 +39,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     (tmp_path / "ssh").mkdir()
     with Sshd(tmp_path / "ssh") as sshd:
         sshd.add_host("web1", 'sh -c "$SSH_ORIGINAL_COMMAND"')
-        (tmp_path / "bin").mkdir()
-        ssh = tmp_path / "bin" / "ssh"
-        ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"\n')
-        ssh.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+        ssh_by(sshd.config, tmp_path / "bin", monkeypatch)
         yield Guest(name="web", ssh="web1", platform="kvm")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from deploy import programs
 from lab.network.scenario import FILES, PATHS
-from tests.lab.conftest import require_cgroups, require_packages
+from tests.lab.conftest import program, require_cgroups, require_packages
 from tests.lab.runs import complete, lab, left, measured, report, running_stack, start
 from tests.lab.tapped import guest
 from tests.support.program import program_path
@@ -134,7 +134,6 @@ repetitions: 2
 
 # Two guests that are always as busy as their caps let them be, for whom virsh is asked: 0.5 CPUs each.
 _VIRSH = """\
-#!/bin/sh
 case "$*" in
 *domstats*)
     for guest in web1 web2; do
@@ -146,7 +145,6 @@ esac
 """
 # ssh to hosts that are this machine, of which one can't be reached as long as there is a file.
 _SSH = """\
-#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 if [ "$2" = root@kvm2 ] && [ -e "$AWAY" ]; then
     echo "ssh: connect to host kvm2 port 22: No route to host"
@@ -171,9 +169,8 @@ target:
 def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    for name, script in (("ssh", _SSH), ("virsh", _VIRSH)):
-        (tmp_path / name).write_text(script)
-        (tmp_path / name).chmod(0o755)
+    program(tmp_path, "ssh", _SSH)
+    program(tmp_path, "virsh", _VIRSH)
     away = tmp_path / "away"
     away.touch()
     environment = {
