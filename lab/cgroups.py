@@ -90,25 +90,22 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
         else:
             for controller in {*CONTROLLERS, "cpuacct", "perf_event"}.intersection(options.split(" ")[-1].split(",")):
                 by_controller[controller] = mount_point
-    absent = {*CONTROLLERS, "cpuacct"} - by_controller.keys() if "cpu" in by_controller else set()
-    if absent:
-        raise CgroupError(f"cgroup version 1 lacks a mount of {', '.join(sorted(absent))}: mount it, or use version 2")
-    if "cpu" not in by_controller:
-        if unified is None:
-            raise CgroupError("no cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
-        by_controller.pop("perf_event", None)
-    return Hierarchies(unified, by_controller)
+    if "cpu" in by_controller:
+        if absent := {*CONTROLLERS, "cpuacct"} - by_controller.keys():
+            lacking = ", ".join(sorted(absent))
+            raise CgroupError(f"cgroup version 1 lacks a mount of {lacking}: mount it, or use version 2")
+        return Hierarchies(unified, by_controller)
+    if unified is None:
+        raise CgroupError("no cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
+    return Hierarchies(unified, {name: root for name, root in by_controller.items() if name != "perf_event"})
 
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
     """The controller, the file and what to write to it for each limit."""
-    if version == 2:
-        cpu = [("cpu", CPU_WEIGHT[2], str(limits.cpu_weight))]
-    else:
-        cpu = [
-            ("cpu", CPU_WEIGHT[1], str(max(2, round(limits.cpu_weight * 1024 / 100)))),
-            ("cpu", "cpu.cfs_period_us", str(PERIOD_US)),
-        ]
+    weight = limits.cpu_weight if version == 2 else max(2, round(limits.cpu_weight * 1024 / 100))
+    cpu = [("cpu", CPU_WEIGHT[version], str(weight))]
+    if version == 1:
+        cpu.append(("cpu", "cpu.cfs_period_us", str(PERIOD_US)))
     cpu.append(("cpu", *cap_setting(limits.cap, version)))
     return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus)] if limits.cpus else cpu
 
@@ -139,7 +136,10 @@ class Cgroup:
 
     def make(self, limits: TierLimits) -> None:
         """Create it with limits, replacing what a killed run left; raises `CgroupError`."""
-        self._remove_left_over()
+        if self._folders[0].is_dir():
+            os.close(_locked(self._folders[0]))  # raises if it is in use
+        if any(folder.is_dir() for folder in self._folders):
+            self.remove()
         try:
             for folder in self._folders:
                 with _explained(folder):
@@ -232,14 +232,6 @@ class Cgroup:
                 weights.append(int(child.read_text()))
         most = 10_000 if self._hierarchies.version == 2 else 2**18
         _write(parent / name, str(min(sum(weights), most)))
-
-    def _remove_left_over(self) -> None:
-        if not any(folder.is_dir() for folder in self._folders):
-            return
-        if self._folders[0].is_dir():
-            lock = _locked(self._folders[0])  # raises if it is in use
-            os.close(lock)
-        self.remove()
 
 
 def _make(folder: Path, hierarchies: Hierarchies) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,8 @@ from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
+STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
+
 
 @contextlib.contextmanager
 def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
@@ -23,7 +26,7 @@ def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
     sensors.get()
     programs.root(programs.LAB)
     facts = {"seed": str(what.seed), **machine.description()}
-    with Stage(what, run.state.folder, run.prometheus_port) as stage:
+    with Stage(what, run.state.folder) as stage:
         yield Experiment(lambda step: _measure(what, step, run, stage), facts, what.steps, stage.ports, stage.check)
 
 
@@ -40,7 +43,6 @@ def plan(what: Consolidation) -> list[str]:
 
 
 def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`."""
     return what.calibration + len(steps) * (what.warm_up + what.duration)
 
 
@@ -54,15 +56,17 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
-    before, cpu_before, began = stage.counts(), stage.cpu_seconds(), time.monotonic()
+    before, cpu_before, began = stage.clients.counts(), stage.cpu_seconds(), time.monotonic()
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
-        stage.await_step(run.state.run, step.name, what.duration)
+        # Scrapes may fail on an overloaded machine, and a step without samples must not count as done.
+        too_few = f"step {step.name} less than {STEP_SCRAPES} times"
+        run.scrapes.await_samples(lambda: _enough(run, step, time.monotonic() - began), too_few, stage.check)
         seconds = time.monotonic() - began
     finally:
         run.metrics.end_step()
-    counts, cpu_seconds = stage.counts().since(before), stage.cpu_seconds() - cpu_before
+    counts, cpu_seconds = stage.clients.counts().since(before), stage.cpu_seconds() - cpu_before
     late = ""
     if counts.late_starts > LATE_SHARE * counts.starts:
         late = (
@@ -70,16 +74,17 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
             f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
             "application's."
         )
-    summary = _summary(step, clients, sum(counts.answers.values()) / seconds, cpu_seconds / seconds)
-    return Outcome(f"{summary}{late}")
-
-
-def _summary(step: Step, clients: int, answers: float, cpus: float) -> str:
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
-    return (
+    return Outcome(
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{answers:.1f} requests/s, {cpus:.2f} CPU"
+        f"{sum(counts.answers.values()) / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU{late}"
     )
+
+
+def _enough(run: Run, step: Step, seconds: float) -> str:
+    """The query that has a result once Prometheus has enough samples of a step that is shown since so long."""
+    marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(seconds)}s]'
+    return f"count_over_time({marks}) >= {STEP_SCRAPES}"
 
 
 def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
@@ -97,9 +102,9 @@ def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
     warm_up = what.calibration / 3
     course.pass_time(warm_up, stage.check)
-    before, cpu_before = stage.counts(), stage.cpu_seconds()
+    before, cpu_before = stage.clients.counts(), stage.cpu_seconds()
     course.pass_time(what.calibration - warm_up, stage.check)
-    answers = sum(stage.counts().since(before).answers.values())
+    answers = sum(stage.clients.counts().since(before).answers.values())
     scale = calibration.scale(stage.cpu_seconds() - cpu_before, answers, what.think_time)
     course.say(
         f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "

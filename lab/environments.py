@@ -1,6 +1,9 @@
 """Where a study runs a program: on the machine itself, in a cgroup with limits, or in a guest over ssh.
 
-In a scenario's file:
+Each has a name, as the report calls it; what virtualises it, and whether the machine below is emulated: then what is
+measured is no more than a proof that it works. It is `ready` as long as it is used, which raises `LabError`, and
+`run` returns what a program prints, on standard output and error, or raises `ProgramError` if that fails or isn't
+done in time. In a scenario's file:
 
     environments:
       - base
@@ -13,13 +16,13 @@ from __future__ import annotations
 import contextlib
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Protocol, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PrivateAttr, Tag
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
-from deploy.documents import KeyProblem, Model
+from deploy.documents import Model
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
@@ -30,31 +33,6 @@ NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
 PLATFORMS: tuple[str, ...] = get_args(Platform)
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
-
-
-class Environment(Protocol):
-    """Where programs run. `emulated`: what is measured there is no more than a proof that it works."""
-
-    @property
-    def name(self) -> str:
-        """As the report calls it."""
-
-    @property
-    def virtualization(self) -> str:
-        """`NONE`, "cgroup", or one of `PLATFORMS`."""
-
-    @property
-    def emulated(self) -> bool:
-        """Whether the machine below is emulated."""
-
-    def ready(self) -> contextlib.AbstractContextManager[None]:
-        """What it needs, as long as it is used. Raises `LabError`."""
-
-    def run(self, command: Sequence[str], timeout: float) -> str:
-        """Return what a program prints, on standard output and error, in the order in which it does.
-
-        Raises `ProgramError` if it fails or isn't done after `timeout` seconds.
-        """
 
 
 @dataclass(frozen=True)
@@ -121,7 +99,7 @@ class Guest(Model):
 
     @property
     def virtualization(self) -> str:
-        """As `Environment.virtualization`."""
+        """As of the others."""
         return self.platform
 
     def pinned(self, _cpus: str) -> Self:
@@ -134,7 +112,7 @@ class Guest(Model):
         yield
 
     def run(self, command: Sequence[str], timeout: float) -> str:
-        """As `Environment.run`; the guest itself ends the program if the lab or the connection is gone."""
+        """The guest itself ends the program if the lab or the connection is gone."""
         there, seconds = self._ssh(command, timeout), timeout + 2 * CONNECT_SECONDS
         return output(_named(self.name, command), there, seconds, holds_input=True)
 
@@ -203,23 +181,11 @@ def _kind(given: Any) -> str:
     return "a guest" if "ssh" in given else "a cgroup"
 
 
-AnyEnvironment = Annotated[
+Environment = Base | Limited | Guest
+Listed = Annotated[
     Annotated[Base, BeforeValidator(_base), Tag("base")]
     | Annotated[Limited, Tag("a cgroup")]
     | Annotated[Guest, Tag("a guest")],
     Discriminator(_kind),
 ]
 """An entry of a scenario's list."""
-
-
-def guests(slug: Callable[[str], str], taken: Sequence[str] = ()) -> AfterValidator:
-    """Refuses guests whose names are the same in the names of steps, by `slug`, or are taken."""
-
-    def check(found: tuple[Guest, ...]) -> tuple[Guest, ...]:
-        names = [*(slug(name) for name in taken), *(slug(guest.name) for guest in found)]
-        for number, guest in enumerate(found, len(taken)):
-            if names[number] in names[:number]:
-                raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number - len(taken))
-        return found
-
-    return AfterValidator(check)

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, NoReturn
@@ -20,10 +20,11 @@ from deploy import StackError, supervision
 from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
-from lab import LabError, guard, scenario, scrapes, studies, targets
+from lab import LabError, guard, scenario, studies
 from lab.keys import Scenario
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
+from lab.scrapes import Scrapes, targets_written
 from lab.stage import FOLDER
 from lab.state import State
 from lab.study import Run, Study
@@ -69,22 +70,16 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
     """Run a scenario, or the rest of its latest runs. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
-    console = Console()
+    console, runs = Console(), study.runs(what)
     with _alone():
         prometheus_port = _stack()
-        for one, state in _begun(study, what, new=new):
+        unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
+        now = datetime.now(UTC)
+        for one, state in unfinished or [(run, State.begin(run, now)) for run in runs]:
             _carry_out(study, one, state, console, prometheus_port)
             state.over = True
             state.save()
             _report(state.run, prometheus_port)
-
-
-def _begun(study: Study, what: Scenario, *, new: bool) -> list[tuple[Scenario, State]]:
-    """The runs to carry out: those that are unfinished; if none is, all."""
-    runs: Sequence[Scenario] = study.runs(what)
-    unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
-    now = datetime.now(UTC)
-    return unfinished or [(run, State.begin(run, now)) for run in runs]
 
 
 def _carry_out(study: Study, what: Scenario, state: State, console: Console, prometheus_port: int) -> None:
@@ -98,17 +93,18 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
         guard.await_all(FOLDER / "instances")
         metrics = RunnerMetrics()
         ending.callback(metrics.stop)
-        experiment = ending.enter_context(study.ready(what, Run(state, course, metrics, prometheus_port)))
+        scrapes = Scrapes(prometheus_port)
+        experiment = ending.enter_context(study.ready(what, Run(state, course, metrics, scrapes)))
         metrics.describe_run(state.run, study.name, what.name, len(experiment.steps), experiment.facts)
         ports = {**experiment.ports, "lab": (metrics.port, *experiment.ports.get("lab", ()))}
-        ending.enter_context(targets.written(ports))
-        scrapes.await_targets(prometheus_port, ports, experiment.check)
+        ending.enter_context(targets_written(ports))
+        scrapes.await_targets(ports, experiment.check)
         done = []
         for step in (step for step in experiment.steps if step.name not in state.finished):
             outcome = experiment.measure(step)
             if found := outcome.measurements:
                 metrics.add(state.run, step.name, found)
-                scrapes.await_measurements(prometheus_port, state.run, step.name, found, experiment.check)
+                scrapes.await_measurements(state.run, step.name, found, experiment.check)
             state.finished.append(step.name)
             state.save()
             done.append(step)

@@ -68,7 +68,7 @@ class Consolidation(keys.Scenario):
 
     instances: OneOrMore[Annotated[int, Field(ge=1, le=32)]]
     clients: OneOrMore[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]]  # per instance; in sequence, each for `duration`
-    duration: Annotated[Seconds, Field(ge=15, le=86_400)]  # three scrapes: lab.stage.STEP_SCRAPES
+    duration: Annotated[Seconds, Field(ge=15, le=86_400)]  # three scrapes: lab.consolidation.STEP_SCRAPES
     warm_up: Annotated[Seconds, Field(le=3_600)] = 20.0
     repetitions: Annotated[int, Field(ge=1, le=100)] = 1
     placement: OneOrMore[Literal["one node", "two nodes"]] = ("one node",)

@@ -1,58 +1,94 @@
-"""Waits until the stack's Prometheus has scraped what the lab exposes: what it hasn't seen is no result."""
+"""Shows the stack's Prometheus what to scrape, and waits until it has: what it hasn't seen is no result.
+
+Targets files are `JOB-lab-PID.yml` for each of its jobs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from deploy import health
-from lab import LabError, wait_until
+from deploy import health, targets
+from lab import LabError, guard, wait_until
 from lab.measurements import METRIC
 from lab.prometheus import Prometheus, PrometheusError
 
 SCRAPE_SECONDS = 60.0
 POLL_SECONDS = 0.2
+_OURS = re.compile(r"(telegraf|cadvisor|lab)-lab(-\d+)?\.(yml|new)", re.ASCII)
 
 
-def await_targets(prometheus_port: int, ports: Mapping[str, Iterable[int]], check: Callable[[], None]) -> None:
-    """Return once all targets on these loopback ports, by job, have been scraped; raises `LabError` if they aren't."""
-    missing = {f"127.0.0.1:{port}" for of_job in ports.values() for port in of_job}
+@contextlib.contextmanager
+def targets_written(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> Iterator[None]:
+    """Targets files for these loopback ports, by job, while the block lasts.
 
-    def scraped() -> bool:
-        check()
-        missing.difference_update(target.address for target in health.targets(prometheus_port) if target.up)
-        return not missing
-
-    if not wait_until(scraped, SCRAPE_SECONDS, POLL_SECONDS):
-        raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
-
-
-def await_measurements(
-    prometheus_port: int, run: str, step: str, found: Sequence[object], check: Callable[[], None]
-) -> None:
-    """Return once Prometheus has all measurements of a step; raises `LabError` if it doesn't get them."""
-    attempts = f"{METRIC}{{run={json.dumps(run)}, step={json.dumps(step, ensure_ascii=False)}}}"
-    query = f"max(count by (attempt) ({attempts})) >= {len(found)}"
-    await_samples(prometheus_port, lambda: query, f"not all measurements of step {step}", check)
-
-
-def await_samples(prometheus_port: int, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:
-    """Return once a query has a result; raises `LabError` if it hasn't within a minute.
-
-    query: called each time, as its range may grow.
-    lacking: what was scraped until then, such as "step 4x700-1 less than 3 times", for the message.
+    A killed lab's guards remove them, as of targets that are gone alerts would fire. Its pid is in their names, so that
+    these guards leave the next run's.
     """
-    prometheus = Prometheus(f"http://127.0.0.1:{prometheus_port}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for left_over in [file for file in folder.iterdir() if _OURS.fullmatch(file.name)]:  # after a crash of the machine
+        left_over.unlink(missing_ok=True)
+    host = json.dumps(targets.this_machine().host, ensure_ascii=False)
+    with contextlib.ExitStack() as ending:
+        for job, of_job in ports.items():
+            file = folder / f"{job}-lab-{os.getpid()}.yml"
+            ending.enter_context(guard.watching(file))
+            ending.callback(file.unlink, missing_ok=True)
+            addresses = json.dumps([f"127.0.0.1:{port}" for port in of_job])
+            new = file.with_suffix(".new")
+            new.write_text(
+                "# Written by the lab, and removed at its end.\n"
+                f"- targets: {addresses}\n  labels: {{host: {host}, platform: cgroup}}\n"
+            )
+            new.replace(file)
+        yield
 
-    def seen() -> bool:
-        check()
-        try:
-            return prometheus.vector(query()) != []
-        except PrometheusError:  # it may be restarting
-            return False
 
-    if not wait_until(seen, SCRAPE_SECONDS, POLL_SECONDS):
-        raise LabError(
-            f"the stack's Prometheus has scraped {lacking}: see make status; "
-            "the same command then continues with this step"
-        )
+class Scrapes:
+    """What the stack's Prometheus on this port has scraped."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._prometheus = Prometheus(f"http://127.0.0.1:{port}")
+
+    def await_targets(self, ports: Mapping[str, Iterable[int]], check: Callable[[], None]) -> None:
+        """Return once all targets on these loopback ports, by job, have been scraped; raises `LabError` if not."""
+        missing = {f"127.0.0.1:{port}" for of_job in ports.values() for port in of_job}
+
+        def scraped() -> bool:
+            check()
+            missing.difference_update(target.address for target in health.targets(self._port) if target.up)
+            return not missing
+
+        if not wait_until(scraped, SCRAPE_SECONDS, POLL_SECONDS):
+            raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
+
+    def await_measurements(self, run: str, step: str, found: Sequence[object], check: Callable[[], None]) -> None:
+        """Return once it has all measurements of a step; raises `LabError` if it doesn't get them."""
+        attempts = f"{METRIC}{{run={json.dumps(run)}, step={json.dumps(step, ensure_ascii=False)}}}"
+        query = f"max(count by (attempt) ({attempts})) >= {len(found)}"
+        self.await_samples(lambda: query, f"not all measurements of step {step}", check)
+
+    def await_samples(self, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:
+        """Return once a query has a result; raises `LabError` if it hasn't within a minute.
+
+        query: called each time, as its range may grow.
+        lacking: what was scraped until then, such as "step 4x700-1 less than 3 times", for the message.
+        """
+
+        def seen() -> bool:
+            check()
+            try:
+                return self._prometheus.vector(query()) != []
+            except PrometheusError:  # it may be restarting
+                return False
+
+        if not wait_until(seen, SCRAPE_SECONDS, POLL_SECONDS):
+            raise LabError(
+                f"the stack's Prometheus has scraped {lacking}: see make status; "
+                "the same command then continues with this step"
+            )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from deploy.programs import CHECKOUT
-from lab import guard, scrapes, sensors
+from lab import guard, sensors
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.clients.child import Clients, Counts
+from lab.clients.child import Clients
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, free_ports
@@ -22,7 +20,6 @@ from lab.scenario import Consolidation
 from lab.servers import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
-STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
 BATCH_WEIGHT = 10_000  # the maximum: whose weight is less has as much less of the CPU
@@ -31,10 +28,9 @@ BATCH_WEIGHT = 10_000  # the maximum: whose weight is less has as much less of t
 class Stage:
     """Sensors and clients for all instances run from the start; instances are started as steps need them."""
 
-    def __init__(self, scenario: Consolidation, logs: Path, prometheus_port: int) -> None:
-        """Nothing runs yet; logs will be in `logs`, and Prometheus is on this port."""
+    def __init__(self, scenario: Consolidation, logs: Path) -> None:
+        """Nothing runs yet; logs will be in `logs`."""
         self._scenario = scenario
-        self._prometheus_port = prometheus_port
         self._logs = logs
         self._cpus_available = os.sched_getaffinity(0)
         names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
@@ -57,7 +53,7 @@ class Stage:
         self._batch: Process | None = None
         self._ending, self._ending_batch = contextlib.ExitStack(), contextlib.ExitStack()
         self._sensors: list[Process] = []
-        self._clients: Clients
+        self.clients: Clients
 
     def __enter__(self) -> Self:
         """Start sensors and clients; raises `LabError` and cleans up."""
@@ -70,8 +66,8 @@ class Stage:
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
             for sensor in sensors.start(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
                 self._sensors.append(ending.enter_context(sensor))
-            self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
-            ending.callback(self._clients.stop)
+            self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)
+            ending.callback(self.clients.stop)
             self._ending = ending.pop_all()
         return self
 
@@ -106,11 +102,7 @@ class Stage:
             for instance in self._instances
         }
         habits = Habits(seed, think_seconds or self._scenario.think_time, self._scenario.timeout)
-        self._clients.carry_out(Order(habits, applications))
-
-    def counts(self) -> Counts:
-        """What the clients have counted so far."""
-        return self._clients.counts()
+        self.clients.carry_out(Order(habits, applications))
 
     def cpu_seconds(self) -> float:
         """CPU time that all tiers of all running instances have used so far."""
@@ -120,29 +112,14 @@ class Stage:
         """Raise `LabError` if anything has ended unexpectedly."""
         for instance in self._running:
             instance.check()
-        for process in (*self._sensors, self._clients, *([self._batch] if self._batch else [])):
+        for process in (*self._sensors, self.clients, *([self._batch] if self._batch else [])):
             process.check()
-
-    def await_step(self, run: str, step: str, seconds: float) -> None:
-        """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
-
-        The step has been exposed since `shown`. Usually that is enough; but scrapes may fail on an overloaded machine,
-        and a step without samples must not count as done.
-        """
-        shown = time.monotonic() - seconds
-
-        def samples() -> str:
-            marks = f'lab_step_info{{run="{run}", step="{step}"}}[{math.ceil(time.monotonic() - shown)}s]'
-            return f"count_over_time({marks}) >= {STEP_SCRAPES}"
-
-        too_few = f"step {step} less than {STEP_SCRAPES} times"
-        scrapes.await_samples(self._prometheus_port, samples, too_few, self.check)
 
     @property
     def ports(self) -> Mapping[str, tuple[int, ...]]:
         """Of sensors and clients, on loopback, by Prometheus's job."""
         telegraf, cadvisor = self._sensor_ports
-        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self._clients.port,)}
+        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self.clients.port,)}
 
     def _limits(self, instance: str, tier: str, where: Cpus) -> TierLimits:
         limit = self._scenario.limit(instance, tier)

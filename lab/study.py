@@ -14,6 +14,7 @@ from lab.keys import Step
 from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
+from lab.scrapes import Scrapes
 from lab.state import State
 
 
@@ -24,7 +25,7 @@ class Run:
     state: State
     course: Course
     metrics: RunnerMetrics
-    prometheus_port: int
+    scrapes: Scrapes
 
 
 @dataclass(frozen=True)

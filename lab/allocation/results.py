@@ -6,7 +6,7 @@ Capacity is the CPU of all containers together, performance the tasks that they 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lab.allocation.scenario import Step
@@ -109,24 +109,23 @@ class Sums:
 
 def measurements(step: Step, sums: Sums, platform: str, *, emulated: bool) -> list[Measurement]:
     """A step's values."""
+    values = [
+        (CAPACITY, "CPUs", "higher", sums.capacity),
+        (step.unit, TASKS[step.unit], "higher", sums.tasks / sums.duration),
+        (HOST, "CPUs", "lower", sums.host()),
+        *((host_after(second), "CPUs", "lower", sums.host(second)) for second in range(FOLLOWED)),
+        (SETTLED_HOST, "CPUs", "lower", sums.host(*AFTER)),
+        (SWITCH, "s", "lower", sums.cpu_of_a_switch()),
+    ]
+    if step.low != step.high:
+        values.append((RAISED, "s", "lower", sums.delay(step.high, step.low)))
+        values.append((CUT, "s", "lower", sums.delay(step.low, step.high)))
+    if sums.calls:
+        values.append((CALL_CPU, "s", "lower", sums.call_cpu / sums.calls or None))  # 0: another host's own commands
+        values.append((CALL_SECONDS, "s", "lower", sums.call_seconds / sums.calls))
+    where = step.environment, platform, emulated
     return [
-        Measurement(step.environment, platform, emulated, test, unit, better, step.repetition, value)
-        for test, unit, better, value in _values(step, sums)
+        Measurement(*where, test, unit, better, step.repetition, value)
+        for test, unit, better, value in values
         if value is not None
     ]
-
-
-def _values(step: Step, sums: Sums) -> Iterator[tuple[str, str, str, float | None]]:
-    yield CAPACITY, "CPUs", "higher", sums.capacity
-    yield step.unit, TASKS[step.unit], "higher", sums.tasks / sums.duration
-    yield HOST, "CPUs", "lower", sums.host()
-    for second in range(FOLLOWED):
-        yield host_after(second), "CPUs", "lower", sums.host(second)
-    yield SETTLED_HOST, "CPUs", "lower", sums.host(*AFTER)
-    yield SWITCH, "s", "lower", sums.cpu_of_a_switch()
-    if step.low != step.high:
-        yield RAISED, "s", "lower", sums.delay(step.high, step.low)
-        yield CUT, "s", "lower", sums.delay(step.low, step.high)
-    if sums.calls:
-        yield CALL_CPU, "s", "lower", sums.call_cpu / sums.calls or None  # 0: another host's own commands
-        yield CALL_SECONDS, "s", "lower", sums.call_seconds / sums.calls

@@ -15,15 +15,7 @@ from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
 from lab.allocation.loads import ANSWERING, COMPUTING
 from lab.allocation.results import NEVER, Sums, measurements
-from lab.allocation.scenario import (
-    COMPUTATIONAL,
-    CONTROL,
-    DYNAMIC,
-    STATIC,
-    TRANSACTIONAL,
-    Allocation,
-    Step,
-)
+from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
@@ -36,7 +28,6 @@ BETWEEN_SECONDS = 5.0  # about; a step waits for the scrape of its last values, 
 
 @contextlib.contextmanager
 def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     with contextlib.ExitStack() as ending:
         switching = _Switching(what, run, ending)
         yield Experiment(switching.measure, {**machine.host(), **_where(what)}, what.steps, check=switching.check)
@@ -124,7 +115,6 @@ _IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
 
 
 def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`, on one host."""
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 

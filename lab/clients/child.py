@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.clients.metrics import LATE_SECONDS
-from lab.clients.orders import Order, decode_numbers, encode
+from lab.clients.orders import Order, encode
 from lab.processes import Process, beside, read_until
 from lab.prometheus import DIRECT
 
@@ -63,13 +64,13 @@ class Clients(Process):
         starts = punctual = 0.0
         for family in text_string_to_metric_families(self._metrics()):
             for sample in family.samples:
+                labels = sample.labels
                 if sample.name == "lab_client_request_duration_seconds_count":
-                    if sample.labels["status"] not in {"timeout", "error"}:
-                        app = sample.labels["app"]
-                        answers[app] = answers.get(app, 0) + sample.value
+                    if labels["status"] not in {"timeout", "error"}:
+                        answers[labels["app"]] = answers.get(labels["app"], 0) + sample.value
                 elif sample.name == "lab_client_start_lateness_seconds_count":
                     starts = sample.value
-                elif sample.name == LATENESS_BUCKET and float(sample.labels["le"]) == LATE_SECONDS:
+                elif sample.name == LATENESS_BUCKET and float(labels["le"]) == LATE_SECONDS:
                     punctual = sample.value
         return Counts(answers, starts, starts - punctual)
 
@@ -85,4 +86,5 @@ class Clients(Process):
         if not line.endswith(b"\n"):
             self.check()
             raise self.failure(f"has not answered for {seconds:g} s")
-        return decode_numbers(line.decode())
+        answer: dict[str, int] = json.loads(line)
+        return answer

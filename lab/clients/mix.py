@@ -45,23 +45,8 @@ def next_page(page: str, chance: random.Random) -> str:
 def address(page: str, chance: random.Random) -> str:
     """Path and query of one visit to a page, with random content."""
     return PAGES[page].format(
-        category=chance.randint(1, data.category_count()),
-        item=chance.randint(1, data.item_count()),
+        category=chance.randint(1, data.CATEGORY_COUNT),
+        item=chance.randint(1, data.ITEM_COUNT),
         user=chance.randint(1, data.USERS),
         words="+".join(chance.sample(_WORDS, chance.randint(1, 2))),
     )
-
-
-def shares() -> dict[str, float]:
-    """The share of each page among all requests in the long run: what the table's transitions settle at.
-
-    A new session follows each that ends, so the page after `LEAVE` is `FIRST_PAGE`.
-    """
-    visits = dict.fromkeys(PAGES, 1 / len(PAGES))
-    for _ in range(200):  # each step brings it closer by a factor of about 2: far beyond a float's digits
-        following = dict.fromkeys(PAGES, 0.0)
-        for page, share in visits.items():
-            for follower, probability in TRANSITIONS[page].items():
-                following[FIRST_PAGE if follower == LEAVE else follower] += share * probability
-        visits = following
-    return visits

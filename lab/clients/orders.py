@@ -53,9 +53,3 @@ def decode_order(line: str) -> Order:
     given = json.loads(line)
     applications = {name: Application(**fields) for name, fields in given["applications"].items()}
     return Order(Habits(**given["habits"]), applications)
-
-
-def decode_numbers(line: str) -> dict[str, int]:
-    """The answer in a line from `encode`."""
-    answer: dict[str, int] = json.loads(line)
-    return answer

@@ -27,7 +27,6 @@ BETWEEN_SECONDS = 4.0  # about; cgroups are made, and a step waits until its val
 
 @contextlib.contextmanager
 def ready(what: Factors, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     available = sorted(os.sched_getaffinity(0))
     if what.cpus > len(available):
         raise LabError(
@@ -63,7 +62,6 @@ def plan(what: Factors) -> list[str]:
 
 
 def planned_seconds(what: Factors, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`."""
     return sum(workloads.seconds(step.workload, what.warm_up, what.duration) + BETWEEN_SECONDS for step in steps)
 
 

@@ -19,10 +19,10 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from deploy.documents import KeyProblem
-from lab import environments, keys
+from lab import keys
 from lab.environments import Guest
 from lab.factors.cases import BASE, Case
-from lab.keys import Cap, OneOrMore, Weight, WholeSeconds, rotated
+from lab.keys import Cap, OneOrMore, Weight, WholeSeconds, distinct, rotated
 
 STUDY = "factors"
 Workload = Literal["cpu", "memory", "disk", "network"]
@@ -55,14 +55,15 @@ def _differ(weights: tuple[int, int]) -> tuple[int, int]:
     return weights
 
 
+def _slug(guest: Guest) -> str:
+    return Case(elsewhere=guest.name).slug
+
+
 def _no_case(guests: tuple[Guest, ...]) -> tuple[Guest, ...]:
     for number, guest in enumerate(guests):
-        if Case.parse(guest.name):
+        if Case.parse(guest.name) or _slug(guest) == BASE:
             raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number)
     return guests
-
-
-_DISTINCT = environments.guests(lambda name: Case(elsewhere=name).slug, taken=(BASE,))
 
 
 class Factors(keys.Scenario):
@@ -76,7 +77,7 @@ class Factors(keys.Scenario):
     overcommit: OneOrMore[Annotated[int, Field(ge=1, le=16)]] = (1, 2, 3, 4)
     weights: Annotated[tuple[Weight, Weight], AfterValidator(_differ)] = (100, 300)
     caps: OneOrMore[Annotated[Cap, Field(lt=1)]] = (0.25, 0.5)
-    guests: Annotated[tuple[Guest, ...], _DISTINCT, AfterValidator(_no_case)] = ()
+    guests: Annotated[tuple[Guest, ...], distinct(_slug), AfterValidator(_no_case)] = ()
     duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10
     warm_up: Annotated[WholeSeconds, Field(ge=1, le=600)] = 2
 

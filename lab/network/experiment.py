@@ -35,7 +35,6 @@ ADDRESS = "ADDRESS"  # of a guest, in a plan: nobody has asked it yet
 
 @contextlib.contextmanager
 def ready(what: Network, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     if shutil.which("ip") is None:
         raise LabError("network paths are made with ip: install iproute2")
     programs.root(programs.BENCHMARKS)
@@ -89,7 +88,6 @@ def _asking(load: WebLoad, address: str, what: Network) -> str:
 
 
 def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
-    """As `Study.planned_seconds`."""
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
@@ -155,9 +153,7 @@ def measured(
         if guest:
             for server, listening, called in servers:
                 serving.enter_context(guest.serving(server, listening, seconds + 2 * SLACK_SECONDS, called))
-            script = paths.script_to_guest(enclosed_ends, cpus, events=events)
-        else:
-            script = paths.script(of.path, offloads, enclosed_ends, cpus, events=events)
+        script = paths.script(None if guest else of.path, offloads, enclosed_ends, cpus, events=events)
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
         said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)

@@ -63,26 +63,22 @@ def ends(path: str) -> tuple[str, str, str, list[tuple[str, str]]]:
 
 
 def make(path: str) -> list[list[str]]:
-    """The commands that make a path."""
+    """The commands of ip(8) that make a path."""
     if path == LOOPBACK:
-        return [_ip("netns add", SERVER), _ip("-n", SERVER, f"link set lo mtu {MTU} up")]
-    made = [_ip("netns add", name) for name in (SERVER, CLIENT)]
+        return [line.split() for line in (f"ip netns add {SERVER}", f"ip -n {SERVER} link set lo mtu {MTU} up")]
+    lines = [f"ip netns add {name}" for name in (SERVER, CLIENT)]
     if path == VETH:
-        made += [_ip("link add", DEVICE, "netns", SERVER, "type veth peer name", DEVICE, "netns", CLIENT)]
+        lines.append(f"ip link add {DEVICE} netns {SERVER} type veth peer name {DEVICE} netns {CLIENT}")
     else:
-        made += [_ip("netns add", SWITCH), _ip("-n", SWITCH, "link add name bridge type bridge")]
+        lines += [f"ip netns add {SWITCH}", f"ip -n {SWITCH} link add name bridge type bridge"]
         for end in (SERVER, CLIENT):
-            made += [
-                _ip("link add", DEVICE, "netns", end, "type veth peer name", end, "netns", SWITCH),
-                _ip("-n", SWITCH, "link set", end, f"mtu {MTU} master bridge up"),
-            ]
-        made += [_ip("-n", SWITCH, "link set bridge up")]
+            lines.append(f"ip link add {DEVICE} netns {end} type veth peer name {end} netns {SWITCH}")
+            lines.append(f"ip -n {SWITCH} link set {end} mtu {MTU} master bridge up")
+        lines.append(f"ip -n {SWITCH} link set bridge up")
     for end, address in ADDRESSES.items():
-        made += [
-            _ip("-n", end, "address add", f"{address}/24", "dev", DEVICE),
-            _ip("-n", end, "link set", DEVICE, f"mtu {MTU} up"),
-        ]
-    return made
+        lines.append(f"ip -n {end} address add {address}/24 dev {DEVICE}")
+        lines.append(f"ip -n {end} link set {DEVICE} mtu {MTU} up")
+    return [line.split() for line in lines]
 
 
 def iperf3_client(of: Configuration, address: str, seconds: int, port: int = PORT) -> list[str]:
@@ -114,23 +110,22 @@ def device(said: str) -> str:
     return found[1] if found else ""
 
 
-def script(path: str, offloads: str, of: Ends, cpus: Cpus, *, events: bool) -> str:
-    """A whole step on this machine: CPU times before and after, what the client says between, and perf's counts."""
-    serving, calling, _, devices = ends(path)
-    switch = [
-        ["ip", "netns", "exec", where, sys.executable, "-m", "lab.network.offloads", offloads, device]
-        for where, device in devices
-    ]
-    there = ["ip", "netns", "exec", serving]
-    lines = [
-        shlex.join(["cd", str(CHECKOUT)]),
-        "mount -t tmpfs -o mode=755 tmpfs /run",
-        *map(shlex.join, (*make(path), *switch)),
-        "trap 'kill $servers 2>/dev/null || true' EXIT",
-        *(line for port, server in of.servers.items() for line in _serve(there, server, port, cpus)),
-        *_measured(["ip", "netns", "exec", calling, "taskset", "--cpu-list", cpus.client], of, events=events),
-    ]
-    return "\n".join(lines) + "\n"
+def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: bool) -> str:
+    """A whole step: CPU times before and after, what the client says between, and perf's counts.
+
+    path: None for that to a guest, where the servers run already.
+    """
+    lines = [shlex.join(["cd", str(CHECKOUT)]), "mount -t tmpfs -o mode=755 tmpfs /run"]
+    run = ["taskset", "--cpu-list", cpus.client]
+    if path is not None:
+        serving, calling, _, devices = ends(path)
+        switch = [sys.executable, "-m", "lab.network.offloads", offloads]
+        commands = [*make(path), *(["ip", "netns", "exec", where, *switch, device] for where, device in devices)]
+        lines += [*map(shlex.join, commands), "trap 'kill $servers 2>/dev/null || true' EXIT"]
+        for port, server in of.servers.items():
+            lines += _serve(["ip", "netns", "exec", serving], server, port, cpus)
+        run = ["ip", "netns", "exec", calling, *run]
+    return "\n".join([*lines, *_measured(run, of, events=events), ""])
 
 
 def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -> list[str]:
@@ -147,16 +142,6 @@ def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -
     ]
 
 
-def script_to_guest(of: Ends, cpus: Cpus, *, events: bool) -> str:
-    """The same with the servers in a guest, where they run already."""
-    lines = [
-        shlex.join(["cd", str(CHECKOUT)]),
-        "mount -t tmpfs -o mode=755 tmpfs /run",
-        *_measured(["taskset", "--cpu-list", cpus.client], of, events=events),
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _measured(run: Sequence[str], of: Ends, *, events: bool) -> list[str]:
     """The part of a script in which the servers listen; `run` comes before what the client's end runs."""
     perf = ["perf", "stat", "-a", "-x,", f"--event={','.join(EVENTS)}", "--output=/run/events", "--"] if events else []
@@ -168,8 +153,3 @@ def _measured(run: Sequence[str], of: Ends, *, events: bool) -> list[str]:
         *(["cat /run/events"] if events else []),
         *([f"echo {AFTERWARDS}", shlex.join(of.afterwards)] if of.afterwards else []),
     ]
-
-
-def _ip(*words: str) -> list[str]:
-    """A command of ip(8); what has blanks is several words."""
-    return ["ip", *(part for word in words for part in word.split())]

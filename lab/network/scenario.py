@@ -19,9 +19,9 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field
 
-from lab import environments, keys
+from lab import keys
 from lab.environments import Guest
-from lab.keys import OneOrMore, WholeSeconds, rotated
+from lab.keys import OneOrMore, WholeSeconds, distinct, rotated
 
 STUDY = "network"
 Path = Literal["loopback", "veth", "bridge"]
@@ -130,7 +130,7 @@ class Network(keys.Scenario):
     sizes: OneOrMore[Annotated[int, Field(ge=16, le=1_048_576)]] = (256, 131_072)
     offloads: OneOrMore[Offloads] = OFFLOADS
     web_rates: OneOrMore[Annotated[int, Field(ge=1, le=100_000)]] | None = None
-    guests: Annotated[tuple[Guest, ...], environments.guests(_slug)] = ()
+    guests: Annotated[tuple[Guest, ...], distinct(lambda guest: _slug(guest.name))] = ()
     duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10
     warm_up: Annotated[WholeSeconds, Field(ge=1, le=600)] = 2
 

@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -97,10 +96,22 @@ class Instance:
     def restart(self, tier: str) -> None:
         """Restart a tier, and return once it answers; raises `LabError`."""
         self._end(tier)
+        port = str(self.ports[DB])
         if tier == DB:
-            self._start_database()
+            flags = [f"--bind-address={LOOPBACK}", f"--port={port}", "--init-file=/srv/config/users.sql"]
+            self._start(DB, [*database.MARIADBD, *flags], {})
         else:
-            self._start_web()
+            self._start(WEB, _php(), {"DB_HOST": LOOPBACK, "DB_PORT": port, "DB_PASSWORD": self._passwords["site"]})
+            self._start(WEB, APACHE, {"WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}"})
+
+        def answered() -> bool:
+            self.check()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return self._database_answers() if tier == DB else self._page_answers()
+            return False
+
+        if not wait_until(answered, START_SECONDS):
+            raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
     def reopen_log(self) -> None:
         """Have the web tier write to a new access log, after the old one was renamed; as Debian's logrotate does."""
@@ -122,29 +133,15 @@ class Instance:
         enclosure.make_state(self.folder / DB, fill=lambda folder: database.copy_to(folder / "data"))
         users = self.folder / "config" / "users.sql"
         users.touch(0o600)
-        users.write_text(
-            "".join(
-                f"CREATE OR REPLACE USER {user}@'{LOOPBACK}' IDENTIFIED BY '{password}';\n"
-                for user, password in self._passwords.items()
-            )
-            + f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}';\n"
-        )
+        statements = [
+            *(
+                f"CREATE OR REPLACE USER {user}@'{LOOPBACK}' IDENTIFIED BY '{its}'"
+                for user, its in self._passwords.items()
+            ),
+            f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}'",
+        ]
+        users.write_text("".join(f"{statement};\n" for statement in statements))
         os.chown(users, privileges.NOBODY, privileges.NOBODY)
-
-    def _start_database(self) -> None:
-        flags = [f"--bind-address={LOOPBACK}", f"--port={self.ports[DB]}", "--init-file=/srv/config/users.sql"]
-        self._start(DB, [*database.MARIADBD, *flags], {})
-        self._wait(DB, self._database_answers)
-
-    def _start_web(self) -> None:
-        database_address = {
-            "DB_HOST": LOOPBACK,
-            "DB_PORT": str(self.ports[DB]),
-            "DB_PASSWORD": self._passwords["site"],
-        }
-        self._start(WEB, _php(), database_address)
-        self._start(WEB, APACHE, {"WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}"})
-        self._wait(WEB, self._page_answers)
 
     def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
         process = Process(
@@ -155,16 +152,6 @@ class Instance:
             open_log=privileges.append_to,  # owned by nobody: Apache opens it itself
         )
         self._processes[tier].append(process)
-
-    def _wait(self, tier: str, answers: Callable[[], bool]) -> None:
-        def answered() -> bool:
-            self.check()
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                return answers()
-            return False
-
-        if not wait_until(answered, START_SECONDS):
-            raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
     def _database_answers(self) -> bool:
         with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:

@@ -54,18 +54,7 @@ MATERIALS = (
     *("leather", "mahogany", "marble", "nickel", "oak", "pewter", "porcelain", "silver", "steel", "walnut"),
 )
 REGIONS = (
-    "Bergen",
-    "Bologna",
-    "Bruges",
-    "Cork",
-    "Ghent",
-    "Graz",
-    "Krakow",
-    "Leiden",
-    "Lyon",
-    "Malmo",
-    "Porto",
-    "Turku",
+    *("Bergen", "Bologna", "Bruges", "Cork", "Ghent", "Graz", "Krakow", "Leiden", "Lyon", "Malmo", "Porto", "Turku"),
 )
 NAMES = ("anna", "bruno", "clara", "dario", "elsa", "felix", "greta", "hugo", "ines", "jonas", "karla", "leo", "marta")
 SENTENCES = (
@@ -96,17 +85,9 @@ REMARKS = (
 )
 
 
+CATEGORY_COUNT = len(CATEGORIES)  # ids are 1 to this
+ITEM_COUNT = CATEGORY_COUNT * ITEMS_PER_CATEGORY
 Row = Sequence[int | str]
-
-
-def category_count() -> int:
-    """Ids of categories are 1 to this."""
-    return len(CATEGORIES)
-
-
-def item_count() -> int:
-    """Ids of items are 1 to this."""
-    return category_count() * ITEMS_PER_CATEGORY
 
 
 def search_words() -> list[str]:
@@ -122,12 +103,12 @@ def tables(seed: int = SEED) -> Iterator[tuple[str, list[Row]]]:
     items: list[Row] = []
     bids: list[Row] = []
     words: list[tuple[str, int]] = []
-    for number in range(1, item_count() + 1):
+    for number in range(1, ITEM_COUNT + 1):
         category = (number - 1) // ITEMS_PER_CATEGORY + 1
         item, its_bids = _item(chance, number, category)
         items.append(item)
         bids += its_bids
-        words += [(word, number) for word in sorted(set(re.findall(r"[a-z-]+", str(item[3]).lower())))]
+        words += [(word, number) for word in set(re.findall(r"[a-z-]+", str(item[3]).lower()))]
     yield "items", items
     yield "bids", bids
     yield "words", [*sorted(words)]
@@ -200,14 +181,10 @@ def _comments(chance: random.Random, about: int) -> list[Row]:
 
 
 def _fill(chance: random.Random, sentence: str, words: dict[str, str]) -> str:
-    number, item = chance.randint(2, 60), chance.randint(1, item_count())
-    return sentence.format(
-        **{"adjective": chance.choice(ADJECTIVES), **words},
-        region=chance.choice(REGIONS),
-        number=number,
-        other=number + chance.randint(1, 40),
-        item=item,
-    )
+    number, item = chance.randint(2, 60), chance.randint(1, ITEM_COUNT)
+    adjective, region = chance.choice(ADJECTIVES), chance.choice(REGIONS)
+    other = number + chance.randint(1, 40)
+    return sentence.format(**{"adjective": adjective, **words}, region=region, number=number, other=other, item=item)
 
 
 def _literal(value: int | str) -> str:

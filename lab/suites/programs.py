@@ -146,11 +146,7 @@ PROGRAMS: Mapping[str, Program] = {
         timeout=3 * 3600,
     ),
     unixbench.SUITE: Program(
-        _copy("unixbench", "Run"),
-        _script("unixbench", _UNIXBENCH),
-        unixbench.parse,
-        lambda _: 600,
-        timeout=3 * 3600,
+        _copy("unixbench", "Run"), _script("unixbench", _UNIXBENCH), unixbench.parse, lambda _: 600, timeout=3 * 3600
     ),
     nbench.SUITE: Program(
         _copy("nbench", "nbench"),

@@ -17,7 +17,7 @@ from lab.progress import Course
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, scenario, stress_ng
 from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedError, versions
-from lab.suites.rows import OutputError, Row
+from lab.suites.rows import OutputError
 from lab.suites.scenario import Step, Suites
 
 SETTLED_CPUS = 0.2  # in use on the whole machine: the stack's own work is less
@@ -29,7 +29,6 @@ BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
 
 @contextlib.contextmanager
 def ready(what: Suites, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`."""
     with _guarded(), contextlib.ExitStack() as ending:
         places, skipped = _find(what)
         for name, suite, reason in skipped:
@@ -54,18 +53,16 @@ def plan(what: Suites) -> list[str]:
 
 
 def _changes(environment: Environment, what: Suites) -> str:
-    suites = ", ".join(what.runnable)
     match environment:
         case Guest():
             scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
-            return f"{environment.name}: {suites}, by ssh {environment.ssh}: {scripts}"
+            where = f"by ssh {environment.ssh}: {scripts}"
         case Limited(limits=limits):
             cap = "no cap" if limits.cap is None else f"a cap of {limits.cap:g} CPUs"
-            return f"{environment.name}: {suites}, in a cgroup with {cap} and weight {limits.cpu_weight}"
+            where = f"in a cgroup with {cap} and weight {limits.cpu_weight}"
         case Base(cpus=cpus):
-            return f"{environment.name}: {suites}, on CPUs {cpus}"
-        case _:
-            return f"{environment.name}: {suites}"
+            where = f"on CPUs {cpus}"
+    return f"{environment.name}: {', '.join(what.runnable)}, {where}"
 
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
@@ -74,8 +71,7 @@ def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
     return sum(of_suite[step.suite] for step in steps)
 
 
-Places = dict[tuple[str, str], Place]
-"""Where a suite is, by environment and suite."""
+Places = dict[tuple[str, str], Place]  # by environment and suite
 
 
 @dataclass
@@ -113,7 +109,8 @@ class Running:
         for failed in _FAILED.findall(said):
             course.say(f"{step.name}: no value of {failed}")
         busy = "" if others <= SETTLED_CPUS else f"; the machine did not settle: others used {others:.2f} CPUs before"
-        found = [_measurement(row, step, environment) for row in rows]
+        where = environment.name, environment.virtualization, environment.emulated
+        found = [Measurement(*where, test.key, test.unit, test.better, step.repetition, value) for test, value in rows]
         return Outcome(f"{step.name}: {len(rows)} values{busy}", found)
 
     def _ready(self, name: str) -> Environment:
@@ -157,19 +154,6 @@ def _in_words(skipped: list[tuple[str, str, str]]) -> str:
         of.setdefault((suite, reason), []).append(name)
     said = "; ".join(f"{suite} in {', '.join(names)}: {reason}" for (suite, reason), names in of.items())
     return said[:_LONGEST_LABEL]
-
-
-def _measurement(row: Row, step: Step, environment: Environment) -> Measurement:
-    return Measurement(
-        environment.name,
-        environment.virtualization,
-        environment.emulated,
-        row.test.key,
-        row.test.unit,
-        row.test.better,
-        step.repetition,
-        row.value,
-    )
 
 
 @contextlib.contextmanager

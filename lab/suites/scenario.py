@@ -22,7 +22,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from lab import keys
-from lab.environments import AnyEnvironment, Base
+from lab.environments import Base, Environment, Listed
 from lab.keys import OneOrMore, Seconds, distinct, rotated
 
 STUDY = "suites"
@@ -53,7 +53,7 @@ def _power_of_two(number: int) -> int:
     return number
 
 
-def _with_base(found: tuple[AnyEnvironment, ...], info: ValidationInfo) -> tuple[AnyEnvironment, ...]:
+def _with_base(found: tuple[Environment, ...], info: ValidationInfo) -> tuple[Environment, ...]:
     if not any(isinstance(one, Base) for one in found):
         raise ValueError("base is missing, with which all others are compared: add `- base`")
     return tuple(one.pinned(info.data.get("cpus", "")) for one in found)
@@ -70,7 +70,7 @@ class Suites(keys.Scenario):
     cpus: Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")] = Field(
         default_factory=lambda: str(max(os.sched_getaffinity(0)))
     )  # of all environments of this machine
-    environments: Annotated[tuple[AnyEnvironment, ...], distinct(lambda one: one.name), AfterValidator(_with_base)]
+    environments: Annotated[tuple[Listed, ...], distinct(lambda one: one.name), AfterValidator(_with_base)]
     suites: OneOrMore[Suite] = SUITES
     settle: Annotated[Seconds, Field(le=3_600)] = 10.0
     megabytes: Annotated[int, Field(ge=4, le=65_536), AfterValidator(_power_of_two)] = 64

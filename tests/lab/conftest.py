@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import os
+import shlex
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
 
 from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers import Instance
-from tests.lab.runs import running_stack
-from tests.stack.conftest import Checkout
 from tests.support.ports import free_port
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: http.client.HTTPMessage
-    text: str
+def get(instance: Instance, path: str) -> requests.Response:
+    return requests.get(f"{instance.url}{path}", headers={"User-Agent": "-"}, timeout=30)
 
 
-def get(instance: Instance, path: str) -> Answer:
-    connection = http.client.HTTPConnection(instance.url.removeprefix("http://"), timeout=30)
-    with contextlib.closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read().decode())
+def program(folder: Path, name: str, script: str) -> None:
+    """A shell script as a program in a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def ssh_by(config: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The user's ssh, as the lab finds it, reads this configuration."""
+    program(folder, "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(config))} "$@"')
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 def name(suffix: str) -> str:
@@ -95,10 +95,3 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, I
 @pytest.fixture
 def instance(pair: tuple[Instance, Instance]) -> Instance:
     return pair[0]
-
-
-@pytest.fixture(scope="module")
-def checkout(scenario: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout with the stack running in it, and the module's own fixture `scenario` as its short.yml."""
-    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
-        yield checkout

@@ -5,33 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from lab.cgroups import mounted
 from tests.stack.conftest import Checkout
-from tests.support.waiting import wait_for
-
-
-class Study(NamedTuple):
-    """A scenario as short as may be, and how to see where its run is.
-
-    steps: all of them. first: those that are finished when the output has a line that starts with `shown`, and
-    something that contains `works` is there.
-    cgroups: a pattern for the names of those that it makes.
-    """
-
-    scenario: str
-    steps: set[str]
-    first: list[str]
-    shown: str
-    works: str
-    cgroups: str
-    others_left: Callable[[], list[str]] = list  # besides what is looked for with every study
 
 
 @contextlib.contextmanager
@@ -63,49 +43,13 @@ def start(checkout: Checkout, scenario: str = "short.yml", **environment: str) -
     )
 
 
-def survive(checkout: Checkout, study: Study, run_seconds: float) -> str:
-    """Kill a run, resume it, then interrupt another one; neither may leave anything behind. Returns the run's name."""
-    stack = set(checkout.processes())
-
-    def remains() -> list[str]:
-        return [*left(checkout, stack, study.cgroups), *study.others_left()]
-
-    # Killed in the middle of a step, it can't clean up; its guards do.
-    with start(checkout) as run:
-        said = read_until(run, study.shown)
-        wait_for(lambda: any(study.works in thing for thing in remains()))
-        run.send_signal(signal.SIGKILL)
-    assert "going on" not in said
-    # The next run removes the folder of its sensors.
-    wait_for(lambda: [thing for thing in remains() if "/sensors/" not in thing], until=lambda found: not found)
-    assert finished_steps(checkout) == [study.first]
-
-    # The same command runs only the steps that are left.
-    with start(checkout) as run:
-        said, _ = run.communicate(timeout=run_seconds)
+def complete(checkout: Checkout, seconds: float, **environment: str) -> tuple[str, str]:
+    """Run the scenario; returns the name of the only run, and what was said."""
+    with start(checkout, **environment) as run:
+        said, _ = run.communicate(timeout=seconds)
     assert run.returncode == 0, said
-    assert f"going on after {len(study.first)} of {len(study.steps)} steps" in said
-    assert f"{study.first[0]}:" not in said
-    wait_for(remains, until=lambda found: not found)
-    [finished] = finished_steps(checkout)
-    assert len(finished) == len(study.steps)
-    assert set(finished) == study.steps
     [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]
-    assert (lab(checkout, "reports") / name / "report.html").is_file()
-
-    # A completed run isn't resumed: a new one starts. Interrupted, it leaves nothing behind.
-    with start(checkout) as run:
-        said = read_until(run, "Run ")
-        wait_for(lambda: any(study.works in thing for thing in remains()))
-        os.kill(run.pid, signal.SIGINT)
-        os.kill(run.pid, signal.SIGINT)  # people press Ctrl-C twice
-        rest, _ = run.communicate(timeout=run_seconds)
-    assert run.returncode == 130, said + rest
-    assert "going on" not in said + rest
-    assert "Interrupted; everything was stopped." in rest
-    # A guard that is just starting may be interrupted too; then it does the rest, and ends.
-    wait_for(remains, until=lambda found: not found)
-    return name
+    return name, said
 
 
 def read_until(run: subprocess.Popen[str], text: str) -> str:
@@ -152,6 +96,7 @@ def finished_steps(checkout: Checkout) -> list[list[str]]:
     return [json.loads(file.read_text())["finished"] for file in sorted(lab(checkout, "runs").glob("*/state.json"))]
 
 
-def values(checkout: Checkout, query: str, label: str) -> dict[str, float]:
-    """The value of each series by this label."""
+def measured(checkout: Checkout, run: str, test: str, label: str = "environment") -> dict[str, float]:
+    """The mean of each series of a test (a regular expression) by this label."""
+    query = f'avg by ({label}) (last_over_time(lab_measurement{{run="{run}", test=~"{test}"}}[1h]))'
     return {series["metric"][label]: float(series["value"][1]) for series in checkout.query(query)}

@@ -21,6 +21,7 @@ import pytest
 from deploy import programs
 from lab import LabError
 from lab.environments import Guest
+from tests.lab.conftest import ssh_by
 from tests.ssh.sshd import make_key
 from tests.xen.debian import Archive, BuildError, run
 from tests.xen.image import GUEST_KERNEL, add_modules, only, pack
@@ -95,12 +96,8 @@ def _ssh(folder: Path) -> Iterator[None]:
           StrictHostKeyChecking accept-new
         """
     )
-    (folder / "bin").mkdir()
-    ssh = folder / "bin" / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/config "$@"\n')
-    ssh.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+        ssh_by(folder / "config", folder / "bin", patch)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -109,33 +110,22 @@ def test_it_reports_what_the_kernel_counts_at_the_time_of_the_scrape(program: Pa
         assert cadvisor.stop() == 0
 
 
-@pytest.fixture
-def not_asked_for() -> Iterator[str]:
-    """A cgroup beside the lab's."""
-    require_cgroups()
-    path = f"/{name('other')}"
-    folders = [root / path[1:] for root in mounted().roots]
-    for folder in folders:
-        folder.mkdir()
-    yield path
-    for folder in folders:
-        folder.rmdir()
-
-
-def test_cgroups_appear_and_disappear_while_it_runs(program: Path, not_asked_for: str) -> None:
+def test_cgroups_appear_and_disappear_while_it_runs(program: Path) -> None:
+    beside = [root / name("other") for root in require_cgroups().roots]
     cadvisor = Cadvisor(program, "--raw_cgroup_prefix_whitelist=/virtscope/")
-    try:
+    with contextlib.ExitStack() as ending:
+        ending.callback(cadvisor.stop)
+        for folder in beside:
+            folder.mkdir()
+            ending.callback(folder.rmdir)
         wait_for(lambda: "/" in cadvisor.page())
-        cgroup = Cgroup(name("passing"), require_cgroups())
+        cgroup = Cgroup(name("passing"), mounted())
         cgroup.make(TierLimits())
-        try:
-            wait_for(lambda: cgroup.path in cadvisor.page())
-            assert not_asked_for not in cadvisor.page()
-        finally:
-            cgroup.remove()
+        ending.callback(cgroup.remove)
+        wait_for(lambda: cgroup.path in cadvisor.page())
+        assert f"/{name('other')}" not in cadvisor.page()
+        cgroup.remove()
         wait_for(lambda: cgroup.path not in cadvisor.page())
-    finally:
-        cadvisor.stop()
 
 
 def test_wrong_options_and_a_port_in_use_are_reported(program: Path) -> None:

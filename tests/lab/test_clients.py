@@ -85,20 +85,19 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, args=[0.05])
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.05])
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.closing.set()
+            server.shutdown()
+            thread.join()
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@pytest.fixture(name="server")
+def a_server() -> Iterator[Server]:
     with serving() as server:
         yield server
 
@@ -196,19 +195,19 @@ def test_a_timeout_ends_the_session(process: Clients) -> None:
     """Whether nothing comes or little by little; five seconds are long for all other pages."""
     impatient = Habits("patience", think_seconds=0.01, timeout_seconds=5.0)
     with serving() as hangs, serving() as trickles:
-        for server, how in ((hangs, "hangs"), (trickles, "trickles")):
-            server.slow_pages = {"category": how}
         to = {"hangs": hangs, "trickles": trickles}
+        for how, server in to.items():
+            server.slow_pages = {"category": how}
         process.carry_out(Order(impatient, {app: Application(server.url, 1) for app, server in to.items()}))
         wait_for(lambda: all(server.pages()[:-1].count("category") >= 2 for server in to.values()))
         process.carry_out(Order(impatient, {app: Application(server.url, 0) for app, server in to.items()}))
         for app, server in to.items():
             pages = server.pages()
-            followers = {after for before, after in itertools.pairwise(pages) if before == "category"}
-            assert followers == {mix.FIRST_PAGE}, app
-            assert requests_by("status", process, app)["timeout"] == pages.count("category")
+            timeouts = pages.count("category")
+            assert {after for before, after in itertools.pairwise(pages) if before == "category"} == {mix.FIRST_PAGE}
+            assert requests_by("status", process, app)["timeout"] == timeouts
             ends = {labels["end"]: value for labels, value in metrics(process, app)["lab_client_sessions_total"]}
-            assert ends["timeout"] == pages.count("category")
+            assert ends["timeout"] == timeouts
 
 
 def test_half_an_answer_and_none_are_errors_and_the_process_exposes_its_own_cost(

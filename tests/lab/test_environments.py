@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +17,7 @@ from lab import LabError, guard
 from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
 from lab.processes import ProgramError
-from tests.lab.conftest import require_cgroups
+from tests.lab.conftest import require_cgroups, ssh_by
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
 
@@ -41,11 +39,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     (tmp_path / "ssh").mkdir()
     with Sshd(tmp_path / "ssh") as sshd:
         sshd.add_host("web1", 'sh -c "$SSH_ORIGINAL_COMMAND"')
-        (tmp_path / "bin").mkdir()
-        ssh = tmp_path / "bin" / "ssh"
-        ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"\n')
-        ssh.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+        ssh_by(sshd.config, tmp_path / "bin", monkeypatch)
         yield Guest(name="web", ssh="web1", platform="kvm")
 
 
@@ -134,22 +128,10 @@ def test_nothing_stays_of_a_lab_that_was_killed(environment: Environment, tmp_pa
     wait_for(lambda: not any(cgroup.exists() for cgroup in cgroups))
 
 
-class Here(Guest):
-    """A "guest" that is this machine."""
-
-    @contextlib.contextmanager
-    def ready(self) -> Iterator[None]:
-        yield
-
-    def address(self) -> str:
-        return "127.0.0.1"
-
-
-def test_a_guest_that_is_this_machine_is_no_path() -> None:
-    with (
-        pytest.raises(LabError, match=r"^web: 127\.0\.0\.1, where ssh reached it, is this machine$"),
-        experiment.reach(Here(name="web", ssh="localhost", platform="kvm")),
-    ):
+def test_a_guest_that_is_this_machine_is_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guest, "run", lambda *_, **__: "198.51.100.9 22 127.0.0.1 22")
+    words = r"^web: 127\.0\.0\.1, where ssh reached it, is this machine$"
+    with pytest.raises(LabError, match=words), experiment.reach(Guest(name="web", ssh="web1", platform="kvm")):
         raise AssertionError("it was reached")
 
 

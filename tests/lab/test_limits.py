@@ -97,6 +97,20 @@ def test_a_load_runs_on_its_assigned_cpus(make: Make) -> None:
         make("nowhere", TierLimits(cpus="4096"))
 
 
+def test_what_a_killed_run_has_left_is_ended_by_the_next(make: Make, hierarchies: Hierarchies) -> None:
+    left = make("left", TierLimits())
+    assert left.processes()
+    with pytest.raises(CgroupError, match="is in use by another run on this machine: wait for it"):
+        Cgroup(name("left"), hierarchies).make(TierLimits())
+    assert left.lock is not None
+    os.close(left.lock)
+    left.lock = None
+    again = Cgroup(name("left"), hierarchies)
+    again.make(TierLimits())
+    assert not again.processes()
+    again.remove()
+
+
 @pytest.mark.parametrize("load", LOADS)
 def test_a_container_works_within_its_cap_until_it_is_removed(
     hierarchies: Hierarchies, tmp_path: Path, load: str
@@ -153,6 +167,6 @@ class TestVirtualServers:
             two.run([endless] * 2, 1, interrupted)
 
     def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
-        words = r"sysbench in virtual server 1 ended with status 1: .*Cannot find benchmark"
+        words = r"(?s)sysbench in virtual server 1 ended with status 1; .*Cannot find benchmark"
         with pytest.raises(LabError, match=words), servers.side_by_side(Case(cap=0.05), [CPU], tmp_path / "one") as one:
             one.run([["sysbench", "nosuch", "run"]], 30, self.pass_time)

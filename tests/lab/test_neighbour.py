@@ -6,7 +6,7 @@ import pytest
 
 from lab import scenario
 from tests.lab.conftest import require_servers
-from tests.lab.runs import lab, left, start
+from tests.lab.runs import complete, left, report, running_stack
 from tests.stack.conftest import Checkout
 from tests.support.needs import missing
 from tests.support.waiting import wait_for
@@ -17,32 +17,25 @@ JOB = "virtscope/batch"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]  # Telegraf is built first if it isn't in the cache
 
 
-@pytest.fixture(scope="module")
-def scenario_text() -> str:
-    return (scenario.FOLDER / "neighbour.yml").read_text()
-
-
-@pytest.fixture(scope="module", name="scenario")
-def shortened(scenario_text: str) -> str:
+def test_the_job_is_named_and_the_alert_clears_when_it_is_stopped(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Without the step before the job: the alert that is to clear takes as long as it takes."""
     require_servers()
     telegraf()
-    shorter = scenario_text.replace("batch: [none, running, stopped]", "batch: [running, stopped]")
-    assert shorter != scenario_text
-    return shorter
+    text = (scenario.FOLDER / "neighbour.yml").read_text()
+    shorter = text.replace("batch: [none, running, stopped]", "batch: [running, stopped]")
+    assert shorter != text
+    with running_stack(tmp_path_factory.mktemp("s"), shorter) as checkout:
+        observe(checkout)
 
 
-def test_the_job_is_named_and_the_alert_clears_when_it_is_stopped(checkout: Checkout) -> None:
+def observe(checkout: Checkout) -> None:
     stack = set(checkout.processes())
     try:
         wait_for(lambda: checkout.query("sched_switches_total"), 30)
     except AssertionError:
         missing(f"sched-exporter counts no waits here: {checkout.query('sched_source_info')}")
-    with start(checkout) as run:
-        said, _ = run.communicate(timeout=RUN_SECONDS)
-    assert run.returncode == 0, said
+    name, _ = complete(checkout, RUN_SECONDS)
     assert left(checkout, stack, "batch") == []
-    [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]
 
     def during(step: str, record: str) -> list[dict[str, str]]:
         """The series of a record while a step was measured."""
@@ -60,5 +53,4 @@ def test_the_job_is_named_and_the_alert_clears_when_it_is_stopped(checkout: Chec
     [end] = checkout.query(f"max_over_time(({at_its_end})[25m:5s])")
     assert checkout.query(f"{fires} @ {float(end['value'][1]):.0f}") == []
 
-    report = (lab(checkout, "reports") / name / "report.md").read_text()
-    assert f"of that while {JOB} ran" in report
+    assert f"of that while {JOB} ran" in report(checkout, name)

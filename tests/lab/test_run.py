@@ -1,18 +1,39 @@
-"""The smoke on real instances with `make lab`'s command: killed in the middle, resumed, interrupted."""
+"""Runs with `make lab`'s command: killed in the middle, resumed, interrupted."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import signal
+from typing import NamedTuple
 
 import pytest
 
-from tests.lab.conftest import require_servers
-from tests.lab.runs import Study, left, survive, values
-from tests.stack.conftest import Checkout
+from deploy import programs
+from lab.suites.programs import HELLO, WORK
+from tests.lab.conftest import require_cgroups, require_packages, require_servers
+from tests.lab.runs import finished_steps, lab, left, read_until, report, running_stack, start
+from tests.support.waiting import wait_for
 from tests.telegraf.agent import telegraf
 
-SMOKE = Study(
+RUN_SECONDS = 600
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # Telegraf is built first if it isn't in the cache
+
+
+class Kind(NamedTuple):
+    """A scenario as short as may be; its steps; what its output begins with once the first ones are finished.
+
+    works: what is there while it works. cgroups: a pattern for the names of those that it makes.
+    """
+
+    scenario: str
+    steps: list[str]
+    first: int
+    shown: str
+    works: str
+    cgroups: str
+
+
+SITE = Kind(
     """\
 about: Two steps, as short as may be.
 instances: 1
@@ -22,36 +43,101 @@ warm_up: 1s
 calibration: 0s
 think_time: 0.2s
 """,
-    steps={"1x2-1", "1x3-1"},
-    first=["1x2-1"],
-    shown="1x2-1: 1 instance with 2 clients each",
-    works="/auction-1-web",
-    cgroups="auction-1-*",
+    ["1x2-1", "1x3-1"],
+    1,
+    "1x2-1: 1 instance with 2 clients each",
+    "/auction-1-web",
+    "auction-1-*",
 )
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # Telegraf is built first if it isn't in the cache
+SUITES = Kind(
+    """\
+study: suites
+about: As short as may be.
+suites: [lmbench, stress-ng, nbench]
+environments: [base, {name: capped, cap: 0.5}]
+repetitions: 2
+settle: 0s
+megabytes: 4
+interval: 0.001s
+stress_time: 1s
+""",
+    [
+        *("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1"),
+        *("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2", "base-stress-ng-2"),
+    ],
+    2,
+    "base-stress-ng-1: ",
+    str(WORK),
+    "environment",
+)
 
 
-@pytest.fixture(scope="module")
-def scenario() -> str:
-    """Skips without the application's servers."""
-    require_servers()
-    telegraf()
-    return SMOKE.scenario
+@pytest.mark.parametrize("kind", [SITE, pytest.param(SUITES, marks=pytest.mark.long)], ids=["site", "suites"])
+def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
+    kind: Kind, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if kind is SITE:
+        require_servers()
+        telegraf()
+    else:
+        require_cgroups()
+        require_packages(programs.LMBENCH, programs.STRESS_NG)
+    hello = HELLO.exists()
+    with running_stack(tmp_path_factory.mktemp("s"), kind.scenario) as checkout:
+        stack = set(checkout.processes())
 
+        def remains() -> list[str]:
+            files = [str(file) for file in (WORK, *(() if hello else (HELLO,))) if file.exists()]
+            return [*left(checkout, stack, kind.cgroups), *files]
 
-def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(checkout: Checkout) -> None:
-    name = survive(checkout, SMOKE, run_seconds=120)
-    steps = values(checkout, f'count by (step) (count_over_time(lab_step_info{{run="{name}"}}[10m]))', "step")
-    assert steps.keys() == SMOKE.steps
+        # A mistake starts nothing.
+        (checkout.folder / "wrong.yml").write_text(kind.scenario.replace("about", "colour"))
+        with start(checkout, "wrong.yml") as run:
+            said, _ = run.communicate(timeout=60)
+        assert (run.returncode, "colour: no such key; there are about, " in said) == (1, True)
+        assert remains() == []
 
+        # Killed in the middle of a step, it can't clean up; its guards do.
+        with start(checkout) as run:
+            said = read_until(run, kind.shown)
+            wait_for(lambda: any(kind.works in thing for thing in remains()))
+            run.send_signal(signal.SIGKILL)
+        assert "going on" not in said
+        # The next run removes the folder of its sensors.
+        wait_for(lambda: [thing for thing in remains() if "/sensors/" not in thing], until=lambda found: not found)
+        assert finished_steps(checkout) == [kind.steps[: kind.first]]
 
-def test_a_scenario_with_a_mistake_starts_nothing(checkout: Checkout) -> None:
-    stack = set(checkout.processes())
-    (checkout.folder / "wrong.yml").write_text(SMOKE.scenario.replace("warm_up", "warmup"))
-    command = [sys.executable, "-m", "lab", "run", "wrong.yml"]
-    run = subprocess.run(
-        command, cwd=checkout.folder, env=checkout.environment, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 1
-    assert run.stderr == "error: wrong.yml:5: warmup: no such key; did you mean warm_up?\n"
-    assert left(checkout, stack, SMOKE.cgroups) == []
+        # The same command runs only the steps that are left.
+        with start(checkout) as run:
+            said, _ = run.communicate(timeout=RUN_SECONDS)
+        assert run.returncode == 0, said
+        assert f"going on after {kind.first} of {len(kind.steps)} steps" in said
+        assert f"{kind.steps[0]}:" not in said
+        wait_for(remains, until=lambda found: not found)
+        assert finished_steps(checkout) == [kind.steps]
+        [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]
+        assert (lab(checkout, "reports") / name / "report.html").is_file()
+        assert "not complete" not in report(checkout, name)
+        metric = "lab_measurement" if kind is SUITES else "lab_step_info"
+        seen = checkout.query(f'count by (step) (count_over_time({metric}{{run="{name}"}}[1h]))')
+        assert {series["metric"]["step"] for series in seen} == set(kind.steps)
+        if kind is SUITES:
+            counted = f'count by (environment, repetition) (last_over_time(lab_measurement{{run="{name}"}}[1h]))'
+            assert {series["value"][1] for series in checkout.query(counted)} == {"47"}
+            text = report(checkout, name)
+            assert "capped: lmbench's 39 tests reach " in text  # 2p/0K, which is in two tables, counts once
+            assert "nbench in base, capped: no distribution packages it" in text
+            assert "| fork proc | µs | lower | capped | " in text
+
+        # A completed run isn't resumed: a new one starts. Interrupted, it leaves nothing behind.
+        with start(checkout) as run:
+            said = read_until(run, "Run ")
+            wait_for(lambda: any(kind.works in thing for thing in remains()))
+            os.kill(run.pid, signal.SIGINT)
+            os.kill(run.pid, signal.SIGINT)  # people press Ctrl-C twice
+            rest, _ = run.communicate(timeout=RUN_SECONDS)
+        assert run.returncode == 130, said + rest
+        assert "going on" not in said + rest
+        assert "Interrupted; everything was stopped." in rest
+        # A guard that is just starting may be interrupted too; then it does the rest, and ends.
+        wait_for(remains, until=lambda found: not found)

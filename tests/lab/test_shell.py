@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,11 +18,11 @@ from lab import LabError
 from lab.allocation.guests import Guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
+from tests.lab.conftest import program, ssh_by
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
 
 XL = """\
-#!/bin/sh
 case "$1" in
   info) echo "xen_scheduler          : credit2" ;;
   list) cat {folder}/list ;;
@@ -48,20 +47,13 @@ pytestmark = pytest.mark.usefixtures("sshd")
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """The host "xen1", whose xl is a script that keeps what it is asked, and its guest "web1": this machine's sshd."""
     (tmp_path / "ssh").mkdir()
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
     (tmp_path / "list").write_text(LIST)
     (tmp_path / "caps").touch()
-    for name, text in (
-        ("xl", XL.format(folder=shlex.quote(str(tmp_path)))),
-        ("ssh", f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(str(tmp_path))}/ssh/ssh_config "$@"\n'),
-    ):
-        (bin_folder / name).write_text(text)
-        (bin_folder / name).chmod(0o755)
+    program(tmp_path / "bin", "xl", XL.format(folder=shlex.quote(str(tmp_path))))
     with Sshd(tmp_path / "ssh") as sshd:
         for host in ("xen1", "web1"):
-            sshd.add_host(host, f'PATH={bin_folder}:$PATH sh -c "$SSH_ORIGINAL_COMMAND"')
-        monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+            sshd.add_host(host, f'PATH={tmp_path}/bin:$PATH sh -c "$SSH_ORIGINAL_COMMAND"')
+        ssh_by(sshd.config, tmp_path / "bin", monkeypatch)
         yield sshd
 
 
@@ -151,13 +143,6 @@ def loads() -> list[str]:
     """Loads that run on this machine."""
     ps = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return [line for line in ps.stdout.splitlines() if line.startswith("awk BEGIN { for (;;)")]
-
-
-def test_a_guest_that_cannot_be_loaded_leaves_no_cap(tmp_path: Path) -> None:
-    wrong = Elsewhere(platform="xen", host="xen1", guests=(Guest(name="web1", ssh="nobody-there"), Guest(name="db")))
-    with pytest.raises(LabError, match=r"(?s)load in web1 has ended .* denied"), Guests(wrong, tmp_path / "log"):
-        pass
-    assert caps(tmp_path) == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
 
 
 def test_a_lab_that_was_killed_leaves_neither_caps_nor_loads(tmp_path: Path) -> None:

@@ -1,41 +1,28 @@
-"""Each study as short as may be, on real cgroups, suites and namespaces: killed, resumed, measured, interrupted."""
+"""Each study as short as may be, on real cgroups and namespaces, and what its report says."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from deploy import programs
 from lab.network.scenario import FILES, PATHS
-from lab.suites.programs import HELLO, WORK
-from tests.lab.conftest import require_cgroups, require_packages
-from tests.lab.runs import Study, lab, report, running_stack, start, survive, values
+from tests.lab.conftest import program, require_cgroups, require_packages
+from tests.lab.runs import complete, lab, left, measured, report, running_stack, start
 from tests.lab.tapped import guest
-from tests.stack.conftest import Checkout
 from tests.support.program import program_path
 
 RUN_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
-@contextlib.contextmanager
-def running(folder: Path, study: Study, *packages: programs.Packages) -> Iterator[Checkout]:
-    """Skips where cgroups can't be made, or the distribution has no such packages."""
-    require_cgroups()
-    require_packages(*packages)
-    with running_stack(folder, study.scenario) as checkout:
-        yield checkout
-
-
 def test_allocation_switches_caps(tmp_path_factory: pytest.TempPathFactory) -> None:
-    steps = [f"transactional-2x{of}-3s-{number}" for of in ("static", "control", "0.2-0.8") for number in (1, 2)]
-    study = Study(
-        """\
+    require_cgroups()
+    scenario = """\
 study: allocation
 about: A few switches, as short as may be.
 magnitudes: [[0.2, 0.8]]
@@ -44,32 +31,25 @@ duration: 9s
 warm_up: 0s
 repetitions: 2
 load: transactional
-""",
-        steps={*steps},
-        first=["transactional-2xstatic-3s-1"],
-        shown="transactional-2xstatic-3s-1: 2 containers, caps of 0.5, never written",
-        works="/allocation-1",
-        cgroups="allocation-1",
-    )
-    with running(tmp_path_factory.mktemp("s"), study) as checkout:
-        name = survive(checkout, study, RUN_SECONDS)
-        # Prometheus has every step, and the containers used what their caps allow.
-        query = f'last_over_time(lab_measurement{{run="{name}", test="containers\' CPU"}}[15m])'
-        used = {series["metric"]["step"]: float(series["value"][1]) for series in checkout.query(query)}
-        assert used.keys() == {*steps}
-        assert all(0 < cpus < 1.5 for cpus in used.values())
-        sent = checkout.query(f'last_over_time(lab_measurement{{run="{name}", test="requests"}}[15m])')
-        assert len(sent) == len(steps)
-        assert all(float(series["value"][1]) > 0 for series in sent)
+"""
+    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
+        stack = set(checkout.processes())
+        name, _ = complete(checkout, RUN_SECONDS)
+        assert left(checkout, stack, "allocation-*") == []
+        steps = {f"transactional-2x{of}-3s-{number}" for of in ("static", "control", "0.2-0.8") for number in (1, 2)}
+        # The containers used what their caps allow.
+        for test, limit in (("containers' CPU", 1.5), ("requests", float("inf"))):
+            found = measured(checkout, name, test, "step")
+            assert found.keys() == steps
+            assert all(0 < value < limit for value in found.values())
         assert "2 containers, unpinned, transactional: " in report(checkout, name)
         assert "not complete" not in report(checkout, name)
 
 
 def test_factors_obey_overcommitment_and_caps(tmp_path_factory: pytest.TempPathFactory) -> None:
-    of_cpu = ("base", "1on1-pinned", "1on1-free", "2on1-free", "1on1-pinned-cap-0.2")
-    steps = (*(f"cpu-{of}" for of in of_cpu), "network-base", "network-1on1-pinned")
-    study = Study(
-        """\
+    require_cgroups()
+    require_packages(programs.BENCHMARKS)
+    scenario = """\
 study: factors
 about: A few cases, as short as may be.
 workloads: [cpu, network]
@@ -81,68 +61,23 @@ caps: 0.2
 duration: 2s
 warm_up: 1s
 repetitions: 2
-""",
-        steps={f"{step}-{number}" for step in steps for number in (1, 2)},
-        first=["cpu-base-1"],
-        shown="cpu-base-1: ",
-        works="/factors-1",
-        cgroups="factors-*",
-    )
-    with running(tmp_path_factory.mktemp("s"), study, programs.BENCHMARKS) as checkout:
-        name = survive(checkout, study, RUN_SECONDS)
-        query = f'avg by (environment) (last_over_time(lab_measurement{{run="{name}", test="cpu"}}[15m]))'
-        value = values(checkout, query, "environment")
+"""
+    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
+        stack = set(checkout.processes())
+        name, _ = complete(checkout, RUN_SECONDS)
+        assert left(checkout, stack, "factors-*") == []
+        of_cpu = ("base", "1on1-pinned", "1on1-free", "2on1-free", "1on1-pinned-cap-0.2")
+        assert measured(checkout, name, "cpu", "step").keys() == {f"cpu-{of}-{n}" for of in of_cpu for n in (1, 2)}
+        value = measured(checkout, name, "cpu")
         alone = value["1 server on 1 CPU, pinned"]
         assert 0 < value["2 servers on 1 CPU, free"] < 0.75 * alone
         assert 0 < value["1 server on 1 CPU, pinned, cap 0.2"] < 0.35 * alone
-        sent = checkout.query(f'last_over_time(lab_measurement{{run="{name}", test=~"network (sent|received)"}}[15m])')
-        assert len(sent) == 2 * 2 * 2
-        assert all(float(series["value"][1]) > 0 for series in sent)
+        for test in ("network sent", "network received"):
+            sent = measured(checkout, name, test, "step")
+            assert sent.keys() == {f"network-{of}-{n}" for of in ("base", "1on1-pinned") for n in (1, 2)}
+            assert all(rate > 0 for rate in sent.values())
         assert "**With 2 busy virtual servers per CPU" in report(checkout, name)
         assert "not complete" not in report(checkout, name)
-
-
-def test_suites_run_in_each_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
-    there_before = HELLO.exists()
-
-    def files() -> list[str]:
-        hello = [str(HELLO)] if HELLO.exists() != there_before else []
-        return [*hello, str(WORK)] if WORK.exists() else hello
-
-    study = Study(
-        """\
-study: suites
-about: As short as may be.
-suites: [lmbench, stress-ng, nbench]
-environments: [base, {name: capped, cap: 0.5}]
-repetitions: 2
-settle: 0s
-megabytes: 4
-interval: 0.001s
-stress_time: 1s
-""",
-        steps={
-            f"{where}-{suite}-{n}" for where in ("base", "capped") for suite in ("lmbench", "stress-ng") for n in (1, 2)
-        },
-        first=["base-lmbench-1", "base-stress-ng-1"],
-        shown="base-stress-ng-1: ",
-        works=str(WORK),
-        cgroups="environment",
-        others_left=files,
-    )
-    with running(tmp_path_factory.mktemp("s"), study, programs.LMBENCH, programs.STRESS_NG) as checkout:
-        name = survive(checkout, study, RUN_SECONDS)
-        counted = checkout.query(
-            f'count by (environment, repetition) (last_over_time(lab_measurement{{run="{name}"}}[1h]))'
-        )
-        assert {(one["metric"]["environment"], one["metric"]["repetition"]): one["value"][1] for one in counted} == {
-            (environment, repetition): "47" for environment in ("base", "capped") for repetition in ("1", "2")
-        }
-        text = report(checkout, name)
-        assert "capped: lmbench's 39 tests reach " in text  # 2p/0K, which is in two tables, counts once
-        assert "nbench in base, capped: no distribution packages it" in text
-        assert "| fork proc | µs | lower | capped | " in text
-        assert "not complete" not in text
 
 
 def namespaces() -> set[str]:
@@ -158,9 +93,8 @@ def test_network_costs_in_namespaces_and_to_a_guest_behind_a_tap(tmp_path_factor
     if subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode:
         pytest.skip("network namespaces need root")
     program_path("vegeta")
-    before, where = namespaces(), [*((path, "on") for path in PATHS), ("guest-tapped", "unchanged")]
-    study = Study(
-        """\
+    require_packages(programs.BENCHMARKS, programs.WEB_SERVER)
+    scenario = """\
 study: network
 about: As short as may be.
 paths: [loopback, veth, bridge]
@@ -173,40 +107,19 @@ guests:
 duration: 1s
 warm_up: 1s
 repetitions: 2
-""",
-        steps={
-            f"{path}-{what}-{number}"
-            for path, offloads in where
-            for what in (
-                *(f"{way}-{size}-offloads-{offloads}" for way in ("send", "receive") for size in (256, 131_072)),
-                *(f"web-{size}-50" for size in FILES),
-            )
-            for number in (1, 2)
-        },
-        first=["loopback-send-256-offloads-on-1"],
-        shown="loopback-send-256-offloads-on-1: ",
-        works="net:[",
-        cgroups="auction-1-*",
-        others_left=lambda: sorted(namespaces() - before),
-    )
-    with (
-        guest(tmp_path_factory.mktemp("guest")),
-        running(tmp_path_factory.mktemp("n"), study, programs.BENCHMARKS, programs.WEB_SERVER) as checkout,
-    ):
-        name = survive(checkout, study, RUN_SECONDS)
-
-        def measured(test: str) -> dict[str, float]:
-            query = f'avg by (environment) (last_over_time(lab_measurement{{run="{name}", test="{test}"}}[15m]))'
-            return values(checkout, query, "environment")
-
+"""
+    with guest(tmp_path_factory.mktemp("guest")), running_stack(tmp_path_factory.mktemp("n"), scenario) as checkout:
+        before = namespaces()
+        name, _ = complete(checkout, RUN_SECONDS)
+        assert namespaces() <= before
         # A byte in small messages costs more on every path.
-        cost = measured("CPU per byte")
+        cost = measured(checkout, name, "CPU per byte")
         assert len(cost) == 4 * (len(PATHS) + 1)
         for path in PATHS:
             small, large = (cost[f"{path}, send, {size} bytes, offloads on"] for size in (256, 131_072))
             assert 0 < large < small
         for test in ("CPU per request", "latency p99"):
-            found = measured(test)
+            found = measured(checkout, name, test)
             everywhere = (*PATHS, "guest tapped")
             assert set(found) == {f"{at}, web, {size} bytes, 50 requests/s" for at in everywhere for size in FILES}
             assert all(value > 0 for value in found.values())
@@ -221,7 +134,6 @@ repetitions: 2
 
 # Two guests that are always as busy as their caps let them be, for whom virsh is asked: 0.5 CPUs each.
 _VIRSH = """\
-#!/bin/sh
 case "$*" in
 *domstats*)
     for guest in web1 web2; do
@@ -233,7 +145,6 @@ esac
 """
 # ssh to hosts that are this machine, of which one can't be reached as long as there is a file.
 _SSH = """\
-#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 if [ "$2" = root@kvm2 ] && [ -e "$AWAY" ]; then
     echo "ssh: connect to host kvm2 port 22: No route to host"
@@ -258,9 +169,8 @@ target:
 def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    for name, script in (("ssh", _SSH), ("virsh", _VIRSH)):
-        (tmp_path / name).write_text(script)
-        (tmp_path / name).chmod(0o755)
+    program(tmp_path, "ssh", _SSH)
+    program(tmp_path, "virsh", _VIRSH)
     away = tmp_path / "away"
     away.touch()
     environment = {

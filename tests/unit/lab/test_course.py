@@ -17,7 +17,7 @@ from rich.console import Console
 
 from deploy import programs
 from deploy.targets import this_machine
-from lab import LabError, calibration, machine, scenario, studies, targets
+from lab import LabError, calibration, machine, scenario, scrapes, studies
 from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
@@ -81,7 +81,7 @@ def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None
         (tmp_path / name).touch()
     left_over = tmp_path / "cadvisor-lab-1.yml"  # by a run that the machine's crash has ended
     left_over.touch()
-    with targets.written({"telegraf": [1], "lab": [3, 4]}, tmp_path):
+    with scrapes.targets_written({"telegraf": [1], "lab": [3, 4]}, tmp_path):
         assert not left_over.exists()
         assert (tmp_path / f"telegraf-lab-{os.getpid()}.yml").exists()
         [group] = yaml.safe_load((tmp_path / f"lab-lab-{os.getpid()}.yml").read_text())
@@ -92,8 +92,9 @@ def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None
 
 def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, signal; from lab import targets\n"
-        f"with targets.written({{'lab': [1]}}, pathlib.Path({str(tmp_path)!r})): os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, pathlib, signal; from lab import scrapes\n"
+        f"with scrapes.targets_written({{'lab': [1]}}, pathlib.Path({str(tmp_path)!r})):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
     )
     killed = subprocess.run([sys.executable, "-c", code], cwd=programs.CHECKOUT, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -120,20 +121,16 @@ def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:
         edited('app = "shop"\n', {'tier = "web"': 'tier = "db"'})
 
 
-def test_without_a_terminal_progress_is_plain_lines() -> None:
-    out = io.StringIO()
-    with Course(90, Console(file=out, width=40)) as course:
-        course.doing("warming up")
-        course.pass_time(0, lambda: None)
-        course.say("A line that is longer than the terminal would be, if there were one.")
-    assert out.getvalue() == (
-        "A line that is longer than the terminal would be, if there were one.  (1 min 30 s left)\n"
-    )
-
-
-def test_what_goes_wrong_meanwhile_is_not_waited_out() -> None:
+def test_without_a_terminal_progress_is_plain_lines_and_failures_are_not_waited_out() -> None:
     def fails() -> None:
         raise LabError("auction-1's db tier has ended")
 
-    with Course(90, Console(file=io.StringIO())) as course, pytest.raises(LabError, match="has ended"):
-        course.pass_time(60, fails)
+    out = io.StringIO()
+    with Course(90, Console(file=out, width=40)) as course:
+        course.doing("warming up")
+        course.say("A line that is longer than the terminal would be, if there were one.")
+        with pytest.raises(LabError, match="has ended"):
+            course.pass_time(60, fails)
+    assert out.getvalue() == (
+        "A line that is longer than the terminal would be, if there were one.  (1 min 30 s left)\n"
+    )

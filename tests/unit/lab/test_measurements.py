@@ -16,36 +16,26 @@ FAST = Measurement("base", "none", False, "fork", "microseconds", "lower", 1, 13
 SLOW = Measurement('a "guest"', "xen", True, "fork", "microseconds", "lower", 1, 502.25)
 
 
-def exposed(metrics: RunnerMetrics) -> list[Sample]:
-    text = generate_latest(metrics.registry).decode()
-    families = {family.name: family for family in text_string_to_metric_families(text)}
-    return [Sample(sample.labels, sample.value) for sample in families["lab_measurement"].samples]
-
-
 def test_what_is_exposed_is_read_back_unchanged() -> None:
     metrics = RunnerMetrics()
     try:
         metrics.add("run-1", "base-1", [FAST])
         metrics.add("run-1", "guest-1", [SLOW])
-        samples = exposed(metrics)
+        text = generate_latest(metrics.registry).decode()
     finally:
         metrics.stop()
+    [family] = [found for found in text_string_to_metric_families(text) if found.name == "lab_measurement"]
+    samples = [Sample(sample.labels, sample.value) for sample in family.samples]
     assert [recorded.measurement(sample) for sample in samples] == [FAST, SLOW]
-    assert [(sample.labels["run"], sample.labels["step"]) for sample in samples] == [
-        ("run-1", "base-1"),
-        ("run-1", "guest-1"),
-    ]
+    steps = [(sample.labels["run"], sample.labels["step"]) for sample in samples]
+    assert steps == [("run-1", "base-1"), ("run-1", "guest-1")]
 
 
-@pytest.mark.parametrize("change", [{"repetition": "x"}, {"unit": None}])
-def test_a_series_that_is_no_measurement_is_named(change: dict[str, str | None]) -> None:
-    labels = {
-        "environment": "base", "virtualization": "none", "emulated": "no", "test": "fork", "unit": "s",
-        "better": "lower", "repetition": "1",
-    }  # fmt: skip
-    broken = {name: value for name, value in (labels | change).items() if value is not None}
-    with pytest.raises(LabError, match="'test': 'fork'"):
-        recorded.measurement(Sample(broken, 1.0))
+def test_a_series_that_is_no_measurement_is_named() -> None:
+    labels = dict.fromkeys(("environment", "virtualization", "emulated", "unit", "better"), "x") | {"test": "fork"}
+    for broken in (labels | {"repetition": "x"}, labels):
+        with pytest.raises(LabError, match="'test': 'fork'"):
+            recorded.measurement(Sample(broken, 1.0))
 
 
 def test_values_are_those_of_the_test_and_the_environment_by_repetition() -> None:

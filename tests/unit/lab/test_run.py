@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab import LabError, keys, run, scrapes, targets
+from lab import LabError, keys, run
 from lab.measurements import Measurement
+from lab.scrapes import Scrapes
 from lab.state import State
 from lab.study import Experiment, Outcome, Run, Study
 
@@ -32,7 +33,7 @@ def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
     log: list[str] = []
     lost = {"b-1"}
 
-    def await_measurements(_port: int, _run: str, step: str, found: list[Measurement], _check: object) -> None:
+    def await_measurements(_: object, _run: str, step: str, found: list[Measurement], _check: object) -> None:
         log.append(f"await {len(found)} of {step}")
         if step in lost:
             raise LabError("Prometheus is gone")
@@ -50,9 +51,9 @@ def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
         finally:
             log.append("cleaned up")
 
-    monkeypatch.setattr(scrapes, "await_measurements", await_measurements)
-    monkeypatch.setattr(scrapes, "await_targets", lambda _port, ports, _check: log.append(", ".join(sorted(ports))))
-    monkeypatch.setattr(targets, "written", lambda _ports: contextlib.nullcontext())
+    monkeypatch.setattr(Scrapes, "await_measurements", await_measurements)
+    monkeypatch.setattr(Scrapes, "await_targets", lambda _, ports, _check: log.append(", ".join(sorted(ports))))
+    monkeypatch.setattr(run, "targets_written", lambda _ports: contextlib.nullcontext())
     study = Study("test", lambda *_: None, lambda _: ["Nothing."], lambda _, steps: 10.0 * len(steps), ready)
     what, console = Scenario.parse("about: Three steps.\n", "mine.yml"), Console(width=200)
     state = State.begin(what, datetime(2026, 11, 23, tzinfo=UTC), tmp_path)

@@ -114,16 +114,10 @@ class TestConsolidation:
         names = ["1x500-1", "1x800-1", "2x500-1", "2x800-1", "two-nodes-1x500-1"]
         assert [step.name for step in parsed.steps[:5]] == names
         assert parsed.steps[8].name == "1x500-2"
+        beside = scenario.parse(SITES + "batch: [none, running]\n", "mine.yml").steps[1]
+        assert (beside.name, beside.setting) == ("batch-running-1x500-1", "one node, batch job running")
         assert parsed.duration == 120
         assert parsed.digest != scenario.parse(SITES, "mine.yml").digest
-
-    def test_a_batch_job_makes_steps_of_their_own(self) -> None:
-        parsed = scenario.parse(SITES + "batch: [none, running, stopped]\n", "mine.yml")
-        assert [(step.name, step.setting) for step in parsed.steps[:3]] == [
-            ("1x500-1", "one node"),
-            ("batch-running-1x500-1", "one node, batch job running"),
-            ("batch-stopped-1x500-1", "one node, batch job stopped"),
-        ]
 
     def test_limits_of_one_server_come_before_those_of_its_tier(self) -> None:
         parsed = scenario.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
@@ -211,27 +205,21 @@ class TestFactors:
         assert {step.case for step in first} == {step.case for step in second}
         assert second[-1].case == first[0].case
         assert first[0].name == "cpu-base-1"
-
-    def test_factors_of_the_cpu_act_on_what_computes_alone(self) -> None:
-        found = factors.parse(CASES + "workloads: [disk, network]\nrepetitions: 1\n" + GUESTS, "mine.yml")
-        for workload in ("disk", "network"):
-            assert {step.case.name for step in found.steps if step.workload == workload} == {
-                *("base", "1 server on 1 CPU, pinned"),
-                *(case.name for case in found.cases(SERVERS, workload)),
-            }
+        of_disk = factors.parse(
+            CASES + "workloads: disk\nrepetitions: 1\n" + GUESTS, "mine.yml"
+        )  # what doesn't compute
+        cases = ("base", "1 server on 1 CPU, pinned", *(case.name for case in of_disk.cases(SERVERS, "disk")))
+        assert {step.case.name for step in of_disk.steps} == set(cases)
 
     def test_the_name_of_a_case_says_all_of_it(self) -> None:
         many = Case(3, 4, weights=(1, 10_000, 7), cap=0.125)
         for case in (Case(), Case(8, 2, pinned=False), Case(2, weights=(100, 300)), Case(cap=0.05), many):
             assert Case.parse(case.name) == case
             assert case.overcommit == case.servers / case.cpus
+        places = [Case(4, 2).places([6, 7]), Case(3, 4).places([4, 5, 6, 7]), Case(2, 4, pinned=False).places([4, 5])]
+        assert places == [["6", "7", "6", "7"], ["4", "5", "6"], ["4,5", "4,5"]]
         for name in ("base", "a guest", "4 servers", "2 servers on 1 CPU, pinned, weights 100:300, server 1"):
             assert Case.parse(name) is None
-
-    def test_pinned_servers_take_turns_on_the_cpus_and_leave_the_last_spare(self) -> None:
-        assert Case(4, 2).places([6, 7]) == ["6", "7", "6", "7"]
-        assert Case(3, 4).places([4, 5, 6, 7]) == ["4", "5", "6"]
-        assert Case(2, 4, pinned=False).places([4, 5, 6, 7]) == ["4,5,6,7"] * 2
 
 
 class TestNetwork:
@@ -305,19 +293,16 @@ class TestSuites:
 ADDED = {
     (scenario.parse, SITES): (
         ("instanzes: 1\n", "5: instanzes: no such key; did you mean instances?"),
-        ("colour: red\n", "5: colour: no such key; there are about, repetitions, instances, clients, duration, "),
         ("warm_up: 20\n", "5: warm_up: must be a time, such as 90s or 2m, not '20'"),
         (
             "repetitions: many\n",
             "5: repetitions: should be a valid integer, unable to parse string as an integer, not 'm",
         ),
         ("repetitions: 101\n", "5: repetitions: should be less than or equal to 100, not '101'"),
-        ("repetitions: [1, 2]\n", "5: repetitions: should be a valid integer"),
         ("seed: 1\nseed: 2\n", "6: seed: is there twice"),
         ("placement:\n- one node\n- one node\n", "7: placement[2]: one node is there twice; to run it again, use rep"),
         ("batch: [none, run]\n", "5: batch[2]: should be 'none', 'running' or 'stopped', not 'run'"),
         ("placement: []\n", "5: placement: Value should have at least 1 item"),
-        ("limits: 0.2\n", "5: limits: should be a valid dictionary, not '0.2'"),
         ("limits:\n  web:\n    cpa: 0.2\n", "7: limits.web.cpa: no such key; did you mean cap?"),
         ("limits: {wab: {}}\n", "5: limits.wab: no such key; did you mean web?"),
         ("limits: {web: {cap: 0.01}}\n", "5: limits.web.cap: should be greater than or equal to 0.05, not '0.01'"),
@@ -337,10 +322,7 @@ ADDED = {
         (TARGET.replace("xen\n", "xem\n"), "6: target.platform: should be 'xen', 'openvz' or 'kvm', not 'xem'"),
         (TARGET.replace(", db 1", ""), "3: magnitudes[1]: is of 2 containers, but root@xen1 has 1 guests"),
         (TARGET.replace("db 1", "web1"), "8: target.guests[2]: web1 is there twice"),
-        (
-            TARGET.replace("db 1", "-c"),
-            "8: target.guests[2]: '-c' is no name: it must be printable, and not begin",
-        ),
+        (TARGET.replace("db 1", "-c"), "8: target.guests[2]: '-c' is no name: it must be printable, and not begin"),
         (TARGET.replace("db 1", r'"a\nb"'), r"8: target.guests[2]: 'a\nb' is no name: it must be printable, and"),
         (f"target: [{AT.format('a@xen')}, {AT.format('xen')}]\n", "5: target[2]: xen is there twice"),
         (f"{TARGET}pinning: pinned\n", "9: pinning: is of cgroups: how a host's guests are pinned is left as it is"),
@@ -348,20 +330,16 @@ ADDED = {
     ),
     (factors.parse, CASES): (
         ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),
-        ("caps: [1.5]\n", "4: caps[1]: should be less than 1, not '1.5'"),
         ("weights: [100, 100]\n", "4: weights: must be two different weights, such as [100, 300]"),
-        ("guests: [base]\n", "4: guests[1]: should be a valid dictionary or instance of Guest, not 'base'"),
         (GUESTS.replace("a guest", "base"), "4: guests[1]: the name 'base' is taken; give it another"),
         (GUESTS.replace("a guest", "1on1-pinned"), "4: guests: two steps would be called cpu-1on1-pinned-1: make"),
         (GUESTS.replace("a guest", "'1 server on 1 CPU, free'"), "4: guests[1]: the name '1 server on 1 CPU, f"),
         ("caps: [0.3000001, 0.3000002]\n", "4: caps: two steps would be called cpu-1on1-pinned-cap-0.3-1: make"),
     ),
     (network.parse, PATHS): (
-        (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: the name 'a-guest' is taken"),
-        ("sizes: [256, 8]\n", "3: sizes[2]: should be greater than or equal to 16, not '8'"),
+        (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: a-guest is there twice"),
     ),
     (suites.parse, SUITES): (
-        ("unixbench: UnixBench\n", "4: unixbench: should match pattern '^/', not 'UnixBench'"),
         ("megabytes: 100\n", "4: megabytes: 100 is not a power of two, as lmbench's sizes are"),
         ("cpus: all\n", "4: cpus: should match pattern "),
     ),
@@ -370,9 +348,7 @@ ADDED = {
 REPLACED = {
     (scenario.parse, SITES): (
         (SITES, "about: x\n", "1: instances: is missing"),
-        (SITES, "- scale\n", "1: should be a valid dictionary"),
         ("2m", "2 h", "4: duration: must be a time, such as 90s or 2m, not '2 h'"),
-        ("2m", "14s", "4: duration: should be greater than or equal to 15, not '14s'"),
         (
             "[1, 2]\nclients: [500, 800]",
             "32\nclients: 10000",
@@ -380,8 +356,6 @@ REPLACED = {
         ),
     ),
     (allocation.parse, OF_TWO): (
-        ("[[0.2, 0.8]]", "[0.2, 0.8]", "3: magnitudes[1]: should be a valid tuple, not '0.2'"),
-        ("0.2, 0.8", "0.2", "3: magnitudes[1][2]: is missing"),
         ("0.8", "x", "3: magnitudes[1][2]: should be a valid number, unable to parse string as a number, not 'x'"),
         ("0.2, 0.8", "0.5, 0.5", "3: magnitudes[1]: the first cap must be the smaller one; equal"),
         ("0.2, 0.8", "0.01, 0.99", "3: magnitudes[1]: 0.01 is less than the smallest cap, 0.05"),
@@ -401,7 +375,6 @@ REPLACED = {
         ("base, {", "base, base, {", "3: environments[2]: base is there twice; to run it again, use"),
         ("base, ", "hase, ", "3: environments[1]: 'hase' is not base; others have keys, such as {name: capped, cap:"),
         ("name: capped, ", "", "3: environments[2].name: is missing"),
-        ("cap: 0.5", "weight: 0", "3: environments[2].weight: should be greater than or equal to 1, not '0'"),
         ("cap: 0.5", "emulated: true", "3: environments[2].emulated: no such key; there are name, cap, weight"),
         ("cap: 0.5", "ssh: b, platform: kvm, cap: 1", "3: environments[2].cap: no such key; there are name, ssh, plat"),
         ("cap: 0.5", "ssh: b", "3: environments[2].platform: is missing"),

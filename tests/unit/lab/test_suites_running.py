@@ -6,19 +6,21 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
+from pydantic import ConfigDict
 from rich.console import Console
 
-from lab import LabError
+from lab import LabError, environments
+from lab.environments import Platform
 from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
 from lab.processes import ProgramError
 from lab.progress import Course
+from lab.scrapes import Scrapes
 from lab.state import State
 from lab.study import Outcome, Run
 from lab.suites import running
@@ -41,16 +43,16 @@ unixbench: /opt/UnixBench
 WHAT = parse(SCENARIO, "mine.yml")
 
 
-@dataclass
-class Guest:
-    """An environment in which each command prints the same."""
+class Guest(environments.Guest):
+    """One in which each command prints the same, or fails."""
 
-    prints: str
-    how: str = ""  # it fails
+    model_config = ConfigDict(str_strip_whitespace=False)
     name: str = "web"
-    virtualization: str = "xen"
+    ssh: str = "root@web1"
+    platform: Platform = "xen"
     emulated: bool = True
-    commands: list[list[str]] = field(default_factory=list)
+    prints: str
+    how: str = ""
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -58,45 +60,39 @@ class Guest:
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         assert timeout > 0
-        self.commands.append(list(command))
         if self.how:
             raise ProgramError(f"{self.name}: {shlex.join(command)}", self.how, self.prints)
+        if command[3] == "lmbench":
+            assert list(command)[-5:] == ["/programs", "", "64", "100000", "/var/tmp/virtscope-suites"]
         return self.prints
 
 
-class TestPlaces:
-    """A suite is where the environment has it, or it is said what to do."""
+def test_a_suite_is_where_a_guest_has_it_or_is_skipped_with_the_reason() -> None:
+    for suite, reason in (
+        ("lmbench", "install Debian's package lmbench (non-free) in the guest"),
+        ("stress-ng", "install the package stress-ng in the guest"),
+        ("unixbench", "there is no program Run in /opt/UnixBench"),
+        ("nbench", "no distribution packages it; give the folder of a copy with `nbench: /path`"),
+    ):
+        assert assert_refused(SkippedError, "", PROGRAMS[suite].find, WHAT, Guest(prints="")) == reason
+        if suite in {"lmbench", "stress-ng"}:  # which need no libraries there
+            assert PROGRAMS[suite].find(WHAT, Guest(prints="/usr/bin/suite\n")) == Place("/usr/bin/suite", "")
 
-    def test_what_a_guest_lacks_is_skipped_with_the_reason(self) -> None:
-        for suite, reason in (
-            ("lmbench", "install Debian's package lmbench (non-free) in the guest"),
-            ("stress-ng", "install the package stress-ng in the guest"),
-            ("unixbench", "there is no program Run in /opt/UnixBench"),
-            ("nbench", "no distribution packages it; give the folder of a copy with `nbench: /path`"),
-        ):
-            assert assert_refused(SkippedError, "", PROGRAMS[suite].find, WHAT, Guest("")) == reason
+    class WithBusybox(Guest):
+        """Whose setpriv knows no --reuid, as stress-ng needs it."""
 
-    def test_stress_ng_is_skipped_where_root_cannot_run_it_as_nobody(self) -> None:
-        class WithBusybox(Guest):
-            """Whose setpriv knows no --reuid."""
+        def run(self, command: Sequence[str], timeout: float) -> str:
+            return "" if "setpriv" in command[2] else super().run(command, timeout)
 
-            def run(self, command: Sequence[str], timeout: float) -> str:
-                return "" if "setpriv" in command[2] else super().run(command, timeout)
-
-        with pytest.raises(SkippedError, match="install the package util-linux in the guest: it needs its setpriv"):
-            PROGRAMS["stress-ng"].find(WHAT, WithBusybox("/usr/bin/stress-ng\n"))
-        assert PROGRAMS["stress-ng"].find(WHAT, Guest("/usr/bin/stress-ng\n")) == Place("/usr/bin/stress-ng")
-
-    def test_a_guests_own_programs_need_no_libraries(self) -> None:
-        found = PROGRAMS["lmbench"].find(WHAT, Guest("/usr/lib/lmbench/bin/x86_64-linux-gnu\n"))
-        assert found == Place("/usr/lib/lmbench/bin/x86_64-linux-gnu", "")
+    words = "install the package util-linux in the guest: it needs its setpriv"
+    assert_refused(SkippedError, words, PROGRAMS["stress-ng"].find, WHAT, WithBusybox(prints="/usr/bin/stress-ng\n"))
 
 
 @pytest.fixture
 def of_run(tmp_path: Path) -> Iterator[Run]:
     metrics = RunnerMetrics()
     state = State.begin(WHAT, datetime(2026, 11, 23, tzinfo=UTC), tmp_path)
-    yield Run(state, Course(10, Console(quiet=True)), metrics, 9090)
+    yield Run(state, Course(10, Console(quiet=True)), metrics, Scrapes(9090))
     metrics.stop()
 
 
@@ -108,10 +104,9 @@ def measure(of_run: Run, guest: Guest) -> Outcome:
 
 def test_the_values_of_a_step_say_where_they_are_from_and_its_output_is_kept(of_run: Run) -> None:
     results = (FIXTURES / "lmbench-results.txt").read_text()
-    guest = Guest(results)
+    guest = Guest(prints=results)
     outcome = measure(of_run, guest)
     assert outcome.summary == "web-lmbench-2: 40 values"
-    assert guest.commands[0][-5:] == ["/programs", "", "64", "100000", "/var/tmp/virtscope-suites"]
     assert (of_run.state.folder / "web-lmbench-2.txt").read_text() == results
     [fork] = [one for one in outcome.measurements if one.test.endswith("/fork proc")]
     test = "lmbench/processor_processes/fork proc"
@@ -123,7 +118,7 @@ def test_that_the_machine_did_not_settle_is_said_and_exposed(
     of_run: Run, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
 ) -> None:
     monkeypatch.setattr(running.Running, "_settle", lambda *_: used)
-    outcome = measure(of_run, Guest((FIXTURES / "lmbench-results.txt").read_text()))
+    outcome = measure(of_run, Guest(prints=(FIXTURES / "lmbench-results.txt").read_text()))
     assert ("the machine did not settle: others used 0.30 CPUs before" in outcome.summary) == (not settled)
     exposed = generate_latest(of_run.metrics.registry).decode()
     series = f'lab_step_unsettled_cpus{{run="{of_run.state.run}",step="web-lmbench-2"}} 0.3'
@@ -140,7 +135,7 @@ def test_a_step_without_values_fails_and_its_output_is_kept_and_named(of_run: Ru
         (lines, "ended with status 1", f"-2 ended with status 1, in {output} is all that it said and said:{end}"),
         (lines, "wasn't done after 9 s", "web-lmbench-2 wasn't done after 9 s, in "),
     ):
-        said = assert_refused(LabError, re.escape(message), measure, of_run, Guest(prints, how))
+        said = assert_refused(LabError, re.escape(message), measure, of_run, Guest(prints=prints, how=how))
         assert str(output) in said
         assert output.read_text() == prints
 
