@@ -58,7 +58,10 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
         watched["../local/targets"] = os.path.relpath(CHECKOUT / "local" / "targets", folder / RUNNING)
     assert part.shard is not None
     share = shares(settings.shards)[part.shard]
-    config["scrape_configs"] = [_job(settings, name, job, share, watched) for name, job in jobs.items()]
+    files = os.path.relpath(CHECKOUT / "prometheus", folder / RUNNING)
+    config["scrape_configs"] = [
+        _with_files(_job(settings, name, job, share, watched), files) for name, job in jobs.items()
+    ]
     if settings.shards > 1:
         config["scrape_configs"].append(_other_shards(settings, part))
     config["remote_write"] = [*config.get("remote_write", ()), _remote_write(settings, part)]
@@ -87,6 +90,18 @@ def _job(
         {"source_labels": ["__tmp_bucket"], "regex": "|".join(map(str, share)), "action": "keep"},
     ]
     return job
+
+
+def _with_files(value: Any, folder: str) -> Any:
+    """Passwords and certificates, which are named relative to prometheus/, by their paths from here."""
+    if isinstance(value, list):
+        return [_with_files(each, folder) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: f"{folder}/{each}" if key.endswith("_file") and not each.startswith("/") else _with_files(each, folder)
+        for key, each in value.items()
+    }
 
 
 def _other_shards(settings: Settings, part: Part) -> dict[str, Any]:
