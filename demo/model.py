@@ -11,18 +11,13 @@ from collections.abc import Collection
 from itertools import accumulate
 from typing import NamedTuple
 
-from alerts.generator.histograms import sensors_histogram
+from alerts.generator.sensors import SCRIPT, sensors_edges
 from demo import jobs, shop, story, study
 from demo.jobs import Job
 from demo.story import Step, instances_on
 from demo.study import CHOSEN, MOST, PUBLISHED, between
 
-EDGES = tuple(
-    float(edge)
-    for edge in sensors_histogram(
-        (study.CHECKOUT / "telegraf/access_log.pl").read_text(), "telegraf/access_log.pl"
-    ).edges
-)
+EDGES = tuple(float(edge) for edge in sensors_edges((study.CHECKOUT / SCRIPT).read_text()))
 HOST = ""  # the host itself as one of its virtual servers: Dom0, or what runs outside of the containers
 IDLE, CAP = "(idle)", "(cap)"
 

@@ -135,7 +135,7 @@ def cause(application: Application, objective: str) -> Rule:
     without being slow is broken in a way that no record explains.
     """
     late = ""
-    if objective == "availability" and application.latency:
+    if objective == "availability" and application.objectives.latency:
         burn = f'slo:current_burn_rate:ratio{{{application.selector}, objective="latency"}}'
         late = f"\n  and on (host, platform, app)\n  {burn} > 1"
     return {

@@ -4,56 +4,100 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Annotated
 
-from alerts.generator.document import FileError, Value, parse
-from alerts.generator.names import Names, check_regex, names, quoted
+from pydantic import AfterValidator, Field, model_validator
+
+from alerts.generator.names import Names, Positive, Text, WrittenNames, check_regex, quoted
+from deploy.documents import Document, FileError, KeyProblem, Model
 
 # The highest burn rate that pages: an objective whose budget can't burn that fast would never page.
 _FASTEST_BURN = 14.4
-# The largest share: rates aren't precise enough for smaller budgets.
-_MOST = 0.999999
-
-EXAMPLES = {
-    "app": "shop",
-    "about": "The web shop, front page to basket.",
-    "objectives": "{availability: {share: 0.999}}",
-    "low_traffic": "0.2",
-}
+# Rates aren't precise enough for smaller budgets.
+_MAX_SHARE = 0.999999
 
 
-@dataclass(frozen=True)
-class Latency:
-    """At least this share (0..1) of the answers within this many seconds; `at` is the place of the seconds."""
+def _check_share(share: float) -> float:
+    if not 0 < share < 1:
+        hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
+        raise ValueError(f"{share:g} must be between 0 and 1{hint}")
+    if share > _MAX_SHARE:
+        raise ValueError(
+            f"{share} allows less than one bad request in a million, which can neither be met nor measured"
+        )
+    if _FASTEST_BURN * (1 - share) >= 1:
+        raise ValueError(
+            f"{share:g} could never page: a burn rate of {_FASTEST_BURN} needs more bad requests than exist"
+        )
+    return share
 
-    share: float
-    seconds: float
-    at: Value
+
+def _check_about(about: str) -> str:
+    if "{{" in about:
+        raise ValueError("must not contain {{, which would start a template in the alerts' annotations")
+    return about
 
 
-@dataclass(frozen=True)
-class Application:
+Share = Annotated[float, AfterValidator(_check_share)]
+
+
+class Latency(Model):
+    """At least this share (0..1) of the answers within this many seconds."""
+
+    share: Share
+    seconds: Positive
+
+
+class Availability(Model):
+    """At least this share (0..1) of the requests must not end in an error."""
+
+    share: Share
+
+
+class Mean(Model):
+    """The ceiling of the mean response, in seconds."""
+
+    seconds: Positive
+
+
+class Objectives(Model):
+    """What an application must meet: at least one of these."""
+
+    latency: Latency | None = None
+    availability: Availability | None = None
+    mean: Mean | None = None
+
+    @model_validator(mode="after")
+    def _require_one(self) -> Objectives:
+        if not self.model_fields_set:
+            raise ValueError("names no objective; there are latency, availability, mean")
+        return self
+
+
+class Application(Model):
     """One file: an application, or several that have the same objectives.
 
     tiers: for each tier the virtual servers that it runs on: a name or regular expression, with `{app}` for the
-    application's name.
-    availability: share (0..1) of the requests that must not end in an error. mean: ceiling of the mean response, in
-    seconds.
-    low_traffic: requests per second below which objectives are not evaluated.
+    application's name. low_traffic: requests per second below which objectives are not evaluated.
     """
 
-    name: str
-    app: Names
-    about: str
-    host: Names | None
-    tiers: dict[str, str]
-    latency: Latency | None
-    availability: float | None
-    mean: float | None
-    low_traffic: float
-    at: Value
+    app: WrittenNames
+    about: Annotated[Text, AfterValidator(_check_about)]
+    host: WrittenNames | None = None
+    tiers: dict[str, Text] = Field(default_factory=dict)
+    objectives: Objectives
+    low_traffic: Positive
+
+    @model_validator(mode="after")
+    def _check_tiers(self) -> Application:
+        for tier, servers in self.tiers.items():
+            try:
+                _check_servers(tier, servers, self.app)
+            except ValueError as error:
+                raise KeyProblem(str(error), "tiers", tier) from None
+        return self
 
     @property
     def selector(self) -> str:
@@ -64,117 +108,52 @@ class Application:
         """A selector for its series that have these labels, with the braces."""
         return f"{{{', '.join([self.selector, *(f'{name}={quoted(value)}' for name, value in labels.items())])}}}"
 
-
-def read_application(text: str, file: str) -> Application:
-    """The application that a file's text describes; raises `FileError`. `file` is shown; its stem names the rules."""
-    stem = file.rpartition("/")[2].removesuffix(".yml")
-    if not re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", stem):
-        raise FileError(f"{file}:1: the file's name must be small letters, digits and hyphens, such as shop.yml")
-    document = parse(text, file)
-    if document is None:
-        raise FileError(f"{file}:1: is empty; see docs/objectives.md for what belongs there")
-    fields = document.fields(EXAMPLES, optional=("host", "tiers"))
-    about = fields["about"].text()
-    if "{{" in about:
-        fields["about"].refuse("must not contain {{, which would start a template in the alerts' annotations")
-    objectives = fields["objectives"].fields({}, optional=("latency", "availability", "mean"))
-    if not objectives:
-        fields["objectives"].refuse("names no objective; there are latency, availability, mean")
-    app = names(fields["app"])
-    return Application(
-        name=stem,
-        app=app,
-        about=about,
-        host=_optional(fields, "host", names),
-        tiers=_optional(fields, "tiers", lambda value: _tiers(value, app)) or {},
-        latency=_optional(objectives, "latency", _latency),
-        availability=_optional(objectives, "availability", _availability),
-        mean=_optional(objectives, "mean", _mean),
-        low_traffic=_positive(fields["low_traffic"]),
-        at=fields["app"],
-    )
+    def elsewhere(self, other: Application) -> bool:
+        """Whether both name hosts, and certainly no host is the same."""
+        return self.host is not None and other.host is not None and self.host.apart_from(other.host)
 
 
-def refuse_overlaps(applications: Iterable[Application]) -> None:
+def _check_servers(tier: str, servers: str, app: Names) -> None:
+    if not re.fullmatch("[a-z][a-z0-9_]*", tier):
+        raise ValueError("a tier's name must be small letters, digits and _, such as web")
+    if "{app}" not in servers and not app.single:
+        raise ValueError(
+            f"must say with {{app}} which of {app.text} a virtual server belongs to, such as '{{app}}-{tier}'"
+        )
+    if servers.count("{app}") > 1:
+        raise ValueError("{app} may occur only once")
+    if other := re.search(r"\{[A-Za-z_]\w*\}", servers.replace("{app}", "")):
+        raise ValueError(f"{other[0]} is unknown; there is only {{app}}, the application's name")
+    check_regex(servers.replace("{app}", "app"))
+
+
+def read_application(document: Document) -> Application:
+    """The application that a file describes; raises `FileError`. The stem of the file's name names the rules."""
+    if not re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", PurePath(document.file).stem):
+        raise FileError(f"{document.file}:1: the file's name must be small letters, digits and hyphens, as in shop.yml")
+    return document.read(Application)
+
+
+def refuse_overlaps(applications: Mapping[Document, Application]) -> None:
     """Raises `FileError` if two files certainly match the same application on the same host."""
-    seen: list[Application] = []
-    for application in applications:
-        for other in seen:
-            hosts_differ = (
-                application.host is not None and other.host is not None and not application.host.may_overlap(other.host)
-            )
-            if application.app.may_overlap(other.app) and not hosts_differ:
-                application.at.refuse(
-                    f"{application.app.text} has objectives in {other.at.place} too; remove one of them"
-                )
-        seen.append(application)
+    for (first, other), (document, application) in itertools.combinations(applications.items(), 2):
+        hosts = application.host, other.host
+        hosts_differ = hosts[0] is not None and hosts[1] is not None and not hosts[0].may_overlap(hosts[1])
+        if application.app.may_overlap(other.app) and not hosts_differ:
+            problem = f"{application.app.text} has objectives in {first.place('app')} too; remove one of them"
+            raise document.error(problem, "app")
 
 
-def doubtful_overlaps(applications: Iterable[Application]) -> list[str]:
+def doubtful_overlaps(applications: Mapping[Document, Application]) -> list[str]:
     """A warning for each two files whose regular expressions might match the same application on the same host."""
     return [
-        later.at.said(
-            f"{later.app.text} may match an application that {earlier.app.text} in {earlier.at.place} matches too; "
-            "its objectives would be mixed up: make sure that no name matches both"
+        str(
+            document.error(
+                f"{later.app.text} may match an application that {earlier.app.text} in {first.place('app')} matches "
+                "too; its objectives would be mixed up: make sure that no name matches both",
+                "app",
+            )
         )
-        for earlier, later in itertools.combinations(applications, 2)
-        if not earlier.app.apart_from(later.app)
-        and not (earlier.host is not None and later.host is not None and earlier.host.apart_from(later.host))
+        for (first, earlier), (document, later) in itertools.combinations(applications.items(), 2)
+        if not earlier.app.apart_from(later.app) and not earlier.elsewhere(later)
     ]
-
-
-def _latency(value: Value) -> Latency:
-    fields = value.fields({"share": "0.99", "seconds": "0.3"})
-    return Latency(_share(fields["share"]), _positive(fields["seconds"]), fields["seconds"])
-
-
-def _availability(value: Value) -> float:
-    return _share(value.fields({"share": "0.999"})["share"])
-
-
-def _mean(value: Value) -> float:
-    return _positive(value.fields({"seconds": "0.1"})["seconds"])
-
-
-def _share(value: Value) -> float:
-    share = value.number()
-    if not 0 < share < 1:
-        hint = f"; {share:g} % is {share / 100:g}" if 1 < share < 100 else ""
-        value.refuse(f"{share:g} must be between 0 and 1{hint}")
-    if share > _MOST:
-        value.refuse(f"{share} allows less than one bad request in a million, which can neither be met nor measured")
-    if _FASTEST_BURN * (1 - share) >= 1:
-        value.refuse(f"{share:g} could never page: a burn rate of {_FASTEST_BURN} needs more bad requests than exist")
-    return share
-
-
-def _positive(value: Value) -> float:
-    number = value.number()
-    if number <= 0:
-        value.refuse(f"{number:g} must be more than 0")
-    return number
-
-
-def _tiers(value: Value, app: Names) -> dict[str, str]:
-    return {tier: _servers(tier, servers, app) for tier, servers in value.entries().items()}
-
-
-def _servers(tier: str, value: Value, app: Names) -> str:
-    if not re.fullmatch("[a-z][a-z0-9_]*", tier):
-        value.refuse("a tier's name must be small letters, digits and _, such as web")
-    text = value.text()
-    if "{app}" not in text and not app.single:
-        value.refuse(f"must say with {{app}} which of {app.text} a virtual server belongs to, such as '{{app}}-{tier}'")
-    if text.count("{app}") > 1:
-        value.refuse("{app} may occur only once")
-    if other := re.search(r"\{[A-Za-z_]\w*\}", text.replace("{app}", "")):
-        value.refuse(f"{other[0]} is unknown; there is only {{app}}, the application's name")
-    check_regex(text.replace("{app}", "app"), value)
-    return text
-
-
-T = TypeVar("T")
-
-
-def _optional(fields: Mapping[str, Value], key: str, read: Callable[[Value], T]) -> T | None:
-    return read(fields[key]) if key in fields else None

@@ -4,50 +4,80 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import yaml
+from pydantic import AfterValidator, Field, model_validator
 
-from alerts.generator.document import FileError, Value, parse
-from alerts.generator.names import Names, decimal, names
-
-EXAMPLES = {
-    "metric": "http_request_duration_seconds",
-    "app": "{is: shop}",
-    "tier": "{is: web}",
-    "method": "{label: method}",
-    "status": "{label: code}",
-    "edges": "[0.05, 0.1, 0.25, 0.5, 1]",
-}
+from alerts.generator.application import Application
+from alerts.generator.names import Names, Text, WrittenNames, decimal
+from deploy.documents import Document, KeyProblem, Model
 
 
-@dataclass(frozen=True)
-class Source:
+def _check_label(text: str) -> str:
+    if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", text):
+        raise ValueError(f"{text!r} is not a label name")
+    return text
+
+
+def _check_metric(metric: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", metric):
+        raise ValueError(f"{metric!r} is not a metric name")
+    if suffix := re.search("_(bucket|sum|count)$", metric):
+        raise ValueError(f"name it without {suffix[0]}: {metric.removesuffix(suffix[0])}")
+    if re.search("milliseconds|_ms$|microseconds", metric):
+        raise ValueError("is not in seconds, as the vocabulary is; bucket edges can't be converted")
+    return metric
+
+
+def _check_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
+    if not edges:
+        raise ValueError("is empty; copy the histogram's values of le, without +Inf")
+    for number, (lower, upper) in enumerate(itertools.pairwise(edges), 1):
+        if upper <= lower:
+            problem = f"{decimal(upper)} must be greater than the edge before it, {decimal(lower)}"
+            raise KeyProblem(problem, number)
+    return edges
+
+
+Label = Annotated[str, AfterValidator(_check_label)]
+
+
+class Source(Model):
     """Where a label of the vocabulary comes from: one of the histogram's labels, or a constant."""
 
-    label: str = ""
-    constant: str = ""
+    label: Label | None = None
+    constant: Text | None = Field(default=None, validation_alias="is")
+
+    @model_validator(mode="after")
+    def _require_one(self) -> Source:
+        if (self.label is None) == (self.constant is None):
+            raise ValueError("must be {label: NAME}, one of the histogram's labels, or {is: TEXT}")
+        return self
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(Model):
     """A histogram of response times in seconds.
 
     metric: without `_bucket`. edges: upper edges of its buckets, rising, without +Inf.
     """
 
-    metric: str
-    edges: tuple[float, ...]
-    selector: Mapping[str, Names] = field(default_factory=dict)
-    app: Source = Source(label="app")
-    tier: Source = Source(label="tier")
-    method: Source = Source(label="method")
-    status: Source = Source(label="status")
+    metric: Annotated[str, AfterValidator(_check_metric)]
+    selector: dict[Label, WrittenNames] = Field(default_factory=dict)
+    app: Source
+    tier: Source
+    method: Source
+    status: Source
+    edges: Annotated[tuple[Annotated[float, Field(ge=0)], ...], AfterValidator(_check_edges)]
 
     def may_give(self, app: Names) -> bool:
         """Whether it may have requests of one of these applications."""
         return not self.app.constant or app.match(self.app.constant)
+
+
+class _Histograms(Model):
+    histograms: tuple[Histogram, ...] = ()
 
 
 def names_dropped(configuration: str) -> tuple[str, ...]:
@@ -57,98 +87,52 @@ def names_dropped(configuration: str) -> tuple[str, ...]:
     return tuple(step["regex"] for step in steps if step.get("action") == "drop")
 
 
-def read_histograms(text: str, file: str, dropped: Sequence[str]) -> list[Histogram]:
+def read_histograms(document: Document, dropped: Sequence[str]) -> tuple[Histogram, ...]:
     """The histograms that the file maps, none with a name that is `dropped`; raises `FileError`."""
-    document = parse(text, file)
-    if document is None:
-        return []
-    listed = document.fields({"histograms": "[]"})["histograms"]
-    return [_histogram(value, dropped) for value in listed.items()]
+    histograms = document.read(_Histograms).histograms
+    for number, histogram in enumerate(histograms):
+        name = f"{histogram.metric}_bucket"
+        by_job_app = "job" not in histogram.selector or histogram.selector["job"].match("app")
+        if by_job_app and any(re.fullmatch(each, name) for each in dropped):
+            raise document.error(
+                f"job app drops {name} (prometheus/prometheus.yml, metric_relabel_configs): only exporters, sensors "
+                "and rules may have names like this; rename it in the application, or name the job that scrapes it, "
+                "such as `selector: {job: shop}`",
+                *("histograms", number, "metric"),
+            )
+    return histograms
 
 
-def _histogram(value: Value, dropped: Sequence[str]) -> Histogram:
-    fields = value.fields(EXAMPLES, optional=("selector",))
-    metric = fields["metric"].text()
-    if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", metric):
-        fields["metric"].refuse(f"{metric!r} is not a metric name")
-    if suffix := re.search("_(bucket|sum|count)$", metric):
-        fields["metric"].refuse(f"name it without {suffix[0]}: {metric.removesuffix(suffix[0])}")
-    if re.search("milliseconds|_ms$|microseconds", metric):
-        fields["metric"].refuse("is not in seconds, as the vocabulary is; bucket edges can't be converted")
-    selector = _selector(fields["selector"]) if "selector" in fields else {}
-    by_job_app = "job" not in selector or selector["job"].match("app")
-    if by_job_app and any(re.fullmatch(each, f"{metric}_bucket") for each in dropped):
-        fields["metric"].refuse(
-            f"job app drops {metric}_bucket (prometheus/prometheus.yml, metric_relabel_configs): only exporters, "
-            "sensors and rules may have names like this; rename it in the application, or name the job that scrapes "
-            "it, such as `selector: {job: shop}`"
-        )
+def sensors_histogram(edges: tuple[float, ...]) -> Histogram:
+    """The sensors' histogram, which has the vocabulary's labels."""
     return Histogram(
-        metric=metric,
-        edges=_edges(fields["edges"]),
-        selector=selector,
-        **{label: _source(fields[label]) for label in ("app", "tier", "method", "status")},
+        metric="app_request_duration_seconds",
+        edges=edges,
+        app=Source(label="app"),
+        tier=Source(label="tier"),
+        method=Source(label="method"),
+        status=Source(label="status"),
     )
 
 
-def _selector(value: Value) -> dict[str, Names]:
-    entries = value.entries()
-    return {_label(label, entry): names(entry) for label, entry in entries.items()}
+def check_threshold(
+    document: Document, application: Application, mapped: Iterable[Histogram], sensors: Histogram
+) -> None:
+    """Raises `FileError` unless the threshold is an edge of all histograms that may have its requests.
 
-
-def _label(text: str, value: Value) -> str:
-    if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", text):
-        value.refuse(f"{text!r} is not a label name")
-    return text
-
-
-def _source(value: Value) -> Source:
-    fields = value.fields({}, optional=("label", "is"))
-    if len(fields) != 1:
-        value.refuse("must be {label: NAME}, one of the histogram's labels, or {is: TEXT}")
-    if "is" in fields:
-        return Source(constant=fields["is"].text())
-    return Source(label=_label(fields["label"].text(), fields["label"]))
-
-
-def _edges(value: Value) -> tuple[float, ...]:
-    edges = [(item, item.number()) for item in value.items()]
-    if not edges:
-        value.refuse("is empty; copy the histogram's values of le, without +Inf")
-    first, lowest = edges[0]
-    if lowest < 0:
-        first.refuse(f"{lowest:g} must not be negative")
-    for (_, lower), (item, upper) in itertools.pairwise(edges):
-        if upper <= lower:
-            item.refuse(f"{decimal(upper)} must be greater than the edge before it, {decimal(lower)}")
-    return tuple(edge for _, edge in edges)
-
-
-def sensors_histogram(script: str, file: str) -> Histogram:
-    """The sensors' histogram, whose edges are a list in their script; raises `FileError` if it isn't found."""
-    listed = re.search(r"^my @EDGES = qw\(([\d.\s]+)\);", script, re.MULTILINE)
-    if listed is None:
-        raise FileError(f"{file}:1: has no line `my @EDGES = qw(...)`, the edges of the sensors' histogram")
-    return Histogram("app_request_duration_seconds", tuple(float(edge) for edge in listed[1].split()))
-
-
-def judged_by(app: Names, mapped: Iterable[Histogram], sensors: Histogram) -> list[Histogram]:
-    """The histograms that may have an application's requests.
-
-    If a mapping names the application, only that one. Otherwise the sensors', and any histogram that has the
+    If a mapping names the application, that is only that one. Otherwise the sensors', and any histogram that has the
     application's name in a label.
     """
-    mapped = [histogram for histogram in mapped if histogram.may_give(app)]
-    named = [histogram for histogram in mapped if histogram.app.constant]
-    return named or [*mapped, sensors]
-
-
-def check_threshold(place: Value, seconds: float, histograms: Sequence[Histogram]) -> None:
-    """Raises `FileError` unless the threshold is a bucket edge of all these histograms, so that it can be counted."""
+    if application.objectives.latency is None:
+        return
+    seconds = application.objectives.latency.seconds
+    mapped = [histogram for histogram in mapped if histogram.may_give(application.app)]
+    histograms = [histogram for histogram in mapped if histogram.app.constant] or [*mapped, sensors]
     shared = set.intersection(*(set(histogram.edges) for histogram in histograms))
     if seconds in shared:
         return
     nearest = sorted(shared, key=lambda edge: abs(edge - seconds))
     whose = " and ".join(histogram.metric for histogram in histograms)
     could = ", ".join(map(decimal, nearest)) or "none that they share"
-    place.refuse(f"{decimal(seconds)} is not a bucket edge of {whose}; nearest first, it could be {could}")
+    problem = f"{decimal(seconds)} is not a bucket edge of {whose}; nearest first, it could be {could}"
+    raise document.error(problem, *("objectives", "latency", "seconds"))

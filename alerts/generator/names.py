@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
+from typing import Annotated, Any
 
-from alerts.generator.document import Value
+from pydantic import BeforeValidator, Field
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
 # What Python's regular expressions have and RE2 doesn't: lookaround, backreferences, possessive quantifiers and atomic
@@ -15,6 +16,9 @@ _NOT_RE2 = re.compile(
     r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\(?:[1-9ZNuU]|[^\x00-\x7f])|[*+?}]\+"
     r"|\{(?:\d+,)?(?:1\d{3}(?<!1000)|[2-9]\d{3}|\d{5,})(?:,\d*)?\}|\{,\d+\}"
 )
+
+Text = Annotated[str, Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True)
@@ -64,25 +68,29 @@ def _beginning(part: str) -> str:
     return beginning[:-1] if part[len(beginning) :].startswith(("?", "*", "{")) else beginning
 
 
-def names(value: Value) -> Names:
-    """The names in a value; raises `FileError` if it is a regular expression that Prometheus would reject."""
-    text = value.text()
+def _names(text: Any) -> Names:
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("should be a name or a regular expression")
     if not text.isprintable():
-        value.refuse(f"{text!r} has a character that can't be in a name, such as a newline")
-    check_regex(text, value)
-    return Names(text)
+        raise ValueError(f"{text!r} has a character that can't be in a name, such as a newline")
+    return Names(check_regex(text))
 
 
-def check_regex(text: str, value: Value) -> None:
-    """Raises `FileError` at `value` if Prometheus would reject `text` as a regular expression."""
+WrittenNames = Annotated[Names, BeforeValidator(_names)]
+"""`Names` in a file, refused if Prometheus would reject them."""
+
+
+def check_regex(text: str) -> str:
+    """The text; raises ValueError if Prometheus would reject it as a regular expression."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of [[:alpha:]], which RE2 knows
             re.compile(text)
     except re.error as error:
-        value.refuse(f"bad regular expression {text!r}: {error}")
+        raise ValueError(f"bad regular expression {text!r}: {error}") from None
     if foreign := _NOT_RE2.search(text):
-        value.refuse(f"bad regular expression {text!r}: Prometheus has no {foreign[0]!r}")
+        raise ValueError(f"bad regular expression {text!r}: Prometheus has no {foreign[0]!r}")
+    return text
 
 
 def quoted(text: str) -> str:

@@ -40,49 +40,51 @@ class _Budget:
     threshold: str = ""
 
 
-def groups(application: Application) -> list[Group]:
-    """The groups of the application's rule file; raises `FileError` if Sloth can't make its part."""
+def groups(name: str, application: Application) -> list[Group]:
+    """The groups of the application's rule file; raises `SlothError`. name: the file of objectives, as "shop"."""
     fast = mapping_rules(application)
     slow: list[Rule] = []
     for budget in _budgets(application):
-        often, each_minute = _of_budget(application, budget)
+        often, each_minute = _of_budget(name, application, budget)
         fast += often
         slow += each_minute
-    if application.latency:
-        fast.append(_constant("app:slo_threshold:seconds", application.latency.seconds, application, "latency"))
-    if application.mean:
-        fast += _of_mean(application, application.mean)
+    objectives = application.objectives
+    if objectives.latency:
+        fast.append(_constant("app:slo_threshold:seconds", objectives.latency.seconds, application, "latency"))
+    if objectives.mean:
+        fast += _of_mean(application, objectives.mean.seconds)
         slow.append(_minutely(application, "requests", objective="mean"))
-    if application.latency or application.availability:
+    if objectives.latency or objectives.availability:
         fast.append(alert_rules.cause_of_page(application))
     if application.app.single:  # for a pattern, there may be no instance for a long time
-        fast += _judged_at_all(application)
-    name = f"objectives of {application.name}"
-    return [Group(name, fast), Group(f"{name}, long windows", slow, interval="1m")]
+        fast += _judged_at_all(name, application)
+    return [
+        Group(f"objectives of {name}", fast),
+        Group(f"objectives of {name}, long windows", slow, interval="1m"),
+    ]
 
 
 def _budgets(application: Application) -> Iterator[_Budget]:
     """Failed requests (5xx) count only against availability: a fast one is no answer, a slow one no late answer."""
-    if application.latency:
-        seconds, share = application.latency.seconds, application.latency.share
+    if latency := application.objectives.latency:
+        seconds, share = latency.seconds, latency.share
         total = _per_second(application, "count", _ANSWERED)
         in_time = _per_second(application, "bucket", _ANSWERED, f'le="{decimal(seconds)}"')
         judged = Judged("latency", share, "answers late", "answers", f"took longer than {decimal(seconds)} s")
         yield _Budget(judged, f"clamp_min(\n  {total}\n  -\n  {in_time},\n  0\n)", total, threshold=decimal(seconds))
-    if application.availability:
+    if availability := application.objectives.availability:
         total = _per_second(application, "count")
-        judged = Judged("availability", application.availability, "fails", "requests", "failed (5xx)")
+        judged = Judged("availability", availability.share, "fails", "requests", "failed (5xx)")
         yield _Budget(judged, f"{_per_second(application, 'count', _FAILED)}\nor\n0 * {total}", total)
 
 
-def _of_budget(application: Application, budget: _Budget) -> tuple[list[Rule], list[Rule]]:
+def _of_budget(name: str, application: Application, budget: _Budget) -> tuple[list[Rule], list[Rule]]:
     """The rules that are evaluated at the default interval, and those for which once a minute is enough."""
     objective = budget.judged.objective
     labels = {"objective": objective, **({"threshold": budget.threshold} if budget.threshold else {})}
     counted = application.series(**labels)
     made = sloth.generate(
-        application.at,
-        application.name,
+        name,
         labels,
         budget.judged.share,
         bad=f"sum_over_time(objective:bad_requests:{_STEP}{counted}[{{{{.window}}}}])",
@@ -116,9 +118,9 @@ def _of_mean(application: Application, ceiling: float) -> list[Rule]:
     ]
 
 
-def _judged_at_all(application: Application) -> list[Rule]:
+def _judged_at_all(name: str, application: Application) -> list[Rule]:
     """What the alert ObjectiveWithoutRequests compares: a file, and the requests that it judges."""
-    file = f"{application.name}.yml"
+    file = f"{name}.yml"
     host = {"host": application.host.text} if application.host else {}
     judged = f"group by (host, platform, app) (objective:requests:rate1m{application.series()})"
     return [

@@ -12,9 +12,12 @@ from typing import Any
 
 import yaml
 
-from alerts.generator.document import FileError, Value
 from alerts.generator.rule_file import Rule
 from deploy import go_programs
+
+
+class SlothError(Exception):
+    """Sloth isn't available, or rejects the objectives. The message is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,11 @@ class Generated:
     ticket: tuple[Pair, Pair]
 
 
-def generate(at: Value, service: str, labels: Mapping[str, str], share: float, *, bad: str, total: str) -> Generated:
+def generate(service: str, labels: Mapping[str, str], share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
-    at: its place in the file, for errors if Sloth rejects the spec. labels: of its records, `objective` with its name
-    among them. share: 0..1. bad, total: queries for the requests
-    that broke it and for all that count, with `{{.window}}` as their range. Raises `FileError`, also if Sloth isn't
-    available.
+    labels: of its records, `objective` with its name among them. share: 0..1. bad, total: queries for the requests that
+    broke it and for all that count, with `{{.window}}` as their range. Raises `SlothError`.
     """
     spec = {
         "version": "prometheus/v1",
@@ -62,7 +63,7 @@ def generate(at: Value, service: str, labels: Mapping[str, str], share: float, *
             }
         ],
     }
-    groups: list[list[dict[str, Any]]] = [group["rules"] for group in yaml.safe_load(_run(spec, at))["groups"]]
+    groups: list[list[dict[str, Any]]] = [group["rules"] for group in yaml.safe_load(_run(spec))["groups"]]
     sli, budget, (page, ticket) = groups
     return Generated(
         sli={rule["labels"]["sloth_window"]: rule for rule in sli},
@@ -84,11 +85,11 @@ def _pair(expr: str) -> Pair:
     return Pair(short, long, limit, expr.strip())
 
 
-def _run(spec: Mapping[str, object], at: Value) -> str:
+def _run(spec: Mapping[str, object]) -> str:
     try:
         sloth = go_programs.path("sloth")
     except go_programs.GoProgramsError as error:
-        raise FileError(f"no Sloth: {error}") from error
+        raise SlothError(f"no Sloth: {error}") from error
     with tempfile.TemporaryDirectory(prefix="objectives-") as folder:
         file = Path(folder, "spec.yml")
         file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
@@ -100,5 +101,5 @@ def _run(spec: Mapping[str, object], at: Value) -> str:
         )
     if result.returncode:
         complaint = result.stderr.strip().splitlines() or [f"it ended with status {result.returncode}"]
-        at.refuse(f"Sloth rejects its objectives: {complaint[-1]}")
+        raise SlothError(f"Sloth rejects its objectives: {complaint[-1]}")
     return result.stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from deploy import durations
-from deploy.fleet.settings import MOST, REPLICAS, REPLICATION, Settings
+from deploy.fleet.settings import MAX, REPLICAS, REPLICATION, Settings
 
 # Starts a Prometheus, which reads its configuration by a link in RUNNING; in the fleet's folder by the same name.
 STARTER = Path(__file__).with_name("prometheus.sh")
@@ -241,4 +241,4 @@ def _at(settings: Settings, host: str, port: int) -> str:
     return f"{host}:{settings.first_port + port}"
 
 
-assert _PROMETHEUS + len(REPLICAS) * MOST["shards"] <= _ALERTMANAGER
+assert _PROMETHEUS + len(REPLICAS) * MAX["shards"] <= _ALERTMANAGER

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alerts.generator.application import read_application
-from alerts.generator.document import FileError
 from alerts.generator.histograms import names_dropped, read_histograms
 from deploy import StackError, health, oversights
+from deploy.documents import FileError, parse
 from deploy.terminal import print_table
 from lab import scenario
 from lab.keys import ScenarioError
@@ -421,10 +421,15 @@ def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception
 
 
 PARSERS = [
-    _yaml("objectives", read_application, FileError, *CHECKOUT.glob("alerts/objectives/*.yml")),
+    _yaml(
+        "objectives",
+        lambda text, file: read_application(parse(text, file)),
+        FileError,
+        *CHECKOUT.glob("alerts/objectives/*.yml"),
+    ),
     _yaml(
         "histograms",
-        lambda text, file: read_histograms(text, file, _DROPPED),
+        lambda text, file: read_histograms(parse(text, file), _DROPPED),
         FileError,
         CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml",
     ),

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from alerts.generator import build
-from alerts.generator.document import FileError
+from deploy.documents import FileError
 from tests.rules.test_rules import run
 from tests.support.program import require_sloth
 

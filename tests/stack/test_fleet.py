@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 import tempfile
 import time
@@ -72,8 +71,8 @@ def fleet() -> Iterator[Running]:
         shipped = merge.prometheus()
         shipped["scrape_configs"] = [job for job in shipped["scrape_configs"] if job["job_name"] in JOBS]
         patch.setattr(merge, "prometheus", lambda: copy.deepcopy(shipped))
-        chosen = dataclasses.replace(settings.read(), targets=targets, first_port=free_ports(PORTS))
-        chosen = dataclasses.replace(chosen, scrape_interval="2s", evaluation_interval="5s")
+        chosen = settings.read().model_copy(update={"targets": targets, "first_port": free_ports(PORTS)})
+        chosen = chosen.model_copy(update={"scrape_interval": "2s", "evaluation_interval": "5s"})
         try:
             native.up(chosen, folder)
             yield chosen, folder
@@ -189,7 +188,7 @@ def test_a_new_shard_takes_hosts_over_while_the_others_go_on(fleet: Running) -> 
         return {name: process.pid for name, process in native.supervisor(folder).processes().items()}
 
     before, ran = divided(chosen), pids()
-    more = dataclasses.replace(chosen, shards=3)
+    more = chosen.model_copy(update={"shards": 3})
     native.up(more, folder)
     try:
         *others, newest = divided(more)
@@ -205,4 +204,4 @@ def test_a_folder_that_nobody_may_not_enter_is_refused(tmp_path: Path) -> None:
     need_root("has another user for the parts")
     tmp_path.chmod(0o700)
     with pytest.raises(FleetError, match="user nobody, which the parts run as, can't enter /"):
-        native.up(dataclasses.replace(settings.read(), first_port=free_ports(PORTS)), tmp_path / "fleet")
+        native.up(settings.read().model_copy(update={"first_port": free_ports(PORTS)}), tmp_path / "fleet")

@@ -108,10 +108,10 @@ _PYTHON = {
     },
     ("alerts/generator", "tests/unit/alerts"): {
         "application": "refusals examples",
-        "document": "promql refusals",
         "histograms": "refusals examples promql",
         "words": "",
     },
+    ("deploy", "tests/unit/alerts"): {"documents": "refusals"},
 }
 _RULES = ("prometheus/rules", "alerts/rules")
 

@@ -17,7 +17,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ _NOTIFIED_SECONDS = 60  # from an alert at one to its notification at both: grou
 
 def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> list[str]:
     """Run the proof; say what happens and what was measured. Returns the bars that were missed."""
-    chosen = replace(settings.read(), scrape_interval=SCRAPES, evaluation_interval=EVALUATIONS)
+    chosen = settings.read().model_copy(update={"scrape_interval": SCRAPES, "evaluation_interval": EVALUATIONS})
     names = [f"host{number}" for number in range(HOSTS)]
     length = _WARM_UP_SECONDS + plan.calm + (6 if plan.each else 1) * plan.down + plan.cut + 9 * plan.settle
     hosts = story.tell(seed, names, length, _across_shards(chosen, names), quiet=_WARM_UP_SECONDS)

@@ -15,7 +15,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -172,7 +171,7 @@ class Running:
     """
 
     def __init__(self, settings: Settings, folder: Path, targets: Mapping[str, list[dict[str, Any]]]) -> None:
-        self.settings = replace(settings, targets=folder / "targets", first_port=_free_ports())
+        self.settings = settings.model_copy(update={"targets": folder / "targets", "first_port": _free_ports()})
         self.folder = folder
         self.processes: dict[str, Process] = {}
         self.links: dict[str, Link] = {}
@@ -214,7 +213,7 @@ class Running:
     def add_shard(self) -> None:
         """A pair of Prometheus more: the others give it a part of their hosts."""
         before = {part.name for part in parts(self.settings)}
-        self.settings = replace(self.settings, shards=self.settings.shards + 1)
+        self.settings = self.settings.model_copy(update={"shards": self.settings.shards + 1})
         self._write()
         new = [part for part in parts(self.settings) if part.name not in before]
         for part in new:

@@ -17,6 +17,7 @@ from alerts.generator import objective_rules
 from alerts.generator.application import read_application
 from alerts.generator.rule_file import render
 from deploy import go_programs
+from deploy.documents import parse
 from lab.children import Child
 from tests.e2e.running_exporter import RunningExporter
 from tests.support import Prometheus
@@ -69,8 +70,8 @@ class Chain:
             self._prometheus = Prometheus(self._folder, targets, interval=f"{SCRAPE}s")
             rules = self._prometheus.folder / "prometheus/rules/waits.yml"
             rules.write_text(scaled(rules.read_text()))
-            application = read_application(_OBJECTIVES, "alerts/objectives/truth.yml")
-            generated = render(objective_rules.groups(application), "The victims.")
+            application = read_application(parse(_OBJECTIVES, "truth.yml"))
+            generated = render(objective_rules.groups("truth", application), "The victims.")
             (self._prometheus.folder / "alerts/generated/truth.yml").write_text(generated)
             ending.enter_context(self._prometheus)
             self._ending = ending.pop_all()

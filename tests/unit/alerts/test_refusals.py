@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
 import yaml
 
-from alerts.generator.application import doubtful_overlaps, read_application
+from alerts.generator.application import Application, doubtful_overlaps, read_application
 from alerts.generator.build import CHECKOUT, read, unknown
-from alerts.generator.document import FileError
-from alerts.generator.histograms import names_dropped, read_histograms, sensors_histogram
+from alerts.generator.histograms import Histogram, names_dropped, read_histograms
+from deploy.documents import FileError, parse
 from tests.support.refusals import assert_refused
 
 SHOP = """\
@@ -42,6 +41,14 @@ DROPPED = names_dropped(CONFIGURATION.read_text())
 SENSORS = "my @EDGES = qw(0.005 0.1 0.25 0.3 0.4 1);\n"
 
 
+def application(text: str) -> Application:
+    return read_application(parse(text, "alerts/objectives/shop.yml"))
+
+
+def histograms(text: str) -> list[Histogram]:
+    return [*read_histograms(parse(text, "prometheus/histograms.yml"), DROPPED)]
+
+
 def checkout(folder: Path, histograms: str = "histograms: []\n", **applications: str) -> Path:
     """A checkout with these inputs and nothing else."""
     for name in ("alerts/objectives", "prometheus", "telegraf/local"):
@@ -58,37 +65,40 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
 APPLICATIONS = [
     # Keys.
     ("low_traffic: 0.2", "low_trafic: 0.2", "11: low_trafic: no such key; did you mean low_traffic?"),
-    ("about: The", "colour: The", "2: colour: no such key; there are app, about, objectives, low_traffic, host, tiers"),
+    ("about: The", "colour: The", "2: colour: no such key; there are app, about, host, tiers, objectives, low_traffic"),
     ("seconds: 0.3", "second: 0.3", "8: objectives.latency.second: no such key; did you mean seconds?"),
-    ("low_traffic: 0.2\n", "", "1: low_traffic is missing, for example `low_traffic: 0.2`"),
-    ("{share: 0.999}", "{}", "9: objectives.availability: share is missing"),
+    ("low_traffic: 0.2\n", "", "1: low_traffic: is missing"),
+    ("{share: 0.999}", "{}", "9: objectives.availability.share: is missing"),
     ("about: The web shop.", "app: shop2", "2: app: is there twice"),
     # Values.
     ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
     ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
     ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
-    ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: must be a number"),
+    ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: should be a valid number"),
     ("{share: 0.999}", "{share: 0.9999999}", "9: objectives.availability.share: 0.9999999 allows less than one bad "),
     (
         "share: 0.99,",
         "share: 0.9,",
         "8: objectives.latency.share: 0.9 could never page: a burn rate of 14.4 needs more",
     ),
-    ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: -1 must be more than 0"),
-    ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: 0 must be more than 0"),
-    ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: is too large for a number"),
-    ("low_traffic: 0.2", "low_traffic: ٣", "11: low_traffic: must be a number"),
-    ("app: shop", "app: 404", "1: app: must be a string: write '404' in quotes"),
-    ("about: The web shop.", "about:", "2: about: must be a string"),
+    ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: should be greater than 0, not '-1'"),
+    ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: should be greater than 0, not '0'"),
+    ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: should be a finite number"),
+    *(
+        ("low_traffic: 0.2", f"low_traffic: {text}", "11: low_traffic: should be a valid number, unable to parse")
+        for text in ("٣", "0x10", "1:30", "true")
+    ),
+    ("about: The web shop.", "about:", "2: about: should be a valid string"),
+    ("The web shop.", "' '", "2: about: should have at least 1 character"),
     ("The web shop.", "The {{shop}}.", "2: about: must not contain {{, which would start a template"),
-    ("{seconds: 0.1}", "0.1", "10: objectives.mean: must be a mapping"),
+    ("{seconds: 0.1}", "0.1", "10: objectives.mean: should be a valid dictionary or instance of Mean, not '0.1'"),
     # Names.
     ("app: shop", "app: shop-[0-9]+", "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server"),
     ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may occur only once"),
     ("web: shop-web", "web: '{ap}-web'", "5: tiers.web: {ap} is unknown"),
     ("web: shop-web", "Web: shop-web", "5: tiers.Web: a tier's name must be small letters, digits and _"),
     ("app: shop", r'app: "sh\nop"', r"1: app: 'sh\nop' has a character that can't be in a name, such as a newline"),
-    ("app: shop", "app: ' '", "1: app: must be a string"),
+    ("app: shop", "app: ' '", "1: app: should be a name or a regular expression"),
     ("app: shop", "app: shop-[0-9+", "1: app: bad regular expression 'shop-[0-9+': unterminated character set"),
     ("web: shop-web", r"web: (s)\1", r"5: tiers.web: bad regular expression '(s)\\1': Prometheus has no '\\1'"),
     # Python would take these, and Prometheus not.
@@ -100,44 +110,45 @@ APPLICATIONS = [
         ]
     ),
     # YAML.
-    ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean: 1 is not a key; decimals need a point, as in 0.5"),
-    ("host: xen1", "<<: {host: xen1}", "3: << is not supported"),
+    ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean.1: is not a key; decimals need a point, as in 0.5"),
+    ("host: xen1", "<<: {host: xen1}", "3: <<: is not a key"),
     ("  web: shop-web", "\tweb: shop-web", "5: is not YAML: found character '\\t' that cannot start any token; indent"),
     ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007"),
     ("about: The web shop.", "about: " + "[" * 5_000, "1: is not usable: its lists or mappings are nested too deeply"),
     ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
     ("web: shop-web", "web: {app}-web", "5: is not YAML: expected <block end>, but found '<scalar>'; a string that"),
-    (SHOP, "# nothing yet\n", "1: is empty"),
-    (SHOP, "- app: shop\n", "1: must be a mapping"),
+    (SHOP, "# nothing yet\n", "1: app: is missing"),
+    (SHOP, "- app: shop\n", "1: should be a valid dictionary"),
     (SHOP, "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n", "3: objectives: names no objective"),
 ]
 HISTOGRAMS = [
     ("_seconds\n", "_seconds_bucket\n", "2: histograms[1].metric: name it without _bucket"),
     ("_seconds\n", "_milliseconds\n", "2: histograms[1].metric: is not in seconds"),
     ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is not a metric name"),
-    ("{is: web}", "web", "5: histograms[1].tier: must be a mapping"),
+    ("{is: web}", "web", "5: histograms[1].tier: should be a valid dictionary"),
     ("{is: web}", "{is: web, label: tier}", "5: histograms[1].tier: must be {label: NAME}"),
     ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is not a label name"),
     ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
-    ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: -0.1 must not be negative"),
+    ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: should be greater than or equal to 0, not '-0.1'"),
     ("0.25, 0.5", "0.25, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.25"),
-    ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: must be a number"),
+    ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: should be a finite number, not '+Inf'"),
     ("[0.1, 0.25, 0.5, 1]", "[]", "8: histograms[1].edges: is empty"),
 ]
 
 
 def test_an_application_or_a_histogram_with_a_mistake() -> None:
-    file = "alerts/objectives/shop.yml"
     for was, becomes, message in APPLICATIONS:
-        said = assert_refused(FileError, "", read_application, changed(SHOP, was, becomes), file)
-        assert said.startswith(f"{file}:{message}")
-    file = "prometheus/histograms.yml"
+        said = assert_refused(FileError, "", application, changed(SHOP, was, becomes))
+        assert said.startswith(f"alerts/objectives/shop.yml:{message}"), said
     for was, becomes, message in HISTOGRAMS:
-        said = assert_refused(FileError, "", read_histograms, changed(MAPPED, was, becomes), file, DROPPED)
-        assert said.startswith(f"{file}:{message}")
+        said = assert_refused(FileError, "", histograms, changed(MAPPED, was, becomes))
+        assert said.startswith(f"prometheus/histograms.yml:{message}"), said
     for share in (0.95, 0.999999):
-        text = changed(SHOP, "{share: 0.999}", f"{{share: {share}}}")
-        assert read_application(text, "shop.yml").availability == share
+        availability = application(changed(SHOP, "{share: 0.999}", f"{{share: {share}}}")).objectives.availability
+        assert availability
+        assert availability.share == share
+    assert application(changed(SHOP, "app: shop", "app: 404")).app.text == "404"
+    assert not histograms("# none\n")
 
 
 def changed(text: str, was: str, becomes: str) -> str:
@@ -145,67 +156,44 @@ def changed(text: str, was: str, becomes: str) -> str:
     return text.replace(was, becomes, 1)
 
 
-def test_a_file_whose_name_would_make_no_rules_file() -> None:
-    with pytest.raises(FileError, match=r"^alerts/objectives/My Shop\.yml:1: the file's name must be small letters"):
-        read_application(SHOP, "alerts/objectives/My Shop.yml")
-
-
 def test_a_histogram_that_job_app_would_drop_or_keeps() -> None:
     """Without a selector by job it may be job app's; with one of another job, it isn't."""
-    file = "prometheus/histograms.yml"
     for name in ("node_request_duration", "container", "app_request_duration", "shop:request"):
         metric = f"{name}_seconds"
         mapped = MAPPED.replace("http_request_duration_seconds", metric)
-        said = assert_refused(FileError, "", read_histograms, mapped, file, DROPPED)
-        assert said.startswith(
-            f"{file}:2: histograms[1].metric: job app drops {metric}_bucket (prometheus/prometheus.yml"
-        )
-        assert_refused(FileError, "", read_histograms, mapped.replace("job: app, ", ""), file, DROPPED)
-        (histogram,) = read_histograms(mapped.replace("job: app", "job: shop"), file, DROPPED)
+        problem = rf"^prometheus/histograms\.yml:2: histograms\[1\]\.metric: job app drops {metric}_bucket "
+        assert_refused(FileError, problem, histograms, mapped)
+        assert_refused(FileError, problem, histograms, mapped.replace("job: app, ", ""))
+        (histogram,) = histograms(mapped.replace("job: app", "job: shop"))
         assert histogram.metric == metric
     for metric in ("app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"):  # names are close
         mapped = MAPPED.replace("http_request_duration_seconds", metric)
-        assert [each.metric for each in read_histograms(mapped, file, DROPPED)] == [metric]
+        assert [each.metric for each in histograms(mapped)] == [metric]
     jobs = {job["job_name"]: job for job in yaml.safe_load(CONFIGURATION.read_text())["scrape_configs"]}
     inside = jobs["app_in_guests"]["metric_relabel_configs"]
     assert tuple(step["regex"] for step in inside if step.get("action") == "drop") == DROPPED, "the same inside guests"
     assert not [step for step in [*jobs["app"]["metric_relabel_configs"], *inside] if step.get("action") == "keep"]
 
 
-def test_the_sensors_edges_are_read_where_they_are_used() -> None:
-    script = CHECKOUT / "telegraf" / "access_log.pl"
-    edges = sensors_histogram(script.read_text(), "telegraf/access_log.pl").edges
-    assert {0.1, 0.3, 1.0} <= set(edges)
-    assert list(edges) == sorted(set(edges))
-    with pytest.raises(FileError, match=r"^telegraf/access_log.pl:1: has no line `my @EDGES = qw\(...\)`"):
-        sensors_histogram("my @BOUNDS = qw(1);", "telegraf/access_log.pl")
-
-
 def refusal(folder: Path) -> str:
     return assert_refused(FileError, "", read, folder)
 
 
-def test_a_threshold_that_is_no_edge_and_the_nearest_that_are(tmp_path: Path) -> None:
+def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application(tmp_path: Path) -> None:
+    """The mapped histogram has applications by a label: this one may be there, or come from a sensor."""
     shop = SHOP.replace("seconds: 0.3}", "seconds: 0.35}")
-    assert refusal(checkout(tmp_path, shop=shop)) == (
+    assert refusal(checkout(tmp_path / "sensors", shop=shop)) == (
         "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.35 is not a bucket edge of "
         "app_request_duration_seconds; nearest first, it could be 0.3, 0.4, 0.25, 0.1, 0.005, 1"
     )
-
-
-def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application(tmp_path: Path) -> None:
-    """The mapped histogram has applications by a label: this one may be there, or come from a sensor."""
-    assert refusal(checkout(tmp_path, MAPPED, shop=SHOP)) == (
+    assert refusal(checkout(tmp_path / "label", MAPPED, shop=SHOP)) == (
         "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.3 is not a bucket edge of "
         "http_request_duration_seconds and app_request_duration_seconds; nearest first, it could be 0.25, 0.1, 1"
     )
-
-
-def test_an_application_that_a_histogram_names_is_judged_by_that_one_alone(tmp_path: Path) -> None:
     named = MAPPED.replace("{label: service}", "{is: shop}")
     half = SHOP.replace("seconds: 0.3}", "seconds: 0.5}")  # no edge of the sensors
     other = SHOP.replace("app: shop", "app: cart")
-    assert len(read(checkout(tmp_path, named, shop=half, cart=other)).applications) == 2
+    assert len(read(checkout(tmp_path / "named", named, shop=half, cart=other)).applications) == 2
 
 
 def test_two_files_for_one_application(tmp_path: Path) -> None:
@@ -242,14 +230,11 @@ def test_a_file_that_can_not_be_read_or_that_nobody_would_read(tmp_path: Path) -
     assert refusal(folder) == "alerts/objectives/shop.yml:1: can't be read: No such file or directory"
     shop.rename(shop.with_suffix(".yaml"))
     assert refusal(folder) == "alerts/objectives/shop.yaml:1: the file's name must end in .yml, or it isn't read"
-
-
-def test_a_sensor_that_may_not_be_read_hides_no_application(tmp_path: Path) -> None:
-    folder = checkout(tmp_path, shop=SHOP)
-    (folder / "telegraf" / "local" / "cart.conf").write_text('[inputs.exec.tags]\n  app = "cart"\n')
-    (folder / "telegraf" / "local" / "shop.conf").symlink_to("gone.conf")
-    (line,) = unknown(read(folder), folder)
-    assert line.startswith("telegraf/local/shop.conf: No such file or directory: ")
+    spaced = checkout(tmp_path / "spaced", **{"My Shop": SHOP})
+    assert refusal(spaced).startswith("alerts/objectives/My Shop.yml:1: the file's name must be small letters")
+    (spaced / "telegraf" / "access_log.pl").write_text("my @BOUNDS = qw(1);")
+    (spaced / "alerts" / "objectives" / "My Shop.yml").unlink()
+    assert refusal(spaced).startswith("telegraf/access_log.pl:1: has no line `my @EDGES = qw(...)`")
 
 
 def test_an_application_that_no_sensor_of_this_machine_names_is_reported(tmp_path: Path) -> None:
@@ -268,3 +253,6 @@ def test_an_application_that_no_sensor_of_this_machine_names_is_reported(tmp_pat
         "alerts/objectives/shpo.yml:1: app: "
         "no sensor in telegraf/local and no histogram names shpo; there are shop, cart"
     )
+    (folder / "telegraf" / "local" / "unreadable.conf").symlink_to("gone.conf")
+    (line,) = unknown(inputs, folder)
+    assert line.startswith("telegraf/local/unreadable.conf:1: can't be read: No such file or directory: ")

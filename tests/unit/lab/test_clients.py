@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from alerts.generator.histograms import sensors_histogram
+from alerts.generator.sensors import sensors_edges
 from deploy.programs import CHECKOUT
 from lab.clients import mix
 from lab.clients.metrics import DURATION_EDGES, LATE_SECONDS, LATENESS_EDGES
@@ -45,5 +45,5 @@ def test_data_are_the_same_for_everybody_whole_and_as_clients_count_on_it() -> N
 
 def test_clients_and_sensors_have_the_same_buckets() -> None:
     script = CHECKOUT / "telegraf" / "access_log.pl"
-    assert sensors_histogram(script.read_text(), script.name).edges == DURATION_EDGES
+    assert sensors_edges(script.read_text()) == DURATION_EDGES
     assert LATE_SECONDS in LATENESS_EDGES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import shlex
@@ -45,7 +44,7 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
 @pytest.mark.system  # Debian's promtool doesn't know all that these have
 def test_promtool_takes_each_file_of_a_prometheus(tmp_path: Path) -> None:
     for interval in ("1s", "5s", "15s", "20s"):
-        generate.generate(dataclasses.replace(SHIPPED, scrape_interval=interval), tmp_path)
+        generate.generate(SHIPPED.model_copy(update={"scrape_interval": interval}), tmp_path)
         files = [*tmp_path.glob("prometheus/*.yml"), *tmp_path.glob("starting/*.yml")]
         assert len(files) == 8
         run("promtool3", "check", "config", *files)
@@ -92,7 +91,7 @@ def test_the_hosts_to_watch_are_those_of_the_checkout_and_every_part_is_one_of_i
 
 def test_a_shard_reads_what_it_needs_of_other_shards_from_both_of_each_pair(tmp_path: Path) -> None:
     for shards, others in ((3, "02"), (2, "0"), (1, None)):
-        chosen = dataclasses.replace(SHIPPED, shards=shards)
+        chosen = SHIPPED.model_copy(update={"shards": shards})
         generate.generate(chosen, tmp_path)
         addresses = {part.name: part.address for part in parts(chosen)}
         job = config(tmp_path, f"prometheus-{min(1, shards - 1)}-a")["scrape_configs"][-1]
@@ -154,7 +153,7 @@ def test_files_that_are_gone_are_removed_and_data_and_what_stays_the_same_are_no
     assert [(tmp_path / name).exists() for name in (*gone, data)] == [False, False, True]
 
     before = {file: file.stat().st_ino for file in tmp_path.rglob("*") if file.is_file()}
-    generate.generate(dataclasses.replace(SHIPPED, shards=3), tmp_path)
+    generate.generate(SHIPPED.model_copy(update={"shards": 3}), tmp_path)
     changed = {str(file.relative_to(tmp_path)) for file, inode in before.items() if file.stat().st_ino != inode}
     own = [part.name for part in parts(SHIPPED) if part.kind == "prometheus"]
     assert changed == {f"{folder}/{name}.yml" for folder in ("prometheus", "starting") for name in own}

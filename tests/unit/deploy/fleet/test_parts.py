@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 from deploy.fleet import settings
 from deploy.fleet.parts import Part, alertmanagers, parts, queries, receivers, rules, writes_to
-from deploy.fleet.settings import MOST
+from deploy.fleet.settings import MAX
 from deploy.fleet.sharing import BUCKETS, shares
 
 SHIPPED = settings.read()
-LARGEST = dataclasses.replace(SHIPPED, shards=MOST["shards"], receivers=MOST["receivers"])
-LARGEST = dataclasses.replace(LARGEST, queries=MOST["queries"], alertmanagers=MOST["alertmanagers"])
-APART = dataclasses.replace(
-    SHIPPED,
-    listen="0.0.0.0",
-    machines={
-        "prometheus": "prometheus-{shard}-{replica}.example.org",
-        "rule": "rule-{replica}.example.org",
-        **{kind: f"{kind}-{{number}}.example.org" for kind in ("receive", "query", "alertmanager")},
-    },
+LARGEST = SHIPPED.model_copy(update=MAX)
+APART = SHIPPED.model_copy(
+    update={
+        "listen": "0.0.0.0",
+        "machines": {
+            "prometheus": "prometheus-{shard}-{replica}.example.org",
+            "rule": "rule-{replica}.example.org",
+            **{kind: f"{kind}-{{number}}.example.org" for kind in ("receive", "query", "alertmanager")},
+        },
+    }
 )
 LISTENS = re.compile(r"--(?:[\w.]*listen|http|grpc|remote-write|receive\.capnproto)[-.]address=(.+)")
 
@@ -39,7 +38,7 @@ def test_there_are_as_many_as_the_settings_say_and_a_shard_more_leaves_them_wher
         *("receive-0", "receive-1", "receive-2", "query-0", "query-1", "alertmanager-0", "alertmanager-1"),
         *("rule-a", "rule-b", "prometheus-0-a", "prometheus-0-b", "prometheus-1-a", "prometheus-1-b"),
     ]
-    assert set(parts(SHIPPED)) <= set(parts(dataclasses.replace(SHIPPED, shards=3)))
+    assert set(parts(SHIPPED)) <= set(parts(SHIPPED.model_copy(update={"shards": 3})))
 
 
 def test_no_two_parts_have_a_port_in_common() -> None:
@@ -64,7 +63,7 @@ def test_parts_reach_each_other_by_the_names_of_their_machines() -> None:
 
 
 def test_the_two_of_a_pair_write_to_different_receivers() -> None:
-    of = dataclasses.replace(SHIPPED, shards=7)
+    of = SHIPPED.model_copy(update={"shards": 7})
     assert all(writes_to(of, shard, "a") != writes_to(of, shard, "b") for shard in range(7))
 
 
@@ -82,10 +81,10 @@ def test_who_asks_and_tells_whom() -> None:
     assert [values(query, "--endpoint") for query in queries(SHIPPED)] == [stores] * 2
     # The two that evaluate central rules ask different queries, if there are two.
     for number, asked in ((1, ([0], [0])), (2, ([0], [1])), (5, ([0, 2, 4], [1, 3]))):
-        of = dataclasses.replace(SHIPPED, queries=number)
+        of = SHIPPED.model_copy(update={"queries": number})
         for rule, numbers in zip(rules(of), asked, strict=True):
             assert values(rule, "--query") == [queries(of)[each].url for each in numbers]
             assert values(rule, "--alertmanagers.url") == [part.url for part in alertmanagers(of)]
-    of = dataclasses.replace(SHIPPED, alertmanagers=3)
+    of = SHIPPED.model_copy(update={"alertmanagers": 3})
     for part in alertmanagers(of):
         assert values(part, "--cluster.peer") == [each.gossip for each in alertmanagers(of) if each != part]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,14 @@ from deploy.fleet.scraping import configuration
 def test_a_scrape_times_out_before_the_next_one_begins(tmp_path: Path) -> None:
     """Prometheus refuses a configuration whose timeout is above the interval."""
     for interval, timeout in [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")]:
-        chosen = dataclasses.replace(settings.read(), scrape_interval=interval)
+        chosen = settings.read().model_copy(update={"scrape_interval": interval})
         found = configuration(chosen, prometheus(chosen, 0, "a"), tmp_path)["global"]
         assert (found["scrape_interval"], found["scrape_timeout"]) == (interval, timeout)
 
 
 def test_each_host_is_one_shard_s_and_all_shards_have_as_many(tmp_path: Path) -> None:
     for shards in (1, 3):
-        chosen = dataclasses.replace(settings.read(), shards=shards)
+        chosen = settings.read().model_copy(update={"shards": shards})
         kept = []
         for shard in range(shards):
             job = configuration(chosen, prometheus(chosen, shard, "a"), tmp_path)["scrape_configs"][0]
