@@ -90,7 +90,7 @@ test-system-beside: $(READY)
 test-system-alone: $(READY)
 	$(call timed,system tests alone,$(BIN)/pytest $(SYSTEM) --retries-log .stack/retries-alone.log --durations 10 $(ALONE))
 fuzz: $(READY) ## Fuzz every parser and server on all CPUs for FUZZ_MINUTES (10), and save inputs that fail
-	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --timeout 0
+	FUZZ_MINUTES=$${FUZZ_MINUTES:-10} $(BIN)/pytest tests/fuzz --numprocesses $(shell nproc)
 soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, and show what grows
 	HOURS=$${HOURS:-2} $(BIN)/python -m tests.proofs.soak
 faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX

@@ -27,7 +27,7 @@ DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
 
 def render(dashboard: Dashboard) -> str:
     """The dashboard as Grafana imports it, with sorted keys so that a change shows as a small difference."""
-    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(dashboard) + "\n"
+    return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(dashboard) + "\n"
 
 
 def stale() -> list[Path]:

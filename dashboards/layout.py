@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import dashboard, table
+from grafana_foundation_sdk.models import dashboard, prometheus, table
 
 from dashboards import panels, variables
 from dashboards.signals import origin
@@ -91,12 +91,8 @@ def page(
         if row.title:
             heading = build.Row(row.title)
             builder.with_row(heading)
-        if row.collapsed:
-            for panel in row.panels:
-                heading.with_panel(panel)
-        else:
-            for panel in row.panels:
-                builder.with_panel(panel)
+        for panel in row.panels:
+            (heading if row.collapsed else builder).with_panel(panel)
     built = builder.build()
     built.annotations = dashboard.AnnotationContainer(list(annotations))
     # Of Grafana 12.4 and 13. The SDK's own is 36; what the steps between change is nothing that these pages have
@@ -106,14 +102,24 @@ def page(
     _place_collapsed(built)
     for number, placed in enumerate(_all_panels(built), start=1):
         placed.id_val = number
-        # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
-        # whether it repeats or not.
-        if isinstance(placed, dashboard.Panel) and placed.repeat is None:
-            placed.repeat_direction = None
-        # Of Grafana before 12; since then it is one of each column's options.
-        if isinstance(placed, dashboard.Panel) and isinstance(placed.options, table.Options):
-            placed.options.footer = None
+        if isinstance(placed, dashboard.Panel):
+            _leave_out_defaults(placed)
     return built
+
+
+def _leave_out_defaults(panel: dashboard.Panel) -> None:
+    """Leave out what Grafana assumes anyway, a tenth of a page, and what newer ones take for something else."""
+    panel.transparent = panel.transparent or None
+    for target in panel.targets or []:
+        if isinstance(target, prometheus.Dataquery):
+            target.range_val = target.range_val or None
+    # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
+    # whether it repeats or not.
+    if panel.repeat is None:
+        panel.repeat_direction = None
+    # Of Grafana before 12; since then it is one of each column's options.
+    if isinstance(panel.options, table.Options):
+        panel.options.footer = None
 
 
 def _fleet() -> build.DashboardLink:

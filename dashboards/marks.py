@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
 from dashboards.signals import on_host
 from dashboards.variables import DATASOURCE
 
-_CAP = on_host("vserver:cpu_limit:cpus")
-_WEIGHT = on_host("vserver:cpu_weight:shares")
-_OVERCOMMIT = on_host("host:vcpu_overcommit:ratio")
-_ALIVE = on_host("vserver:cpu_usage:rate")
-_STARTS = on_host("vserver:starts:count1h")
-_CAPACITY = on_host("host:cpu_capacity:cpus")
+_OF = '{host="$host"}'
+_BEFORE = "offset $__interval"
+_CAP = f"vserver:cpu_limit:cpus{_OF}"
+_WEIGHT = f"vserver:cpu_weight:shares{_OF}"
+_OVERCOMMIT = f"host:vcpu_overcommit:ratio{_OF}"
+_ALIVE = f"vserver:cpu_usage:rate{_OF}"
+_STARTS = f"vserver:starts:count1h{_OF}"
+_CAPACITY = f"host:cpu_capacity:cpus{_OF}"
 _STEP = on_host("lab_step_info")
 
 _MANY = 20  # marks, more than a graph's lines can be read behind
-_HOUR = 3600
 
 
 class Marks(dashboard.AnnotationQuery):
@@ -48,18 +47,19 @@ def changes() -> Marks:
     """Virtual servers that started or ended; caps, weights and vCPUs that changed, while the host was monitored."""
     # Prometheus is asked once for each $__interval: each answer compares with the one before. The function changes()
     # would need two samples in that time.
-    monitored = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} offset $__interval)"
-    each = _in_words(
-        {
-            "$1 started": f"({_ALIVE} unless {_ALIVE} offset $__interval) and {monitored}",
-            "$1 ended": f"({_ALIVE} offset $__interval unless {_ALIVE}) and {monitored}",
-            "$1 restarted": f"{_STARTS} > {_STARTS} offset $__interval",
-            "$1: cap changed": f"{_CAP} != {_CAP} offset $__interval",
-            "$1: cap set": f"({_CAP} unless {_CAP} offset $__interval) and {_ALIVE} offset $__interval",
-            "$1: cap removed": f"({_CAP} offset $__interval unless {_CAP}) and {_ALIVE}",
-            "$1: weight changed": f"{_WEIGHT} != {_WEIGHT} offset $__interval",
-            "vCPUs changed": f"{_OVERCOMMIT} != {_OVERCOMMIT} offset $__interval",
-        }
+    monitored = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} {_BEFORE})"
+    each = " or ".join(
+        f'label_replace({happened}, "what", "{what}", "vserver", "(.*)")'
+        for what, happened in {
+            "$1 started": f"({_ALIVE} unless {_ALIVE} {_BEFORE}) and {monitored}",
+            "$1 ended": f"({_ALIVE} {_BEFORE} unless {_ALIVE}) and {monitored}",
+            "$1 restarted": f"{_STARTS} > {_STARTS} {_BEFORE}",
+            "$1: cap changed": f"{_CAP} != {_CAP} {_BEFORE}",
+            "$1: cap set": f"({_CAP} unless {_CAP} {_BEFORE}) and {_ALIVE} {_BEFORE}",
+            "$1: cap removed": f"({_CAP} {_BEFORE} unless {_CAP}) and {_ALIVE}",
+            "$1: weight changed": f"{_WEIGHT} != {_WEIGHT} {_BEFORE}",
+            "vCPUs changed": f"{_OVERCOMMIT} != {_OVERCOMMIT} {_BEFORE}",
+        }.items()
     )
     return Marks(
         "Changes",
@@ -75,45 +75,28 @@ def alerts(*, any_hosts: bool = False) -> Marks:
     # Without the platform, which alerts have only where their records do.
     whose = 'host=~"$hosts"' if any_hosts else 'host="$host"'
     firing = f'ALERTS{{{whose}, alertstate="firing", severity!="none"}}'
-    began = f"group by (host, alertname) ({firing}) unless group by (host, alertname) ({firing} offset $__interval)"
-    named = (
-        f'label_join({began}, "what", " ", "host", "alertname")'
-        if any_hosts
-        else (f'label_replace({began}, "what", "$1", "alertname", "(.*)")')
-    )
+    began = f"group by (host, alertname) ({firing}) unless group by (host, alertname) ({firing} {_BEFORE})"
+    labels = '"host", "alertname"' if any_hosts else '"alertname"'
     return Marks(
         "Alerts",
         # Between the marks of changes: of two at the same time one would hide the other.
-        _thinned(f"group by (what) ({named})", "Alerts", later=0.5),
+        _thinned(f'group by (what) (label_join({began}, "what", " ", {labels}))', "Alerts", later=0.5),
         title="{{what}}",
         text="",
         colour=palette.CRITICAL,
     )
 
 
-def _in_words(looks: Mapping[str, str]) -> str:
-    """Events of several kinds, in words; $1 is the virtual server."""
-    return " or ".join(f'label_replace({look}, "what", "{what}", "vserver", "(.*)")' for what, look in looks.items())
-
-
 def _thinned(events: str, kind: str, *, later: float = 0) -> str:
-    """Each event by its name, if the graph shows an hour at most and not too many of them.
-
-    Else their number in each fifth of what is shown, so that there never are more than a few lines.
+    """Each event by its name, if there are not too many in the time shown; else how many, at each fifth of it.
 
     later: by which part of a fifth those lines are moved.
     """
-    many = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
-    few = f"on () (vector($__range_s) <= {_HOUR} unless on () ({many} > {_MANY}))"
-    tenth = "${__range_s}00ms"  # a tenth of so many seconds
-    last, before = (
-        f"sum_over_time(count({events})[{tenth}:$__interval]{offset})" for offset in ("", f" offset {tenth}")
-    )
-    number = f"(({last} or vector(0)) + ({before} or vector(0)) > 0)"
+    number = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
     moved = f"(vector(time()) - $__range_s * {later / 5:g})" if later else "vector(time())"
     once = f"on () ({moved} % ($__range_s / 5) < $__interval_ms / 1000)"
-    counted = f'label_replace(count_values("n", {number}), "what", "{kind}: $1", "n", "(.*)")'
-    return f"({events}) and {few} or (group by (what) ({counted}) and {once}) unless {few}"
+    counted = f'label_replace(count_values("n", {number} > {_MANY}), "what", "{kind}: $1", "n", "(.*)")'
+    return f"({events}) and on () ({number} <= {_MANY}) or group by (what) ({counted}) and {once}"
 
 
 def lab_crowds() -> Marks:

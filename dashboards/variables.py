@@ -41,23 +41,39 @@ class Platform(NamedTuple):
     label: str
 
 
-def of_one_host(measured: str = "") -> list[DatasourceVariable | QueryVariable]:
+_Variables = list[DatasourceVariable | QueryVariable | CustomVariable]
+
+
+def of_one_host(measured: str = "") -> _Variables:
     """The variables of a dashboard that shows one host at a time, at first one that has this series, if any has."""
-    return [_datasource(), _platform(), _host(measured), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
+    return [*_choice(), _host(measured), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
-def of_any_hosts(*, below_hosts: bool = True) -> list[DatasourceVariable | QueryVariable]:
+def of_any_hosts(*, below_hosts: bool = True) -> _Variables:
     """The variables of a dashboard that shows hosts beside each other; the one host is for the way back.
 
     below_hosts: with those of applications and virtual servers. Grafana asks for hidden variables too, and a fleet has
     half a million virtual servers.
     """
     return [
-        _datasource(),
-        _platform(),
-        _any(_asked("hosts", "Hosts", f'label_values({{{KNOWN_HOSTS}, platform=~"$platform"}}, host)'), ".+"),
-        _severest_host(f"max by (host) ({_SCORES})"),
+        *_choice(),
+        _any(_values("hosts", "Hosts", f'{{{KNOWN_HOSTS}, platform=~"$platform"}}', "host"), ".+"),
+        _first("host", "Host", f"sort_desc(max by (host) ({_SCORES}))"),
         *([_app(ANY_HOSTS), _vserver(ANY_HOSTS)] if below_hosts else []),
+    ]
+
+
+def of_one_host_of(platform: Platform) -> _Variables:
+    """The same variables of a dashboard that is for one platform's hosts alone, with that platform's own names."""
+    its_hosts = f'platform="{platform.name}"'
+    names = _values("vserver", platform.vserver, f"{platform.metric}{{{ONE_HOST}}}", platform.label)
+    as_its_own = _values("host_platform", "Platform of the host", f"{{{KNOWN_HOSTS}, {its_hosts}}}", "platform")
+    return [
+        *_choice(),
+        _host(platforms=its_hosts),
+        as_its_own.hide(VariableHide.HIDE_VARIABLE),
+        _app(ONE_HOST),
+        _any(names, ".*"),
     ]
 
 
@@ -70,149 +86,99 @@ def highest(name: str, signal: Signal) -> QueryVariable:
     # last of these has a value at the end alone.
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms])"
     at_the_end = f"last_over_time(({signal.expr})[1m:20s])"
-    return (
-        _asked(name, signal.name, f"query_result(topk({LINES}, {mean} or {at_the_end}))")
-        .regex('/host="([^"]+)"/')
-        .sort(VariableSort.DISABLED)
-        .multi(True)
-        .include_all(True)
-        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
-        .hide(VariableHide.HIDE_VARIABLE)
-    )
-
-
-def of_one_host_of(platform: Platform) -> list[DatasourceVariable | QueryVariable]:
-    """The same variables of a dashboard that is for one platform's hosts alone, with that platform's own names."""
-    its_hosts = f'platform="{platform.name}"'
-    as_its_own = _asked(
-        "host_platform", "Platform of the host", f"label_values({{{KNOWN_HOSTS}, {its_hosts}}}, platform)"
-    )
-    names = f"label_values({platform.metric}{{{ONE_HOST}}}, {platform.label})"
-    return [
-        _datasource(),
-        _platform(),
-        _host(platforms=its_hosts),
-        as_its_own.hide(VariableHide.HIDE_VARIABLE),
-        _app(ONE_HOST),
-        _any(_asked("vserver", platform.vserver, names), ".*"),
-    ]
+    found = _first(name, signal.name, f"topk({LINES}, {mean} or {at_the_end})", label="host")
+    return _all_at_first(found).hide(VariableHide.HIDE_VARIABLE)
 
 
 def container() -> QueryVariable:
     """Choose one of the containers for the table of its beancounters, at first the one with most failed requests."""
     failures = f'openvz_beancounter_failures_total{{{ONE_HOST}, ctid=~"$vserver"}}'
-    return (
-        _asked("ctid", "Beancounters of", f"query_result(sort_desc(sum by (ctid) ({failures})))")
-        .regex('/ctid="([^"]+)"/')
-        .sort(VariableSort.DISABLED)  # Prometheus has done so
-    )
+    return _first("ctid", "Beancounters of", f"sort_desc(sum by (ctid) ({failures}))")
 
 
 def base_host() -> QueryVariable:
     """Choose the host of the virtual server that others are divided by."""
-    return _asked("base_host", "Baseline", f'label_values({{{_KNOWN_VSERVERS}, host=~"$hosts"}}, host)')
+    return _values("base_host", "Baseline", f'{{{_KNOWN_VSERVERS}, host=~"$hosts"}}', "host")
 
 
 def base_platform() -> QueryVariable:
     """Choose one of two, where a machine with containers is the host that others are divided by."""
-    query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, platform)'
-    return _asked("base_platform", "Platform of the baseline", query).hide(VariableHide.HIDE_LABEL)
-
-
-def base_time() -> CustomVariable:
-    """Choose how much earlier the baseline is taken, as to compare a host with itself."""
-    return _earlier("base_time", "Baseline's time")
+    return _of_base("platform", "Platform of the baseline")
 
 
 def base_vserver() -> QueryVariable:
     """Choose the virtual server that others are divided by."""
-    query = f'label_values({{{_KNOWN_VSERVERS}, host="$base_host"}}, vserver)'
-    return _asked("base_vserver", "Virtual server of the baseline", query).hide(VariableHide.HIDE_LABEL)
+    return _of_base("vserver", "Virtual server of the baseline")
 
 
-def profiled_event() -> QueryVariable:
-    """Choose one of the events that the host's profiles are of."""
-    return _asked("event", "Profiled event", 'label_values(perf_profile_samples_total{host="$host"}, event)')
+def _of_base(label: str, title: str) -> QueryVariable:
+    found = _values(f"base_{label}", title, f'{{{_KNOWN_VSERVERS}, host="$base_host"}}', label)
+    return found.hide(VariableHide.HIDE_LABEL)
 
 
-def other_host() -> QueryVariable:
-    """Choose the host whose profile is compared, which may be the same."""
-    return _asked("other_host", "Compare: host", "label_values(perf_profile_samples_total, host)")
-
-
-def other_event() -> QueryVariable:
-    """Choose one of that host's events: an old study names it otherwise than perf does."""
-    return _asked("other_event", "event", 'label_values(perf_profile_samples_total{host="$other_host"}, event)')
-
-
-def other_vserver() -> QueryVariable:
-    """Choose those of that host's guests that were profiled inside."""
-    query = 'label_values(perf_profile_samples_total{host="$other_host"}, vserver)'
-    return _any(_asked("other_vserver", "guest", query), ".*")
-
-
-def other_time() -> CustomVariable:
-    """Choose how much earlier than the dashboard's time that profile was taken."""
-    return _earlier("other_time", "time")
-
-
-# The machine itself is what others are compared with at first.
-_BASE = 'label_replace(vector(1), "environment", "base", "", "")'
-
-
-def lab_run() -> QueryVariable:
-    """Choose some of the lab's runs."""
-    return _any(_asked("run", "Run", f"label_values(lab_run_info{{{ANY_HOSTS}}}, run)"), ".+")
-
-
-def lab_test() -> QueryVariable:
-    """Choose some of the tests that these runs have measurements of."""
-    return _any(_asked("test", "Test", f'label_values(lab_measurement{{{ANY_HOSTS}, run=~"$run"}}, test)'), ".+")
-
-
-def lab_baseline() -> QueryVariable:
-    """Choose the environment that others are divided by."""
-    known = f'group by (environment) (last_over_time(lab_measurement{{{ANY_HOSTS}, run=~"$run"}}[$__range]))'
-    base_first = f"sort_desc(2 * group by (environment) ({known} and on (environment) {_BASE}) or {known})"
+def earlier(name: str, label: str) -> CustomVariable:
+    """Choose how much earlier a baseline is taken, as to compare a host with itself."""
+    # PromQL refuses an offset of 0.
+    choices = {"same time": "1ms", "an hour earlier": "1h", "a day earlier": "1d", "a week earlier": "1w"}
+    options = [VariableOption(selected=value == "1ms", text=text, value=value) for text, value in choices.items()]
     return (
-        _asked("baseline", "Baseline", f"query_result({base_first})")
-        .regex('/environment="([^"]+)"/')
-        .sort(VariableSort.DISABLED)  # Prometheus has done so
+        CustomVariable(name)
+        .label(label)
+        .values(", ".join(f"{text} : {value}" for text, value in choices.items()))
+        .options(options)
+        .current(options[0])
     )
+
+
+def profiles() -> _Variables:
+    """Choose an event of the host's profiles; then those of another host, which may be the same, at another time.
+
+    An old study names events otherwise than perf does. The kind is what an event is counted by: events before samples.
+    """
+
+    def of(host: str, event: str, kind: str, title: str) -> list[QueryVariable]:
+        samples = f'perf_profile_samples_total{{host="${host}"}}'
+        kinds = f'__name__=~"perf_profile_events_total|perf_profile_samples_total", host="${host}", event="${event}"'
+        counted = _values(kind, "Counted by", f"{{{kinds}}}", "__name__").hide(VariableHide.HIDE_VARIABLE)
+        return [_values(event, title, samples, "event"), counted]
+
+    guests = _values("other_vserver", "guest", 'perf_profile_samples_total{host="$other_host"}', "vserver")
+    return [
+        *of("host", "event", "kind", "Profiled event"),
+        _values("other_host", "Compare: host", "perf_profile_samples_total", "host"),
+        *of("other_host", "other_event", "other_kind", "event"),
+        _any(guests, ".*"),
+        earlier("other_time", "time"),
+    ]
+
+
+def lab() -> _Variables:
+    """Choose runs of the lab, tests that these have measurements of, and the environment that others are divided by."""
+    measured = f'lab_measurement{{{ANY_HOSTS}, run=~"$run"}}'
+    known = f"group by (environment) (last_over_time({measured}[$__range]))"
+    # The machine itself is what others are compared with at first.
+    base = 'label_replace(vector(1), "environment", "base", "", "")'
+    base_first = f"sort_desc(2 * group by (environment) ({known} and on (environment) {base}) or {known})"
+    return [
+        _any(_values("run", "Run", f"lab_run_info{{{ANY_HOSTS}}}", "run"), ".+"),
+        _any(_values("test", "Test", measured, "test"), ".+"),
+        _first("baseline", "Baseline", base_first, label="environment"),
+    ]
 
 
 def prometheus() -> QueryVariable:
     """Find the address by which the Prometheus with our rules scrapes itself, under which it serves the runbooks."""
     # By its rules and not by its job: that may be called otherwise, and others may be scraped too.
     ours = 'prometheus_rule_group_interval_seconds{rule_group=~".+;derived"}'
-    return _asked("prometheus", "Prometheus", f"label_values({ours}, instance)").hide(VariableHide.HIDE_VARIABLE)
+    return _values("prometheus", "Prometheus", ours, "instance").hide(VariableHide.HIDE_VARIABLE)
 
 
-def _host_platform() -> QueryVariable:
-    """The platform that the host is shown as: of two chosen ones, the one that it has its guests by."""
-    known = 'last_over_time({__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", host="$host"%s}[$__range])'
-    chosen = ', platform=~"$platform"'
-    virtual, either = known % (chosen + ', platform!="base"'), known % chosen
-    return (
-        _asked(
-            "host_platform",
-            "Platform of the host",
-            f"query_result(topk(1, group by (platform) ({virtual}) or 0 * group by (platform) ({either})))",
-        )
-        .regex('/platform="([^"]+)"/')
-        .hide(VariableHide.HIDE_VARIABLE)
-    )
-
-
-def _datasource() -> DatasourceVariable:
-    """Offer every Prometheus data source of the Grafana that shows the dashboard; its default is taken at first."""
+def _choice() -> _Variables:
+    """Every Prometheus data source of the Grafana that shows the dashboard, its default at first; and the platforms."""
     # Grafana has an option of this value where its default fits; without it, the first one by name would be taken.
     default = VariableOption(selected=True, text="default", value="default")
-    return DatasourceVariable("datasource").label("Data source").type("prometheus").current(default)
-
-
-def _platform() -> QueryVariable:
-    return _any(_asked("platform", "Platform", f"label_values({{{KNOWN_HOSTS}}}, platform)"), ".+")
+    source = DatasourceVariable("datasource").label("Data source").type("prometheus").current(default)
+    return [source, _any(_values("platform", "Platform", f"{{{KNOWN_HOSTS}}}", "platform"), ".+")]
 
 
 def _host(measured: str = "", platforms: str = 'platform=~"$platform"') -> QueryVariable:
@@ -227,36 +193,28 @@ def _host(measured: str = "", platforms: str = 'platform=~"$platform"') -> Query
     scores = f"max by (host) ({score}) or 0 * group by (host) (last_over_time({score}[$__range]))"
     if measured:
         scores = f"1e6 + max by (host) ({score} and on (host) {measured}) or {scores}"
-    return _severest_host(scores)
+    return _first("host", "Host", f"sort_desc({scores})")
 
 
-def _severest_host(scores: str) -> QueryVariable:
-    return (
-        _asked("host", "Host", f"query_result(sort_desc({scores}))")
-        .regex('/host="([^"]+)"/')
-        .sort(VariableSort.DISABLED)  # Prometheus has done so
-    )
+def _host_platform() -> QueryVariable:
+    """The platform that the host is shown as: of two chosen ones, the one that it has its guests by."""
+
+    def known(matcher: str = "") -> str:
+        chosen = f'host="$host", platform=~"$platform"{matcher}'
+        series = f'{{__name__=~"host:cpu_capacity:cpus|monitor:cpu_usage:rate", {chosen}}}'
+        return f"group by (platform) (last_over_time({series}[$__range]))"
+
+    virtual = known(', platform!="base"')
+    found = _first("host_platform", "Platform of the host", f"topk(1, {virtual} or 0 * {known()})", label="platform")
+    return found.hide(VariableHide.HIDE_VARIABLE)
 
 
 def _app(hosts: str) -> QueryVariable:
-    return _any(_asked("app", "Application", f"label_values({{{_KNOWN_APPS}, {hosts}}}, app)"), ".*")
+    return _any(_values("app", "Application", f"{{{_KNOWN_APPS}, {hosts}}}", "app"), ".*")
 
 
 def _vserver(hosts: str) -> QueryVariable:
-    return _any(_asked("vserver", "Virtual server", f"label_values({{{_KNOWN_VSERVERS}, {hosts}}}, vserver)"), ".*")
-
-
-def _earlier(name: str, label: str) -> CustomVariable:
-    # PromQL refuses an offset of 0.
-    choices = {"same time": "1ms", "an hour earlier": "1h", "a day earlier": "1d", "a week earlier": "1w"}
-    options = [VariableOption(selected=value == "1ms", text=text, value=value) for text, value in choices.items()]
-    return (
-        CustomVariable(name)
-        .label(label)
-        .values(", ".join(f"{text} : {value}" for text, value in choices.items()))
-        .options(options)
-        .current(options[0])
-    )
+    return _any(_values("vserver", "Virtual server", f"{{{_KNOWN_VSERVERS}, {hosts}}}", "vserver"), ".*")
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:
@@ -264,20 +222,24 @@ def _any(variable: QueryVariable, everything: str) -> QueryVariable:
 
     Without it Grafana would spell all out, and a name with a quote in it would break every query.
     """
-    return (
-        variable.multi(True)
-        .include_all(True)
-        .all_value(everything)
-        .current(VariableOption(selected=True, text=["All"], value=["$__all"]))
-    )
+    return _all_at_first(variable).all_value(everything)
 
 
-def _asked(name: str, label: str, query: str) -> QueryVariable:
-    return (
-        QueryVariable(name)
-        .label(label)
-        .datasource(DATASOURCE)
-        .query(query)
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(VariableSort.NATURAL_ASC)
-    )
+def _all_at_first(variable: QueryVariable) -> QueryVariable:
+    everything = VariableOption(selected=True, text=["All"], value=["$__all"])
+    return variable.multi(True).include_all(True).current(everything)
+
+
+def _first(name: str, title: str, expr: str, *, label: str = "") -> QueryVariable:
+    """The values of a label (by default the variable's name) in the order of a query's answer."""
+    asked = _asked(name, title, f"query_result({expr})")
+    return asked.regex(f'/{label or name}="([^"]+)"/').sort(VariableSort.DISABLED)
+
+
+def _values(name: str, title: str, series: str, label: str) -> QueryVariable:
+    return _asked(name, title, f"label_values({series}, {label})").sort(VariableSort.NATURAL_ASC)
+
+
+def _asked(name: str, title: str, query: str) -> QueryVariable:
+    found = QueryVariable(name).label(title).datasource(DATASOURCE).query(query)
+    return found.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)

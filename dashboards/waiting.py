@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from grafana_foundation_sdk.builders import table, timeseries
 
-from dashboards import palette, panels
+from dashboards import palette, panels, tables
 from dashboards.signals import Signal, highest, neighbours, others, unfiltered
 
 
-def by_who(signal: Signal) -> timeseries.Panel:
-    """Waiting by who ran meanwhile, those highest over the time shown and all others as one."""
+def by_who(signal: Signal, *own: Signal) -> timeseries.Panel:
+    """Waiting by who ran meanwhile, those highest over the time shown and all others as one; and for own threads."""
     return (
-        panels.stacked(highest(signal))
+        panels.stacked(highest(signal), others(signal), *own)
         .color_scheme(panels.in_order())  # areas that touch: by their names, two that are alike may be side by side
-        .with_target(panels.query(others(signal), 1).range())
         .max_data_points(200)  # of a thousand pairs, in under a second
         .override_by_name("(cap)", panels.coloured(palette.REASONS["cap"]))
         .override_by_name("host", panels.coloured(palette.REASONS["host"]))
@@ -40,17 +39,15 @@ def named(title: str, *, of_all: bool = False) -> table.Panel:
         "Whom each application waits for. Moving or capping the neighbour would give back at most so many CPUs of "
         "waiting. Share: of all its waiting for neighbours. A name leads to the virtual server.",
         [unfiltered(signal) for signal in signals] if of_all else signals,
-    ).override_by_name(neighbours.SINCE.name, panels.as_wide(150))
+    ).override_by_name(neighbours.SINCE.name, tables.as_wide(150))
 
 
 def pairs(title: str, description: str, signals: Sequence[Signal]) -> table.Panel:
     """A table with a row for each application and neighbour of the host that is shown; both lead to their pages."""
-    to_neighbour = panels.to_virtual_server("Virtual server", '${__data.fields["Neighbour"]}')
-    to_application = panels.to_page("virtscope-applications", "Application", {"app": "Application"}, keep=["host"])
+    to_neighbour = tables.to_virtual_server("Virtual server", '__data.fields["Neighbour"]')
+    to_application = tables.to_page("virtscope-applications", "Application", {"app": "Application"}, keep=["host"])
     return (
-        panels.columns(title, description, {"app": "Application", "by": "Neighbour"}, signals)
-        .override_by_name("Neighbour", panels.links(to_neighbour))
-        .override_by_name("Application", panels.links(to_application))
-        .span(24)
-        .height(6)
+        tables.columns(title, description, {"app": "Application", "by": "Neighbour"}, signals, height=6)
+        .override_by_name("Neighbour", tables.links(to_neighbour))
+        .override_by_name("Application", tables.links(to_application))
     )

@@ -29,7 +29,7 @@ from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.xen import metrics, recorded
 from virtscope.xen.continuity import WaitingClocks
 from virtscope.xen.exporter import LibraryView
-from virtscope.xen.toolstack import Replayed
+from virtscope.xen.toolstack import ReplayedToolstack
 
 # Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, even if the guest has
 # ended since the second one.
@@ -110,7 +110,7 @@ class _Host:
     def __init__(self, host: str, origin: float) -> None:
         self._host = host
         self._counters = Counters(host, origin)
-        self._guests = Replayed()
+        self._guests = ReplayedToolstack()
         self._library = LibraryView(self._guests.add_to)
         self._clocks = WaitingClocks()
         self._procfs = RecordedProcfs()
@@ -127,10 +127,8 @@ class _Host:
         if self._counters.platform == "xen":
             snapshot = xen.snapshot(self._counters, seconds)
             found["xentop", ""] = [
-                *metrics.toolstack_families(
-                    self._guests.understand(xen.toolstack(self._counters, seconds)), self._guests.rounds.problems
-                ),
-                *self._library.families(recorded.host(snapshot.node)),
+                *metrics.toolstack_families(self._guests.parse(xen.toolstack(self._counters, seconds))),
+                *self._library.families(snapshot.node),
                 *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
             ]
         elif self._counters.platform == "kvm":

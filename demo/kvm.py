@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import uuid
 
-from prometheus_client import Metric
-
 from demo import shop
 from demo.model import CAP, HOST, Counters, State, Work
 from virtscope.kvm.libvirt import Raw
-from virtscope.toolkit.families import family
 
 INTERVAL = 2.5  # seconds between two readings: a hundred files each, and Prometheus scrapes every 5 s
 LIBVIRT_INTERVAL = 15  # seconds; the exporter's own interval
@@ -154,11 +151,7 @@ class _Guest:
         """What libvirt alone knows."""
         exits = self._overhead["exits"]
         read, written = int(self._work.read), int(self._work.written)
-        requests = {
-            "rd": (read // _READ, read),
-            "wr": (written // _WRITE, written),
-            "fl": (written // _FLUSHED, 0),
-        }
+        requests = {"rd": (read // _READ, read), "wr": (written // _WRITE, written), "fl": (written // _FLUSHED, 0)}
         return [
             f"Domain: '{self.name}'",
             "  state.state=1",
@@ -182,8 +175,8 @@ def _stat(number: int, name: str, user: int, system: int, guest: int = 0) -> str
     return f"{number} ({name}) {' '.join([*fields, *['0'] * 9])}\n"
 
 
-def waits(counters: Counters, seconds: float) -> list[Metric]:
-    """sched-exporter's page at this Unix time."""
+def waits(counters: Counters, seconds: float) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """sched-exporter's samples at this Unix time, by metric."""
     state, up = counters.at(seconds), seconds - counters.origin
     names = {name: cgroup(counters, name, seconds) for name in shop.GUESTS} | {HOST: "(host)"}
     waited = [
@@ -191,15 +184,11 @@ def waits(counters: Counters, seconds: float) -> list[Metric]:
         for (waiting, running), waited in state.waits.items()
     ]
     total = sum(seconds for _, seconds in waited)
-    return [
-        family("sched_wait_seconds_total", "Time ready to run and waiting, by whose tasks ran meanwhile.", waited),
-        family(
-            "sched_waits_total",
-            "Waits.",
-            [({"cgroup": names[name]}, float(int(state.work[name].wait / _A_WAIT))) for name in shop.GUESTS],
-        ),
-        family("sched_switches_total", "Context switches.", [({}, float(int(up * _SWITCHES)))]),
-        family("sched_wait_charged_seconds_total", "Waiting that was charged.", [({}, total)]),
-        family("sched_wait_kernel_seconds_total", "Waiting by the kernel's own count.", [({}, total / _CHARGED)]),
-        family("sched_wait_lost_seconds_total", "Waiting that there was no room for.", [({}, 0.0)]),
-    ]
+    return {
+        "sched_wait_seconds_total": waited,
+        "sched_waits_total": [({"cgroup": names[name]}, state.work[name].wait // _A_WAIT) for name in shop.GUESTS],
+        "sched_switches_total": [({}, up * _SWITCHES // 1)],
+        "sched_wait_charged_seconds_total": [({}, total)],
+        "sched_wait_kernel_seconds_total": [({}, total / _CHARGED)],
+        "sched_wait_lost_seconds_total": [({}, 0.0)],
+    }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import random
 import re
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.parse
+import urllib.request
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -88,29 +89,28 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
     rules = [rule for group in groups for rule in group["rules"]]
     seldom = {rule["record"] for group in groups if "interval" in group for rule in group["rules"] if "record" in rule}
     added_up = {name for rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
-    return (
-        [
-            Rule(
-                rule["record"],
-                rule["expr"],
-                rule.get("labels", {}),
-                _LIVE_STEP if rule["record"] in added_up else STEP,
-            )
-            for rule in rules
-            if "record" in rule
-        ],
-        [
-            Alert(
-                rule["alert"],
-                rule["expr"],
-                durations.parse(rule.get("for", "0s")),
-                durations.parse(rule.get("keep_firing_for", "0s")),
-                rule.get("labels", {}),
-            )
-            for rule in rules
-            if "alert" in rule
-        ],
-    )
+    recording = [
+        Rule(
+            rule["record"],
+            rule["expr"],
+            rule.get("labels", {}),
+            _LIVE_STEP if rule["record"] in added_up else STEP,
+        )
+        for rule in rules
+        if "record" in rule
+    ]
+    alerting = [
+        Alert(
+            rule["alert"],
+            rule["expr"],
+            durations.parse(rule.get("for", "0s")),
+            durations.parse(rule.get("keep_firing_for", "0s")),
+            rule.get("labels", {}),
+        )
+        for rule in rules
+        if "alert" in rule
+    ]
+    return recording, alerting
 
 
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
@@ -269,30 +269,24 @@ def _free_port() -> int:
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if _get(port, "/-/ready")[0] == http.client.OK:
-                return
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            _get(port, "/-/ready")
+            return
         time.sleep(0.05)
     raise RuntimeError(f"Prometheus did not become ready:\n{log.read_text()[-2000:]}")
 
 
 def _query_range(port: int, expr: str, begin: int, end: int, step: int) -> list[dict[str, Any]]:
     parameters = urllib.parse.urlencode({"query": expr, "start": begin, "end": end, "step": step})
-    status, body = _get(port, f"/api/v1/query_range?{parameters}")
-    answer = json.loads(body)
-    if status != http.client.OK:
-        raise RuntimeError(f"{answer.get('error')}: {expr}")
-    result: list[dict[str, Any]] = answer["data"]["result"]
+    try:
+        answer = _get(port, f"/api/v1/query_range?{parameters}")
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"{error.read().decode(errors='replace')}: {expr}") from error
+    result: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
     return result
 
 
-def _get(port: int, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_QUERY_SECONDS)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
+def _get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_QUERY_SECONDS) as answer:
+        body: bytes = answer.read()
+        return body

@@ -6,7 +6,7 @@ clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -43,7 +43,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
         phase = shop.phase_at(seconds)
         step = story.Step("one node", 1, phase.clients, phase.begin, phase.end)
         yield Page("lab", labels, _step({"run": "shop", "scenario": "shop"}, step, [shop.APP]))
-        yield Page("sched", labels, kvm.waits(counters, seconds))
+        yield Page("sched", labels, families(kvm.waits(counters, seconds)))
         cgroups = [({"cgroup": kvm.cgroup(counters, name, seconds)}, state.work[name], up) for name in shop.GUESTS]
         yield Page("perf", labels, _merged([({"cpu": "0"}, counters.machine_at(seconds), up), *cgroups]))
         return
@@ -54,13 +54,13 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
             if name in jobs.NAMES:  # no perf-exporter is installed for a job
                 continue
             if name == HOST:
-                yield Page("perf", labels, [*_events({"cpu": "0"}, work, up), *_profile("xen_dom0", work, up)])
+                yield Page("perf", labels, [*_merged([({"cpu": "0"}, work, up)]), *_profile("xen_dom0", work, up)])
             else:
                 table = "xen_web" if name.endswith("-web") else "xen_db"
                 yield Page(
                     "guest",
                     {**labels, "vserver": name},
-                    [*_events({"cpu": "0"}, work, ages[name]), *_profile(table, work, ages[name])],
+                    [*_merged([({"cpu": "0"}, work, ages[name])]), *_profile(table, work, ages[name])],
                 )
         return
     if platform == "openvz":  # nothing on the host shows a container's network, but a node_exporter inside does
@@ -77,74 +77,51 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     yield Page("perf", labels, [*_merged([({"cpu": "0"}, total, up), *cgroups]), *_profile(platform, total, up)])
 
 
+def families(samples: Mapping[str, Iterable[tuple[Labels, float]]]) -> list[Metric]:
+    """The metrics of a sensor of the demo: samples by name."""
+    return [family(name, "Simulated.", list(values)) for name, values in samples.items()]
+
+
 def _node(total: Work, up: float, used: int) -> list[Metric]:
-    """node_exporter's families: CPU by mode, and memory."""
+    """node_exporter's families: CPU by mode, memory, disk and network."""
     cpus = CHOSEN["cpus"]
     share = total.cpu / cpus
-    times = [
-        ({"cpu": str(cpu), "mode": mode}, seconds)
-        for cpu in range(cpus)
-        for mode, seconds in (
-            ("user", 0.7 * share),
-            ("system", 0.3 * share),
-            ("idle", up - share),
-            ("iowait", 0.0),
-            ("steal", 0.0),
-        )
-    ]
-    return [
-        family("node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", times),
-        family(
-            "node_memory_MemTotal_bytes", "Memory information field MemTotal_bytes.", [({}, CHOSEN["memory_bytes"])]
-        ),
-        family(
-            "node_memory_MemAvailable_bytes",
-            "Memory information field MemAvailable_bytes.",
-            [({}, CHOSEN["memory_bytes"] - used)],
-        ),
-        *_network(total),
-        family("node_disk_read_bytes_total", "Read.", [({"device": "sda"}, total.read)]),
-        family("node_disk_written_bytes_total", "Written.", [({"device": "sda"}, total.written)]),
-    ]
+    modes = {"user": 0.7 * share, "system": 0.3 * share, "idle": up - share, "iowait": 0.0, "steal": 0.0}
+    of_cpus = [({"cpu": str(cpu), "mode": mode}, spent) for cpu in range(cpus) for mode, spent in modes.items()]
+    return families(
+        {
+            "node_cpu_seconds_total": of_cpus,
+            "node_memory_MemTotal_bytes": [({}, CHOSEN["memory_bytes"])],
+            "node_memory_MemAvailable_bytes": [({}, CHOSEN["memory_bytes"] - used)],
+            "node_disk_read_bytes_total": [({"device": "sda"}, total.read)],
+            "node_disk_written_bytes_total": [({"device": "sda"}, total.written)],
+        }
+    ) + _network(total)
 
 
 def _network(work: Work) -> list[Metric]:
     """node_exporter's network families, of a machine or from inside a container."""
-    return [
-        family("node_network_receive_bytes_total", "Received.", [({"device": "eth0"}, work.received)]),
-        family("node_network_transmit_bytes_total", "Transmitted.", [({"device": "eth0"}, work.sent)]),
-    ]
-
-
-def _events(where: Labels, work: Work, up: float) -> list[Metric]:
-    return _merged([(where, work, up)])
+    of = {"receive": work.received, "transmit": work.sent}
+    return families({f"node_network_{way}_bytes_total": [({"device": "eth0"}, moved)] for way, moved in of.items()})
 
 
 def _merged(targets: list[tuple[Labels, Work, float]]) -> list[Metric]:
     """perf-exporter's counts for CPUs and cgroups, counted all of the time."""
-    found = []
-    for prefix, label in (("perf_", "cpu"), ("perf_cgroup_", "cgroup")):
-        events: list[tuple[Labels, float]] = []
-        times: list[tuple[Labels, float]] = []
-        for where, work, up in targets:
-            if label not in where:
-                continue
-            for group, counts in _groups(work).items():
-                of_group = {**where, "group": group, "pmu": ""}
-                times.append((of_group, up))
-                events += [({**of_group, "event": event}, float(int(count))) for event, count in counts.items()]
-        if events:
-            found += [
-                family(f"{prefix}events_total", "Events counted.", events),
-                family(f"{prefix}group_enabled_seconds_total", "Time the group was to be counted, in seconds.", times),
-                family(f"{prefix}group_running_seconds_total", "Time the group had the hardware, in seconds.", times),
-            ]
-    supported = [
+    found: dict[str, list[tuple[Labels, float]]] = {}
+    for where, work, up in targets:
+        prefix = "perf_" if "cpu" in where else "perf_cgroup_"
+        for group, counts in _groups(work).items():
+            of_group = {**where, "group": group, "pmu": ""}
+            for time in ("enabled", "running"):
+                found.setdefault(f"{prefix}group_{time}_seconds_total", []).append((of_group, up))
+            events = found.setdefault(f"{prefix}events_total", [])
+            events += [({**of_group, "event": event}, float(int(count))) for event, count in counts.items()]
+    found["perf_event_supported"] = [
         ({"group": group, "pmu": "", "event": event, "reason": ""}, 1.0)
         for group, counts in _groups(targets[0][1]).items()
         for event in counts
     ]
-    return [*found, family("perf_event_supported", "1 if the event is counted, else 0 and the reason.", supported)]
+    return families(found)
 
 
 def _groups(work: Work) -> dict[str, dict[str, float]]:
@@ -174,9 +151,7 @@ def _profile(table: str, work: Work, up: float) -> list[Metric]:
 
 def _requests(app: str, answers: Answers) -> Metric:
     found = HistogramMetricFamily(
-        "app_request_duration_seconds",
-        "Response times of requests.",
-        labels=["app", "tier", "method", "status"],
+        "app_request_duration_seconds", "Response times of requests.", labels=["app", "tier", "method", "status"]
     )
     # No requests fail, so they have no series, like unused methods.
     within = [(f"{edge:g}", float(int(count))) for edge, count in zip(EDGES, answers.within, strict=True)]
@@ -195,13 +170,14 @@ def _step(run: Labels, step: story.Step, apps: Sequence[str]) -> list[Metric]:
         "placement": step.placement,
         "repetition": "1",
     }
-    clients = [({"app": app}, float(step.clients)) for app in apps]
-    return [
-        family("lab_step_info", "The step that is being measured.", [(labels, 1)]),
-        family("lab_step_clients", "Clients of each instance that really run.", [(labels, step.clients)]),
-        family("lab_step_planned_seconds", "How long the step is to be measured.", [(labels, step.end - step.begin)]),
-        family("lab_clients", "Clients that visit the application now.", clients),
-    ]
+    return families(
+        {
+            "lab_step_info": [(labels, 1)],
+            "lab_step_clients": [(labels, step.clients)],
+            "lab_step_planned_seconds": [(labels, step.end - step.begin)],
+            "lab_clients": [({"app": app}, float(step.clients)) for app in apps],
+        }
+    )
 
 
 def _measurements() -> list[Metric]:
@@ -225,8 +201,10 @@ def _measurements() -> list[Metric]:
                 "attempt": "0",
             }
             found.append((labels, 1000 * study.mean_response(platform, placement, instances, study.MOST)))
-    return [
-        family("lab_run_info", "What runs, on what and with what.", [({**_RUN, "study": "consolidation"}, 1)]),
-        family("lab_run_planned_steps", "Steps of the whole run.", [({"run": _RUN["run"]}, len(story.STEPS))]),
-        family("lab_measurement", "What a step of the lab has measured, in the label `unit`.", found),
-    ]
+    return families(
+        {
+            "lab_run_info": [({**_RUN, "study": "consolidation"}, 1)],
+            "lab_run_planned_steps": [({"run": _RUN["run"]}, len(story.STEPS))],
+            "lab_measurement": found,
+        }
+    )

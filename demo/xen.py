@@ -7,7 +7,10 @@ import uuid
 
 from demo.model import HOST, Counters, Life, Work, memory
 from demo.study import CHOSEN
-from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
+from virtscope.xen.netdev import RawNetwork
+from virtscope.xen.recorded import Snapshot
+from virtscope.xen.runstate import RawRunstate
 from virtscope.xen.xl import Answer, RawToolstack
 
 _SECTOR = 512

@@ -75,7 +75,7 @@ class Document:
             first = invalid.errors()[0]
         path: KeyPath = ()
         for part in first["loc"]:  # without what pydantic adds for unions, which isn't in the file
-            if (*path, part) in self.lines or first["type"] == "missing":
+            if (*path, part) in self.lines or (first["type"] == "missing" and part == first["loc"][-1]):
                 path = (*path, part)
         cause = first.get("ctx", {}).get("error")
         if isinstance(cause, KeyProblem):

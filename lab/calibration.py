@@ -7,7 +7,7 @@ measured: a site is visited for a while, and the CPU time of its tiers is divide
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from lab import LabError
 
@@ -16,7 +16,7 @@ THEIR_CPUS = 0.3
 # For the measurement: this many clients with this short think time give a steady load that any machine can handle.
 PROBING_CLIENTS = 10
 PROBING_THINK_SECONDS = 0.5
-LEAST_ANSWERS = 50
+MIN_ANSWERS = 50
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,6 @@ class Scale:
         """The number of clients here for this number in the study; at least one."""
         return max(1, round(of_study / self.study_clients))
 
-    def as_dict(self) -> dict[str, float]:
-        """For a state file; `Scale(**scale.as_dict())` is the same again."""
-        return asdict(self)
-
 
 def scale(cpu_seconds: float, answers: float, think_seconds: float) -> Scale:
     """The scale from the measurement; raises `LabError` if that has too few answers.
@@ -41,7 +37,7 @@ def scale(cpu_seconds: float, answers: float, think_seconds: float) -> Scale:
     A client sends a request once per think time and response time, which is about the CPU time of the request. Clients
     use `THEIR_CPUS` if together they send `THEIR_CPUS` / cost requests per second.
     """
-    if answers < LEAST_ANSWERS or cpu_seconds <= 0:
+    if answers < MIN_ANSWERS or cpu_seconds <= 0:
         raise LabError(f"calibration got only {answers:g} answers: give it more time, or read the site's logs")
     cost = cpu_seconds / answers
     return Scale(STUDY_CLIENTS / (THEIR_CPUS / cost * (think_seconds + cost)), cost)

@@ -13,12 +13,11 @@ import fcntl
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import LabError
+from lab import LabError, wait_until
 
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
@@ -51,12 +50,6 @@ class TierLimits:
     cap: float | None = None  # CPUs that it may use at most, such as 0.2
     cpus: str | None = None  # CPUs that it may run on, such as "0" or "0-1,3"; all if None
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.cpu_weight <= 10_000:
-            raise CgroupError(f"a CPU weight of {self.cpu_weight} is not possible: give one from 1 to 10000")
-        if self.cap is not None and self.cap < SMALLEST_CAP:
-            raise CgroupError(f"a cap of {self.cap} CPUs is not possible: give at least {SMALLEST_CAP}")
-
 
 @dataclass(frozen=True)
 class Hierarchies:
@@ -76,9 +69,9 @@ class Hierarchies:
         return tuple(dict.fromkeys([*([self.unified] if self.unified else []), *self.by_controller.values()]))
 
 
-def mounted(procfs: Path = Path("/proc")) -> Hierarchies:
+def mounted() -> Hierarchies:
     """Return this machine's mounts; raises as `parse_mounts`."""
-    return parse_mounts((procfs / "self" / "mountinfo").read_text())
+    return parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
 def parse_mounts(mountinfo: str) -> Hierarchies:
@@ -191,14 +184,16 @@ class Cgroup:
 
     def kill(self) -> None:
         """Kill all processes in it; raises `CgroupError` if some remain."""
-        deadline = time.monotonic() + KILL_SECONDS
-        while processes := self.processes():
-            for pid in processes:
+
+        def killed() -> bool:
+            for pid in (there := self.processes()):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            if time.monotonic() > deadline:
-                raise CgroupError(f"{self.path} has processes that can't be stopped: {' '.join(map(str, processes))}")
-            time.sleep(0.01)
+            return not there
+
+        if not wait_until(killed, KILL_SECONDS, 0.01):
+            pids = " ".join(map(str, self.processes()))
+            raise CgroupError(f"{self.path} has processes that can't be stopped: {pids}")
 
     def remove(self) -> None:
         """Kill its processes and remove it; does nothing if it is gone already. Raises `CgroupError`."""
@@ -218,11 +213,6 @@ class Cgroup:
             [usage] = re.findall(r"^usage_usec (\d+)$", (self._folder("cpu") / "cpu.stat").read_text(), re.MULTILINE)
             return int(usage) / 1e6
         return int((self._folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
-
-    def memory_bytes(self) -> int:
-        """Memory in use, including its page cache."""
-        name = "memory.current" if self._hierarchies.version == 2 else "memory.usage_in_bytes"
-        return int((self._folder("memory") / name).read_text())
 
     def _folder(self, controller: str) -> Path:
         root = self._hierarchies.by_controller.get(controller, self._hierarchies.unified)
@@ -254,16 +244,20 @@ class Cgroup:
 
 def _make(folder: Path, hierarchies: Hierarchies) -> None:
     """Create it below /virtscope, which the end of another run may remove as long as it is empty."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
+
+    def made() -> bool:
         try:
             _make_parent(folder.parent, hierarchies)
-            return folder.mkdir()
+            folder.mkdir()
         except (OSError, CgroupError) as error:
             # The second is that of a file which was open already.
-            if error.errno not in (errno.ENOENT, errno.ENODEV) or time.monotonic() > deadline:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise
-            time.sleep(0.01)
+            return False
+        return True
+
+    if not wait_until(made, LOCK_SECONDS, 0.01):
+        raise CgroupError(f"{folder.parent} is removed again and again by another run: wait for it")
 
 
 def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
@@ -295,31 +289,29 @@ def _inherit_cpuset(folder: Path) -> None:
 def _locked(folder: Path) -> int:
     """A descriptor that holds the cgroup's lock; raises `CgroupError` if it stays locked by others."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    deadline = time.monotonic() + LOCK_SECONDS
-    while True:
+
+    def locked() -> bool:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(descriptor)
-                raise CgroupError(f"{folder} is in use by another run on this machine: wait for it") from None
-            time.sleep(0.05)
-        else:
-            return descriptor
+            return False
+        return True
+
+    if not wait_until(locked, LOCK_SECONDS):
+        os.close(descriptor)
+        raise CgroupError(f"{folder} is in use by another run on this machine: wait for it")
+    return descriptor
 
 
 def _remove(folder: Path) -> None:
-    deadline = time.monotonic() + KILL_SECONDS
-    while True:
-        try:
+    def removed() -> bool:
+        with contextlib.suppress(OSError):
             folder.rmdir()
-        except FileNotFoundError:
-            return
-        except OSError:
-            # It stays busy for a moment after its last process has ended.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+        return not folder.exists()
+
+    # It stays busy for a moment after its last process has ended.
+    if not wait_until(removed, KILL_SECONDS, 0.01):
+        folder.rmdir()
 
 
 def _write(file: Path, value: str) -> None:

@@ -7,19 +7,18 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import batch, calibration, machine, scenario, sensors
+from lab import calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
-from lab.clients.child import Counts
 from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
-from lab.scenario import RUNNING, Scenario, Step
-from lab.stage import Stage
+from lab.scenario import RUNNING, Consolidation, Step
+from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
 
 @contextlib.contextmanager
-def ready(what: Scenario, run: Run) -> Iterator[Experiment]:
+def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
     """As `Study.ready`. The values of a step are queries over its time, so its outcome has no measurements."""
     sensors.get()
     programs.root(programs.LAB)
@@ -28,24 +27,24 @@ def ready(what: Scenario, run: Run) -> Iterator[Experiment]:
         yield Experiment(lambda step: _measure(what, step, run, stage), facts, what.steps, stage.ports, stage.check)
 
 
-def plan(what: Scenario) -> list[str]:
+def plan(what: Consolidation) -> list[str]:
     """What a run makes on this machine, as lines to read."""
     number = max(what.instances)
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
         "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
-        *([f"  in {PARENT}/{batch.NAME} {' '.join(batch.COMMAND)}"] if RUNNING in what.batch else []),
+        *([f"  in {PARENT}/{BATCH} {' '.join(BATCH_COMMAND)}"] if RUNNING in what.batch else []),
         "  outside of them clients, Telegraf and cAdvisor",
         "  all are removed at the end",
     ]
 
 
-def planned_seconds(what: Scenario, steps: Sequence[Step]) -> float:
+def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
     """As `Study.planned_seconds`."""
     return what.calibration + len(steps) * (what.warm_up + what.duration)
 
 
-def _measure(what: Scenario, step: Step, run: Run, stage: Stage) -> Outcome:
+def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
     """One step: set up, warm up, measure; before the first one, calibrate."""
     course, scale = run.course, _scale(what, run, stage)
     clients = scale.clients(step.clients)
@@ -71,28 +70,28 @@ def _measure(what: Scenario, step: Step, run: Run, stage: Stage) -> Outcome:
             f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
             "application's."
         )
-    return Outcome(f"{_summary(step, clients, counts, cpu_seconds, seconds)}{late}")
+    summary = _summary(step, clients, sum(counts.answers.values()) / seconds, cpu_seconds / seconds)
+    return Outcome(f"{summary}{late}")
 
 
-def _summary(step: Step, clients: int, counts: Counts, cpu_seconds: float, seconds: float) -> str:
-    answers = sum(counts.answers.values()) / seconds
+def _summary(step: Step, clients: int, answers: float, cpus: float) -> str:
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return (
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{answers:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
+        f"{answers:.1f} requests/s, {cpus:.2f} CPU"
     )
 
 
-def _scale(what: Scenario, run: Run, stage: Stage) -> Scale:
+def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
     """The cost of a request on this machine, measured once in a run, with one instance under light load."""
     if run.state.scale is None:
-        run.state.calibrated(_calibrate(what, run.course, stage) if what.calibration else Scale())
-    assert run.state.scale is not None
+        run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
+        run.state.save()
     run.metrics.describe_scale(run.state.run, run.state.scale)
     return run.state.scale
 
 
-def _calibrate(what: Scenario, course: Course, stage: Stage) -> Scale:
+def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)

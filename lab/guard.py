@@ -15,11 +15,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deploy.programs import CHECKOUT
+from lab import wait_until
 from lab.cgroups import Cgroup, TierLimits, mounted
 
 CLEANUP_SECONDS = 20.0
@@ -27,10 +27,11 @@ POLL_SECONDS = 0.2
 _NONE = "-"
 
 
-def start(path: Path | None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> subprocess.Popen[bytes]:
-    """Start a guard of this process for a folder or a file, for cgroups and for a process group that it has made."""
+@contextlib.contextmanager
+def watching(path: Path | None = None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Iterator[None]:
+    """A guard, until the block ends, for a folder or file, cgroups or a process group that this process has made."""
     what = (_NONE if group is None else str(group), str(path or _NONE), *(cgroup.name for cgroup in cgroups))
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "lab.guard", str(os.getpid()), *what],
         cwd=CHECKOUT,
         stdin=subprocess.DEVNULL,
@@ -40,33 +41,31 @@ def start(path: Path | None, cgroups: Sequence[Cgroup] = (), group: int | None =
         pass_fds=[cgroup.lock for cgroup in cgroups if cgroup.lock is not None],
         start_new_session=True,
     )
-
-
-def stop(watching: subprocess.Popen[bytes]) -> None:
-    """End a guard: what it guards is gone."""
-    watching.kill()
-    watching.wait()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
 def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[None]:
     """A new folder, and cgroups with limits, while the block lasts. Raises `CgroupError`, leaving nothing behind."""
-    with contextlib.ExitStack() as at_last, contextlib.ExitStack() as ending:  # until all is gone it is guarded
+    # Cgroups end before the folder that their programs use, and until all is gone it is guarded.
+    with contextlib.ExitStack() as at_last, contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
+        for cgroup, limits in cgroups:  # which ends what a killed run has left
+            cgroup.make(limits)
+            made.callback(cgroup.remove)
         shutil.rmtree(folder, ignore_errors=True)  # after a crash of the machine
         folder.mkdir(parents=True)
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        for cgroup, limits in cgroups:
-            cgroup.make(limits)
-            ending.callback(cgroup.remove)
-        at_last.callback(stop, start(folder, [cgroup for cgroup, _ in cgroups]))
+        at_last.enter_context(watching(folder, [cgroup for cgroup, _ in cgroups]))
         yield
 
 
 def await_all(folders: Path) -> None:
     """Wait until the guards of a killed lab have removed all in here; after a crash of the machine there are none."""
-    deadline = time.monotonic() + CLEANUP_SECONDS
-    while any(folders.glob("*")) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    wait_until(lambda: not any(folders.glob("*")), CLEANUP_SECONDS, POLL_SECONDS)
 
 
 def main() -> None:
@@ -82,13 +81,17 @@ def main() -> None:
             os.killpg(int(group), signal.SIGKILL)
     for name in names:
         Cgroup(name, mounted()).remove()
-    path, deadline = Path(given), time.monotonic() + CLEANUP_SECONDS
-    while given != _NONE and path.exists() and time.monotonic() < deadline:
+    path = Path(given)
+
+    def gone() -> bool:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)  # in vain where a program that another guard kills still writes
         else:
             path.unlink(missing_ok=True)
-        time.sleep(POLL_SECONDS)
+        return not path.exists()
+
+    if given != _NONE:
+        wait_until(gone, CLEANUP_SECONDS, POLL_SECONDS)
 
 
 if __name__ == "__main__":

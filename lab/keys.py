@@ -1,133 +1,102 @@
-"""Reads scenario files: a table of keys, each with a reader that returns a typed value or refuses it with its place."""
+"""What the files of all studies' scenarios have, and the types of their values."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
-from alerts.generator.document import FileError, Value, parse
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+
+from deploy import documents
+from deploy.documents import FileError, KeyProblem, Model
 from lab import LabError
 
 T = TypeVar("T")
-Keys = Mapping[str, Callable[[Value], Any]]
 
 
 class ScenarioError(LabError):
     """A scenario that can't be run. The message begins with the file's name and the line, if there is one."""
 
 
-def scenario(
-    text: str,
-    file_name: str,
-    keys: Keys,
-    required: Mapping[str, str],
-    make: Callable[[dict[str, Any], Mapping[str, Value]], T],
-) -> T:
-    """The scenario in a text.
+class Step(Protocol):
+    """What is measured at a time."""
 
-    keys: all that there may be besides `study` and `about`, and how each is read.
-    required: those that there must be, with an example for each.
-    make: of the values by key, with the scenario's `name` and `digest`, and of what the file has; raises `FileError`.
-    Raises `ScenarioError`.
-    """
-    readers: Keys = {**_COMMON, **keys}
-    try:
-        document = parse(text, file_name)
-        if document is None:
-            raise FileError(f"{file_name}:1: is empty; see docs/lab.md for what belongs there")
-        known = [key for key in readers if key != "study" or "study" in required]
-        fields = document.fields(required, optional=[key for key in known if key not in required])
-        values = {key: readers[key](value) for key, value in fields.items() if key != "study"}
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return make({**values, "name": file_name.rpartition(".")[0], "digest": digest}, fields)
-    except FileError as error:
-        raise ScenarioError(str(error)) from None
+    @property
+    def name(self) -> str:
+        """Unique in its run."""
 
 
-def whole(least: int, most: int) -> Callable[[Value], int]:
-    """A whole number in this range."""
+class Scenario(Model):
+    """A valid scenario, as its file has it; times in seconds."""
 
-    def read(value: Value) -> int:
-        kind = f"a whole number from {least} to {most}"
-        text = value.scalar(kind)
-        if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-            value.refuse(f"{text!r} is not {kind}")
-        return int(text)
+    about: Annotated[str, Field(min_length=1)]
+    repetitions: Annotated[int, Field(ge=1, le=100)] = 5
+    _name: str = PrivateAttr("")
+    _digest: str = PrivateAttr("")
 
-    return read
+    @property
+    def name(self) -> str:
+        """Its file's name, without the ending."""
+        return self._name
 
+    @property
+    def digest(self) -> str:
+        """Of its file: a run is only resumed with the scenario that it began with."""
+        return self._digest
 
-def seconds(least: float, most: float) -> Callable[[Value], float]:
-    """A time in this range, in seconds."""
+    @property
+    def steps(self) -> Sequence[Step]:
+        """All steps, in the order in which they run."""
+        raise NotImplementedError
 
-    def read(value: Value) -> float:
-        kind = f"a time from {least:g}s to {most:g}s, such as 90s or 2m"
-        text = value.scalar(kind)
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)", text, re.ASCII)
-        seconds = float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else -1.0
-        if not least <= seconds <= most:
-            value.refuse(f"{text!r} is not {kind}")
-        return seconds
-
-    return read
-
-
-def whole_seconds(least: int, most: int) -> Callable[[Value], int]:
-    """A time in this range, in seconds and without a fraction."""
-    read_any = seconds(least, most)
-
-    def read(value: Value) -> int:
-        if (number := read_any(value)) != int(number):
-            value.refuse("must be whole seconds")
-        return int(number)
-
-    return read
+    @classmethod
+    def parse(cls, text: str, file_name: str) -> Self:
+        """The scenario in a text; raises `ScenarioError`."""
+        try:
+            found = documents.parse(text, file_name).read(cls)
+        except FileError as error:
+            raise ScenarioError(str(error)) from None
+        found._name = file_name.rpartition(".")[0]
+        found._digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return found
 
 
-def one_of(there_are: Sequence[str]) -> Callable[[Value], str]:
-    """One of these words; on and off are words too, which YAML takes for true and false."""
-
-    def read(value: Value) -> str:
-        if (text := value.scalar(f"one of {', '.join(there_are)}")) not in there_are:
-            value.refuse(f"{text!r} is none{nearest(text, there_are)}")
-        return text
-
-    return read
+def rotated(of: Sequence[T], turn: int) -> list[T]:
+    """The same in another order each time, so that in repetitions none is always the first."""
+    first = turn % len(of) if of else 0
+    return [*of[first:], *of[:first]]
 
 
-def yes(value: Value) -> bool:
-    """True or false."""
-    if (text := value.scalar("true or false")) not in {"true", "false"}:
-        value.refuse(f"{text!r} is neither true nor false")
-    return text == "true"
+def _seconds(text: Any) -> float:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)", text, re.ASCII) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"must be a time, such as 90s or 2m, not {text!r}")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def one_or_more(read: Callable[[Value], T]) -> Callable[[Value], tuple[T, ...]]:
-    """A value or a list of different values."""
-
-    def read_all(value: Value) -> tuple[T, ...]:
-        found: list[T] = []
-        for each in value.one_or_more():
-            if (one := read(each)) in found:
-                each.refuse(f"{one!r} is there twice; to run it again, use repetitions")
-            found.append(one)
-        return tuple(found) or value.refuse("the list is empty")
-
-    return read_all
+def _listed(given: Any) -> Any:
+    return given if isinstance(given, list | tuple) else [given]
 
 
-def nearest(given: str, there_are: Sequence[str]) -> str:
-    """The end of an error message: the nearest valid one, else all of them."""
-    if near := difflib.get_close_matches(given, there_are, n=1, cutoff=0.6):
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(there_are)}"
+def distinct(by: Callable[[Any], object] = lambda one: one) -> AfterValidator:
+    """Refuses a value that is in a list twice, or two of which this is the same."""
+
+    def check(found: tuple[T, ...]) -> tuple[T, ...]:
+        seen = [by(one) for one in found]
+        for number, one in enumerate(seen):
+            if one in seen[:number]:
+                raise KeyProblem(f"{one} is there twice; to run it again, use repetitions", number)
+        return found
+
+    return AfterValidator(check)
 
 
-_COMMON: Keys = {
-    "study": lambda value: value.text(),
-    "about": lambda value: value.text().strip(),
-    "repetitions": whole(1, 100),
-}
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+WholeSeconds = Annotated[int, BeforeValidator(_seconds)]
+OneOrMore = Annotated[tuple[T, ...], BeforeValidator(_listed), distinct(), Field(min_length=1)]
+"""A value or a list of different values."""
+Cap = Annotated[float, Field(ge=0.05)]
+"""CPUs, at least lab.cgroups.SMALLEST_CAP."""
+Weight = Annotated[int, Field(ge=1, le=10_000)]

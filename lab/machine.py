@@ -8,6 +8,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from deploy import programs
 from deploy.programs import CHECKOUT, catalogue
@@ -44,13 +45,13 @@ def cpus(placement: str, available: set[int]) -> Cpus:
     return Cpus({"web": web, "db": str(ordered[-2])}, others)
 
 
-def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
+def description() -> dict[str, str]:
     """The machine and the site's software, as labels of lab_run_info; unknown ones are empty."""
     packages = programs.versions(programs.LAB)
     [php] = [version for name, version in packages.items() if re.fullmatch(r"php[\d.]+-fpm", name)]
     telegraf = programs.got(catalogue.TELEGRAF)
     return {
-        **host(procfs, os_release),
+        **host(),
         "apache": _upstream(packages["apache2-bin"]),
         "php": _upstream(php),
         "mariadb": _upstream(packages["mariadb-server-core"]),
@@ -58,16 +59,19 @@ def description(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-r
     }
 
 
-def host(procfs: Path = Path("/proc"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
+def host(cpuinfo: Path = Path("/proc/cpuinfo"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
     """The machine alone, and which checkout this is, as labels of lab_run_info; unknown ones are empty."""
-    cpu = re.search(r"^model name\s*: (.+)$", (procfs / "cpuinfo").read_text(), re.MULTILINE)
+    cpu = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(), re.MULTILINE)
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
+    git = ["git", "describe", "--always", "--dirty"]
+    # Without git, as in an unpacked archive, it is empty.
+    version = subprocess.run(git, cwd=CHECKOUT, capture_output=True, text=True, check=False) if which("git") else None
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cpus": str(os.cpu_count()),
         "kernel": platform.release(),
         "os": system[1] if system else "",
-        "version": _checkout_version(),
+        "version": version.stdout.strip() if version else "",
     }
 
 
@@ -80,20 +84,9 @@ def _upstream(version: str) -> str:
     return version.rpartition(":")[2].partition("-")[0]
 
 
-def _checkout_version() -> str:
-    """The output of `git describe` for the checkout; empty without git, as in an unpacked archive."""
-    try:
-        git = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=CHECKOUT, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return ""
-    return git.stdout.strip()
-
-
-def cpu_seconds(procfs: Path = Path("/proc")) -> float:
+def cpu_seconds() -> float:
     """CPU time used on the whole machine so far, by whoever."""
-    return busy_seconds((procfs / "stat").read_text().partition("\n")[0])
+    return busy_seconds(Path("/proc/stat").read_text().partition("\n")[0])
 
 
 def busy_seconds(line: str) -> float:

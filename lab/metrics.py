@@ -10,16 +10,13 @@ which its values are computed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from wsgiref.simple_server import WSGIServer
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from lab.calibration import Scale
 from lab.measurements import METRIC, UNSETTLED, Measurement
-from lab.scenario import Scenario, Step
+from lab.scenario import Consolidation, Step
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
 _OF_STEP = {
@@ -29,42 +26,31 @@ _OF_STEP = {
     "lab_step_cpus": "CPUs that all tiers together may use.",
 }
 _LABELS = (
-    "run",
-    "step",
-    "environment",
-    "virtualization",
-    "emulated",
-    "test",
-    "unit",
-    "better",
-    "repetition",
-    "attempt",
+    *("run", "step", "environment", "virtualization", "emulated", "test", "unit", "better", "repetition", "attempt"),
 )
+_UNSETTLED_HELP = "CPUs that others used right before the step, if the machine did not settle."
 
 
-class RunnerMetrics(Collector):
+class RunnerMetrics:
     """What a runner exposes, on loopback."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[tuple[str, ...], float]] = []
-        self._scaled = False
-        self._unsettled: dict[tuple[str, str], float] = {}
         self.registry = CollectorRegistry()
-        self.registry.register(self)
-        self._of_step = {
-            name: Gauge(name, help_text, STEP_LABELS, registry=self.registry) for name, help_text in _OF_STEP.items()
-        }
-        self._server: WSGIServer
+        self._measured = self._gauge(METRIC, "What a step of the lab has measured, in the label `unit`.", *_LABELS)
+        self._unsettled = self._gauge(UNSETTLED, _UNSETTLED_HELP, "run", "step")
+        self._of_step = [self._gauge(name, help_text, *STEP_LABELS) for name, help_text in _OF_STEP.items()]
+        self._scaled = False
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
+
+    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(name, help_text, labels, registry=self.registry)
 
     def describe_run(self, run: str, study: str, scenario: str, planned_steps: int, facts: Mapping[str, str]) -> None:
         """Expose facts about the run until the end."""
         labels = {"run": run, "study": study, "scenario": scenario, **facts}
-        info = Gauge("lab_run_info", "What runs, on what and with what.", list(labels), registry=self.registry)
-        info.labels(**labels).set(1)
-        steps = Gauge("lab_run_planned_steps", "Steps of the whole run.", ["run"], registry=self.registry)
-        steps.labels(run).set(planned_steps)
+        self._gauge("lab_run_info", "What runs, on what and with what.", *labels).labels(**labels).set(1)
+        self._gauge("lab_run_planned_steps", "Steps of the whole run.", "run").labels(run).set(planned_steps)
 
     def describe_scale(self, run: str, scale: Scale) -> None:
         """Expose the result of the calibration, once."""
@@ -75,46 +61,33 @@ class RunnerMetrics(Collector):
             ("lab_study_clients", "The study's clients that one client stands for.", scale.study_clients),
             ("lab_request_cpu_seconds", "CPU time of a request as calibration measured it.", scale.request_cpu_seconds),
         ):
-            Gauge(name, help_text, ["run"], registry=self.registry).labels(run).set(value)
+            self._gauge(name, help_text, "run").labels(run).set(value)
 
-    def begin_step(self, run: str, scenario: Scenario, step: Step, clients: int, cpus: int) -> None:
+    def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
         """Show a step as being measured from now on."""
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
-        for gauge, value in zip(self._of_step.values(), (1, clients, scenario.duration, cpus), strict=True):
+        for gauge, value in zip(self._of_step, (1, clients, scenario.duration, cpus), strict=True):
             gauge.labels(*labels).set(value)
 
     def end_step(self) -> None:
         """Show none."""
-        for gauge in self._of_step.values():
+        for gauge in self._of_step:
             gauge.clear()
 
     def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
-        """Expose what a step has measured, all at once."""
-        attempt = str(int(time.time()))
-        self._found = [*self._found, *(((run, step, *_labels(each), attempt), each.value) for each in found)]
+        """Expose what a step has measured."""
+        attempt = int(time.time())
+        for one in found:
+            where = one.environment, one.virtualization, "yes" if one.emulated else "no"
+            labels = run, step, *where, one.test, one.unit, one.better, one.repetition, attempt
+            self._measured.labels(*labels).set(one.value)
 
     def unsettled(self, run: str, step: str, cpus: float) -> None:
         """Expose that others used so many CPUs right before a step."""
-        self._unsettled[run, step] = cpus
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """For prometheus_client."""
-        family = GaugeMetricFamily(METRIC, "What a step of the lab has measured, in the label `unit`.", labels=_LABELS)
-        for labels, value in self._found:
-            family.add_metric(labels, value)
-        help_text = "CPUs that others used right before the step, if the machine did not settle."
-        unsettled = GaugeMetricFamily(UNSETTLED, help_text, labels=["run", "step"])
-        for step, cpus in self._unsettled.items():
-            unsettled.add_metric(step, cpus)
-        yield from (family, unsettled)
+        self._unsettled.labels(run, step).set(cpus)
 
     def stop(self) -> None:
         """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-
-def _labels(of: Measurement) -> tuple[str, ...]:
-    emulated = "yes" if of.emulated else "no"
-    return of.environment, of.virtualization, emulated, of.test, of.unit, of.better, str(of.repetition)

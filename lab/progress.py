@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -20,10 +19,9 @@ class Course:
         self._planned = max(planned_seconds, 1.0)
         self._done = 0.0
         self._console = console
-        # The plan is known to the second, so the time left is too and needn't be estimated.
-        columns = (BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}"))
         self._bar = Progress(
-            *columns,
+            # The plan is known to the second, so the time left is too and needn't be estimated.
+            *(BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}")),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -35,17 +33,13 @@ class Course:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def say(self, text: str) -> None:
         """Print a line that stays, beside the bar."""
-        if self._console.is_terminal:
-            self._bar.console.print(text, highlight=False, markup=False)
-        else:
-            self._console.print(f"{text}  ({self._left()} left)", highlight=False, markup=False, soft_wrap=True)
+        left = "" if self._console.is_terminal else f"  ({self._left()} left)"
+        self._console.print(f"{text}{left}", highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
     def doing(self, what: str) -> None:
         """Show the current activity, on the bar only."""
@@ -55,17 +49,14 @@ class Course:
         """Let planned time pass, and check every second that nothing has failed."""
         before, start = self._done, time.monotonic()
         while (passed := time.monotonic() - start) < seconds:
-            self._advance_to(before + passed)
+            self.reach(before + passed)
             check()
             time.sleep(min(TICK_SECONDS, max(0.0, seconds - (time.monotonic() - start))))
-        self._advance_to(before + seconds)
+        self.reach(before + seconds)
 
     def reach(self, planned_seconds: float) -> None:
         """So much of the plan is done, however long it took."""
-        self._advance_to(planned_seconds)
-
-    def _advance_to(self, done: float) -> None:
-        self._done = min(done, self._planned)
+        self._done = min(planned_seconds, self._planned)
         self._bar.update(self._task, completed=self._done, left=self._left())
 
     def _left(self) -> str:

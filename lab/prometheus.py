@@ -14,6 +14,7 @@ from typing import Any
 from lab import LabError
 
 TIMEOUT_SECONDS = 60
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # without the proxies of the environment
 
 
 class PrometheusError(LabError):
@@ -37,11 +38,10 @@ class Recorded:
 
 
 class Prometheus:
-    """A Prometheus at this address (`http://127.0.0.1:9090`), without the proxies of the environment."""
+    """A Prometheus at this address (`http://127.0.0.1:9090`)."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def vector(self, query: str) -> list[Sample]:
         """The series of a query that returns an instant vector; raises `PrometheusError`."""
@@ -61,10 +61,14 @@ class Prometheus:
         body = urllib.parse.urlencode({"query": query}).encode()
         try:
             request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)
-            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+            with DIRECT.open(request, timeout=TIMEOUT_SECONDS) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
-            raise PrometheusError(f"{self.url} rejects a query: {_complaint(error)}\n{query}") from error
+            try:
+                complaint = json.load(error)["error"]
+            except (ValueError, KeyError, TypeError):  # something else answers
+                complaint = f"HTTP {error.code}"
+            raise PrometheusError(f"{self.url} rejects a query: {complaint}\n{query}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             hint = "`make up` starts the stack's; for another, give its address with --prometheus, such as http://host:9090"
             raise PrometheusError(f"no Prometheus answers at {self.url}: {error}; {hint}") from error
@@ -75,11 +79,3 @@ class Prometheus:
         if given != wanted:
             raise PrometheusError(f"{self.url} gives a {given} where a {wanted} was asked for: {query}")
         return result
-
-
-def _complaint(error: urllib.error.HTTPError) -> str:
-    """Prometheus's error, or the HTTP status if something else answers."""
-    try:
-        return str(json.load(error)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"

@@ -21,11 +21,12 @@ from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
 from lab import LabError, guard, scenario, scrapes, studies, targets
+from lab.keys import Scenario
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.stage import FOLDER
 from lab.state import State
-from lab.study import Run, Scenario, Study
+from lab.study import Run, Study
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,7 +74,8 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
         prometheus_port = _stack()
         for one, state in _begun(study, what, new=new):
             _carry_out(study, one, state, console, prometheus_port)
-            state.finish()
+            state.over = True
+            state.save()
             _report(state.run, prometheus_port)
 
 
@@ -107,7 +109,8 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
             if found := outcome.measurements:
                 metrics.add(state.run, step.name, found)
                 scrapes.await_measurements(prometheus_port, state.run, step.name, found, experiment.check)
-            state.finish_step(step.name)
+            state.finished.append(step.name)
+            state.save()
             done.append(step)
             course.reach(study.planned_seconds(what, done))
             course.say(outcome.summary)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from deploy import health
-from lab import LabError
+from lab import LabError, wait_until
 from lab.measurements import METRIC
 from lab.prometheus import Prometheus, PrometheusError
 
@@ -17,13 +16,15 @@ POLL_SECONDS = 0.2
 
 def await_targets(prometheus_port: int, ports: Mapping[str, Iterable[int]], check: Callable[[], None]) -> None:
     """Return once all targets on these loopback ports, by job, have been scraped; raises `LabError` if they aren't."""
-    wanted = {f"127.0.0.1:{port}" for of_job in ports.values() for port in of_job}
-    deadline = time.monotonic() + SCRAPE_SECONDS
-    while missing := wanted - {target.address for target in health.targets(prometheus_port) if target.up}:
-        if time.monotonic() > deadline:
-            raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
+    missing = {f"127.0.0.1:{port}" for of_job in ports.values() for port in of_job}
+
+    def scraped() -> bool:
         check()
-        time.sleep(POLL_SECONDS)
+        missing.difference_update(target.address for target in health.targets(prometheus_port) if target.up)
+        return not missing
+
+    if not wait_until(scraped, SCRAPE_SECONDS, POLL_SECONDS):
+        raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
 
 
 def await_measurements(
@@ -44,17 +45,14 @@ def await_samples(prometheus_port: int, query: Callable[[], str], lacking: str, 
     prometheus = Prometheus(f"http://127.0.0.1:{prometheus_port}")
 
     def seen() -> bool:
+        check()
         try:
             return prometheus.vector(query()) != []
         except PrometheusError:  # it may be restarting
             return False
 
-    deadline = time.monotonic() + SCRAPE_SECONDS
-    while not seen():
-        if time.monotonic() > deadline:
-            raise LabError(
-                f"the stack's Prometheus has scraped {lacking}: see make status; "
-                "the same command then continues with this step"
-            )
-        check()
-        time.sleep(POLL_SECONDS)
+    if not wait_until(seen, SCRAPE_SECONDS, POLL_SECONDS):
+        raise LabError(
+            f"the stack's Prometheus has scraped {lacking}: see make status; "
+            "the same command then continues with this step"
+        )

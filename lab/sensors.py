@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from deploy import go_programs, programs
 from deploy.programs import CHECKOUT, ProgramsError, catalogue
 from lab import LabError
-from lab.children import Child
+from lab.processes import Process, beside
 from lab.servers import Instance
 
 TELEGRAF = CHECKOUT / "telegraf"
@@ -26,59 +27,29 @@ def get() -> None:
             raise LabError(str(error)) from None
 
 
-class Sensors:
-    """Both programs, running; their metrics are on loopback."""
+def start(
+    folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
+) -> Iterator[Process]:
+    """Start both on these loopback ports, for instances that may be started later; call `get` first.
 
-    def __init__(
-        self, folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
-    ) -> None:
-        """Start them on these ports, for instances that may be started later; call `get` first.
-
-        `folder` is created, for Telegraf's configuration and state.
-        """
-        telegraf_port, cadvisor_port = ports
-        folder.mkdir(parents=True, mode=0o700)  # the databases' passwords are in it
-        for instance in instances:
-            _copy_sensors(instance, folder)
-        self._telegraf = Child(
-            "Telegraf",
-            [
-                *(programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf", "--config-directory", folder),
-                "--quiet",  # errors only
-            ],
-            log=logs / "telegraf.log",
-            cpus=cpus,
-            environment={
-                "TELEGRAF_PORT": str(telegraf_port),
-                "TELEGRAF_FOLDER": str(TELEGRAF),
-                "STATE_DIRECTORY": str(folder),
-            },
-        )
-        try:
-            self._cadvisor = Child(
-                "cAdvisor",
-                [
-                    *(programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
-                    "--raw_cgroup_prefix_whitelist=/virtscope/",
-                    # As in compose.yaml: it reads at each scrape.
-                    *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
-                ],
-                log=logs / "cadvisor.log",
-                cpus=cpus,
-            )
-        except BaseException:
-            self._telegraf.stop()
-            raise
-
-    def check(self) -> None:
-        """Raise `LabError` if one of them has ended."""
-        self._telegraf.check()
-        self._cadvisor.check()
-
-    def stop(self) -> None:
-        """End both."""
-        self._telegraf.stop()
-        self._cadvisor.stop()
+    folder: created for Telegraf's configuration and state.
+    """
+    telegraf_port, cadvisor_port = ports
+    folder.mkdir(parents=True, mode=0o700)  # the databases' passwords are in it
+    for instance in instances:
+        _copy_sensors(instance, folder)
+    telegraf: list[str | Path] = [programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf"]
+    telegraf += ["--config-directory", folder, "--quiet"]  # errors only
+    cadvisor: list[str | Path] = [
+        *(programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
+        "--raw_cgroup_prefix_whitelist=/virtscope/",
+        # As in compose.yaml: it reads at each scrape.
+        *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
+    ]
+    own = {"TELEGRAF_PORT": str(telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF), "STATE_DIRECTORY": str(folder)}
+    for name, command in (("Telegraf", telegraf), ("cAdvisor", cadvisor)):
+        log = logs / f"{name.lower()}.log"
+        yield Process(name, beside(cpus, command), log, environment={**os.environ, **own})
 
 
 def _copy_sensors(instance: Instance, folder: Path) -> None:

@@ -8,21 +8,18 @@ without a word, that is when the host's sshd notices (ClientAliveInterval, or TC
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import select
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from typing import Self
 
-from lab import LabError, ssh
+from lab import LabError
+from lab.processes import and_said, over_ssh, read_until
 
 COMMAND_SECONDS = 60.0
 UNDO_SECONDS = 30.0
-_LINES = 5  # of what a command says before it fails
 # What is written to a connection that is gone must not end it: hence the signals. The lock is kept until all is undone,
 # so that no other lab takes what this one has changed for what there was.
 _LOOP = """trap '' HUP PIPE
@@ -32,10 +29,10 @@ exec 9>"$HOME/.virtscope-lab.lock" && flock -n 9 || {
 undo() { :; }
 while IFS= read -r line; do
   eval "$line" </dev/null 2>&1 9>&-
-  printf '\\n%s %s\\n' MARK $?
+  printf '\\n%s MARK\\n' $?
 done
 undo 2>&1
-printf '\\n%s 0\\n' MARK"""
+printf '\\n0 MARK\\n'"""
 
 
 class Shell:
@@ -52,7 +49,7 @@ class Shell:
         """Connect; raises `LabError` if that isn't possible."""
         loop = shlex.join(["sh", "-c", _LOOP.replace("MARK", self._mark)])
         self._process = subprocess.Popen(
-            ssh.command(self.destination, loop),
+            over_ssh(self.destination, loop),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -67,9 +64,7 @@ class Shell:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let the host undo what was changed, and wait for it; raises `LabError` if it doesn't say that it has."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+        self._end_input()
         try:
             failed, _status = self._answer("undo", UNDO_SECONDS)
         except LabError as error:
@@ -82,31 +77,31 @@ class Shell:
                 raise LabError(problem)
             print(f"error: {problem}", file=sys.stderr)  # what has happened first is said too
 
-    def _end(self) -> None:
-        """End the connection; the host undoes what was changed, also if it is slow."""
+    def _end_input(self) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        try:
-            self._process.wait(1)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+
+    def _end(self) -> None:
+        """End the connection; the host undoes what was changed, also if it is slow."""
+        self._end_input()
+        with self._process.stdout or contextlib.nullcontext():
+            try:
+                self._process.wait(1)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
     def run(self, command: str) -> str:
-        """Return what a command prints; raises `LabError` if it fails, or isn't done within a minute."""
+        """Return what a command of one line prints; raises `LabError` if it fails, or isn't done within a minute."""
         assert self._process.stdin is not None
-        if "\n" in command:
-            raise ValueError(f"more than one line: {command!r}")
+        assert "\n" not in command
         with contextlib.suppress(BrokenPipeError):  # what it has said is the reason
             self._process.stdin.write(command.encode() + b"\n")
             self._process.stdin.flush()
         said, status = self._answer(command, COMMAND_SECONDS)
         if status:
-            end = "".join(f"\n  {line}" for line in said.splitlines()[-_LINES:])
-            raise LabError(f"{self.destination}: {command} ended with status {status}{end and ' and said:'}{end}")
+            raise LabError(f"{self.destination}: {command} ended with status {status}{and_said(said)}")
         return said
 
     def undo(self, commands: Sequence[str]) -> None:
@@ -117,21 +112,12 @@ class Shell:
 
     def _answer(self, command: str, seconds: float) -> tuple[str, int]:
         """What it has printed until its status, and that."""
-        mark = b"\n" + self._mark.encode() + b" "
-        deadline = time.monotonic() + seconds
-        while True:
-            before, found, after = self._said.partition(mark)
-            if found and b"\n" in after:
-                status, _, self._said = after.partition(b"\n")
-                return before.decode(errors="replace"), int(status)
-            if not self._more(deadline):
-                reason = self._said.decode(errors="replace").strip() or "the connection has ended"
-                raise LabError(f"{self.destination}: no answer to {command}: {reason}")
-
-    def _more(self, deadline: float) -> bool:
-        """Read more of what it says; False if there is none any more, or not in time."""
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        more = os.read(self._process.stdout.fileno(), 65536) if ready else b""
-        self._said += more
-        return more != b""
+        mark = f" {self._mark}\n".encode()
+        self._said = read_until(mark, self._process.stdout, seconds, self._said)
+        before, found, after = self._said.partition(mark)
+        if not found:
+            reason = before.decode(errors="replace").strip() or "the connection has ended"
+            raise LabError(f"{self.destination}: no answer to {command}: {reason}")
+        self._said = after
+        said, _, status = before.rpartition(b"\n")
+        return said.decode(errors="replace"), int(status)

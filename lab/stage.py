@@ -6,75 +6,73 @@ import contextlib
 import math
 import os
 import shutil
-import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from deploy.programs import CHECKOUT
-from lab import LabError, batch, scrapes
+from lab import guard, scrapes, sensors
+from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.clients.child import Clients, Counts
 from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
-from lab.scenario import Scenario
-from lab.sensors import Sensors
-from lab.servers import DB, TIERS, WEB, Instance, TierLimits
+from lab.processes import Process, free_ports
+from lab.scenario import Consolidation
+from lab.servers import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
-# Below the kernel's range of ephemeral ports, which the clients' connections use.
-PORTS = range(21_000, 31_000)
 STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
+BATCH = "batch"  # the cgroup of the batch job
+BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
+BATCH_WEIGHT = 10_000  # the maximum: whose weight is less has as much less of the CPU
 
 
 class Stage:
     """Sensors and clients for all instances run from the start; instances are started as steps need them."""
 
-    def __init__(self, scenario: Scenario, logs: Path, prometheus_port: int) -> None:
+    def __init__(self, scenario: Consolidation, logs: Path, prometheus_port: int) -> None:
         """Nothing runs yet; logs will be in `logs`, and Prometheus is on this port."""
         self._scenario = scenario
         self._prometheus_port = prometheus_port
         self._logs = logs
         self._cpus_available = os.sched_getaffinity(0)
         names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
-        ports = _free_ports(2 * len(names) + 2)
-        self._sensor_ports = next(ports), next(ports)
+        telegraf, cadvisor, *ports = free_ports(2 * len(names) + 2)
+        self._sensor_ports = telegraf, cadvisor
         where = cpus(scenario.placement[0], self._cpus_available)
         self._cpus_of_others = where.others
         self._instances = [
             Instance(
                 name,
                 FOLDER / "instances" / name,
-                web_port=next(ports),
-                db_port=next(ports),
+                web_port=web_port,
+                db_port=db_port,
                 web=self._limits(name, WEB, where),
                 db=self._limits(name, DB, where),
             )
-            for name in names
+            for name, web_port, db_port in zip(names, ports[::2], ports[1::2], strict=True)
         ]
         self._running: list[Instance] = []
-        self._batch = batch.BatchJob(FOLDER / "instances" / batch.NAME)
-        self._ending = contextlib.ExitStack()
-        self._sensors: Sensors
+        self._batch: Process | None = None
+        self._ending, self._ending_batch = contextlib.ExitStack(), contextlib.ExitStack()
+        self._sensors: list[Process] = []
         self._clients: Clients
 
     def __enter__(self) -> Self:
         """Start sensors and clients; raises `LabError` and cleans up."""
-        try:
-            self._ending.callback(self._stop_instances)
-            self._ending.callback(self._batch.stop)
-            sensors_folder = FOLDER / "sensors"
-            shutil.rmtree(sensors_folder, ignore_errors=True)  # a killed lab's
-            self._ending.callback(shutil.rmtree, sensors_folder, ignore_errors=True)
-            self._sensors = Sensors(
-                sensors_folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others
-            )
-            self._ending.callback(self._sensors.stop)
+        with contextlib.ExitStack() as ending:
+            for instance in self._instances:
+                ending.callback(instance.stop)
+            ending.callback(self._stop_batch)
+            folder = FOLDER / "sensors"
+            shutil.rmtree(folder, ignore_errors=True)  # a killed lab's
+            ending.callback(shutil.rmtree, folder, ignore_errors=True)
+            for sensor in sensors.start(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
+                self._sensors.append(ending.enter_context(sensor))
             self._clients = Clients(self._logs / "clients.log", self._cpus_of_others)
-            self._ending.callback(self._clients.stop)
-        except BaseException:
-            self._ending.close()
-            raise
+            ending.callback(self._clients.stop)
+            self._ending = ending.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,17 +85,15 @@ class Stage:
         """
         where = cpus(placement, self._cpus_available)
         if beside_batch:
-            self._batch.start(where.by_tier[WEB])
+            self._start_batch(where.by_tier[WEB])
         else:
-            self._batch.stop()
+            self._stop_batch()
         while len(self._running) > instances:
             self._running.pop().stop()
-        for instance in self._running:
-            for tier in TIERS:
-                instance.limit(tier, self._limits(instance.name, tier, where))
         for instance in self._instances[len(self._running) : instances]:
             instance.start()
             self._running.append(instance)
+        for instance in self._running:
             for tier in TIERS:
                 instance.limit(tier, self._limits(instance.name, tier, where))
         return where.count
@@ -124,9 +120,8 @@ class Stage:
         """Raise `LabError` if anything has ended unexpectedly."""
         for instance in self._running:
             instance.check()
-        self._batch.check()
-        self._sensors.check()
-        self._clients.check()
+        for process in (*self._sensors, self._clients, *([self._batch] if self._batch else [])):
+            process.check()
 
     def await_step(self, run: str, step: str, seconds: float) -> None:
         """Return once Prometheus has enough samples of a step; raises `LabError` if it doesn't.
@@ -153,22 +148,19 @@ class Stage:
         limit = self._scenario.limit(instance, tier)
         return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
 
-    def _stop_instances(self) -> None:
-        for instance in self._instances:
-            instance.stop()
-
-
-def _free_ports(count: int) -> Iterator[int]:
-    """Unused ports."""
-    for port in PORTS:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        yield port
-        count -= 1
-        if not count:
+    def _start_batch(self, cpus: str) -> None:
+        """Start a job beside the sites, which takes as much of these CPUs as it gets, unless it runs."""
+        if self._batch is not None:
             return
-    raise LabError(f"there are no {count} free ports from {PORTS[0]} to {PORTS[-1]}")
+        cgroup = Cgroup(BATCH, mounted())
+        with contextlib.ExitStack() as ending:
+            limits = TierLimits(BATCH_WEIGHT, None, cpus)
+            ending.enter_context(guard.guarded(FOLDER / "instances" / BATCH, [(cgroup, limits)]))
+            self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
+            self._ending_batch = ending.pop_all()
+
+    def _stop_batch(self) -> None:
+        self._ending_batch.close()
+        if self._batch is not None:
+            self._batch.stop()
+            self._batch = None

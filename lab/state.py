@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.calibration import Scale
-
-if TYPE_CHECKING:
-    from lab.study import Scenario
+from lab.keys import Scenario
 
 RUNS = CHECKOUT / ".stack" / "lab" / "runs"
 
 
 @dataclass
 class State:
-    """One run; each change is on disk when the method returns."""
+    """One run; `save` after a change."""
 
     run: str  # sorts by time, such as "20261121T090512-scale"
     digest: str  # of the scenario's file
@@ -36,53 +34,31 @@ class State:
         run = f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{scenario.name}"
         state = cls(run, scenario.digest, runs / run)
         state.folder.mkdir(parents=True)
-        state._write()
+        state.save()
         return state
 
     @classmethod
     def unfinished(cls, scenario: Scenario, runs: Path = RUNS) -> Self | None:
         """The latest run of exactly this scenario, if it isn't complete; raises `LabError` if it can't be read."""
         for file in sorted(runs.glob(f"*-{scenario.name}/state.json"), reverse=True):
-            state = cls._read(file)
+            try:
+                content = json.loads(file.read_text())
+                scale = None if content["scale"] is None else Scale(**content["scale"])
+                known = content["digest"], file.parent, scale, content["finished"], content["over"]
+            except (ValueError, KeyError, TypeError):
+                raise LabError(f"{file} is damaged, so its run can't continue; start over with NEW=1") from None
+            state = cls(file.parent.name, *known)
             if state.digest == scenario.digest:
                 return None if state.over else state
         return None
 
-    def calibrated(self, scale: Scale) -> None:
-        """Save the scale."""
-        self.scale = scale
-        self._write()
-
-    def finish_step(self, step: str) -> None:
-        """Save that a step is done."""
-        self.finished.append(step)
-        self._write()
-
-    def finish(self) -> None:
-        """Save that the run is complete."""
-        self.over = True
-        self._write()
-
-    @classmethod
-    def _read(cls, file: Path) -> Self:
-        """Raises `LabError` if the file isn't as written by `_write`."""
-        try:
-            content = json.loads(file.read_text())
-            scale = None if content["scale"] is None else Scale(**content["scale"])
-            return cls(file.parent.name, content["digest"], file.parent, scale, content["finished"], content["over"])
-        except (ValueError, KeyError, TypeError):
-            raise LabError(f"{file} is damaged, so its run can't continue; start over with NEW=1") from None
-
-    def _write(self) -> None:
-        content = {
-            "digest": self.digest,
-            "scale": None if self.scale is None else self.scale.as_dict(),
-            "finished": self.finished,
-            "over": self.over,
-        }
+    def save(self) -> None:
+        """Put it on the disk; after a crash there is the old file or the new one, never an empty one."""
+        scale = None if self.scale is None else asdict(self.scale)
+        content = {"digest": self.digest, "scale": scale, "finished": self.finished, "over": self.over}
         new = self.folder / "state.new"
         with new.open("w") as file:
             file.write(json.dumps(content, indent=1) + "\n")
             file.flush()
-            os.fsync(file.fileno())  # after a crash there is the old file or the new one, never an empty one
+            os.fsync(file.fileno())
         new.replace(self.folder / "state.json")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from alerts.generator.document import FileError
-from alerts.generator.document import parse as document_of
-from lab import consolidation, scenario
+from deploy import documents
+from deploy.documents import FileError, nearest
+from lab import consolidation
 from lab.allocation import switching
 from lab.factors import experiment as factors
-from lab.keys import ScenarioError, nearest
+from lab.keys import Scenario, ScenarioError
 from lab.network import experiment as network
-from lab.study import Scenario, Study
+from lab.study import Study
 from lab.suites import running as suites
 
 CONSOLIDATION = consolidation.STUDY
@@ -23,17 +23,16 @@ STUDIES: Mapping[str, Study] = {
 
 def load(file: Path) -> tuple[Study, Scenario]:
     """Read a scenario of any study; raises `ScenarioError`."""
-    text = scenario.read(file)
     try:
-        document = document_of(text, file.name)
-        value = document.entries().get("study") if document else None
-        study = STUDIES.get(value.text()) if value else CONSOLIDATION
-        if value and (study is None or study is CONSOLIDATION):
-            others = tuple(name for name in STUDIES if name != CONSOLIDATION.name)
-            there_are = nearest(value.text(), others)
-            value.refuse(f"there is no study {value.text()!r}{there_are}; without this key it is {CONSOLIDATION.name}")
+        text = documents.read_text(file)
+        document = documents.parse(text, file.name)
+        name = document.content.get("study") if isinstance(document.content, dict) else None
+        others = [name for name in STUDIES if name != CONSOLIDATION.name]
+        if name is not None and name not in others:
+            problem = f"there is no study {name!r}{nearest(str(name), others)}"
+            raise document.error(f"{problem}; without this key it is {CONSOLIDATION.name}", "study")
     except FileError as error:
         raise ScenarioError(str(error)) from None
-    assert study is not None  # refused above
+    study = STUDIES[name or CONSOLIDATION.name]
     found: Scenario = study.parse(text, file.name)
     return study, found

@@ -8,40 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from lab.keys import Step
 from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.state import State
-
-
-class Step(Protocol):
-    """What is measured at a time."""
-
-    @property
-    def name(self) -> str:
-        """Unique in its run."""
-
-
-class Scenario(Protocol):
-    """A valid scenario of a study."""
-
-    @property
-    def name(self) -> str:
-        """Its file's name, without the ending."""
-
-    @property
-    def digest(self) -> str:
-        """Of its file: a run is only resumed with the scenario that it began with."""
-
-    @property
-    def about(self) -> str:
-        """Its purpose, in a sentence."""
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """All steps, in the order in which they run."""
 
 
 @dataclass(frozen=True)

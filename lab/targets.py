@@ -30,7 +30,7 @@ def written(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -
     with contextlib.ExitStack() as ending:
         for job, of_job in ports.items():
             file = folder / f"{job}-lab-{os.getpid()}.yml"
-            ending.callback(guard.stop, guard.start(file))
+            ending.enter_context(guard.watching(file))
             ending.callback(file.unlink, missing_ok=True)
             addresses = json.dumps([f"127.0.0.1:{port}" for port in of_job])
             new = file.with_suffix(".new")

@@ -11,7 +11,6 @@ from dashboards.signals import application, consolidation, host, unfiltered
 
 _TALL = 10  # four lines of a legend in a third of the page's width
 _STEP_OF_MEANS = "1m"  # with 15 s, six such queries over a day may take longer than Grafana waits
-_STEP_OF_LAB = "15s"  # a step of the lab may last a minute
 
 
 def make() -> dashboard.Dashboard:
@@ -30,20 +29,12 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    *(
-                        panels.number(signal).span(6).height(3)
-                        for signal in (
-                            consolidation.BUSY_HOURS,
-                            consolidation.HEADROOM,
-                            consolidation.IN_A_WEEK,
-                            consolidation.APPS,
-                        )
+                    *panels.tiles(
+                        consolidation.BUSY_HOURS, consolidation.HEADROOM, consolidation.IN_A_WEEK, consolidation.APPS
                     ),
                     _headroom().span(12).height(9),
-                    panels.lines(unfiltered(application.MEAN))
+                    panels.against(unfiltered(application.CEILING), unfiltered(application.MEAN))
                     .title("Mean response and objective")
-                    .with_target(panels.query(unfiltered(application.CEILING), 1).range())
-                    .override_by_query("B", panels.as_line(palette.PLAIN))
                     .span(12)
                     .height(9),
                 ],
@@ -62,21 +53,11 @@ def make() -> dashboard.Dashboard:
             Row(
                 "By number of applications (means over the time shown: choose days)",
                 [
-                    panels.against_by(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS, whole=True)
+                    panels.against_number(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS)
                     .span(8)
                     .height(8)
                     for signal in consolidation.AGAINST_APPS
                 ],
-            ),
-            Row(
-                "By clients of each application (lab)",
-                [
-                    panels.against_by(signal, "clients", "clients of each application", "steps", step=_STEP_OF_LAB)
-                    .span(8)
-                    .height(_TALL)
-                    for signal in consolidation.AGAINST_CLIENTS
-                ],
-                collapsed=True,
             ),
         ],
     )
@@ -85,11 +66,9 @@ def make() -> dashboard.Dashboard:
 def _cpu() -> timeseries.Panel:
     """The host's share on top: each application's own grows from below."""
     return (
-        panels.stacked(unfiltered(application.CPU))
+        panels.stacked(unfiltered(application.CPU), consolidation.OVERHEAD, consolidation.CAPACITY)
         .title("CPU usage by application")
         .description(consolidation.OVERHEAD.description)
-        .with_target(panels.query(consolidation.OVERHEAD, 1).range())
-        .with_target(panels.query(consolidation.CAPACITY, 2).range())
         .override_by_query("B", panels.coloured(palette.HOST))
         .override_by_query("C", panels.as_line(palette.PLAIN))
     )
@@ -98,14 +77,12 @@ def _cpu() -> timeseries.Panel:
 def _headroom() -> timeseries.Panel:
     """What limits it, in one graph: the lowest decides."""
     return (
-        panels.lines(consolidation.BY_CPU)
+        panels.lines(consolidation.BY_CPU, consolidation.BY_OBJECTIVE, consolidation.APPS)
         .title("Headroom over time")
         .description(
             "Headroom by free CPU and by objectives: the lower one limits. At 0 by CPU, x times as much may be wanted "
             "as there is, and each has 1/x of it (Huber 2010). Dashed: the applications that run."
         )
-        .with_target(panels.query(consolidation.BY_OBJECTIVE, 1).range())
-        .with_target(panels.query(consolidation.APPS, 2).range())
         .override_by_query("A", panels.coloured(palette.BLUE))
         .override_by_query("B", panels.coloured(palette.MAGENTA))
         .override_by_query("C", panels.as_line(palette.PLAIN))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, costs, highest, top_now
 
@@ -31,7 +31,7 @@ def make() -> dashboard.Dashboard:
             variables.base_host(),
             variables.base_platform(),
             variables.base_vserver(),
-            variables.base_time(),
+            variables.earlier("base_time", "Baseline's time"),
         ],
         rows=[
             Row(
@@ -91,18 +91,8 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    *(
-                        _graph(replace(signal, name=f"Hosts: {signal.name}"))
-                        for signal in (costs.HOST.instructions_per_byte, costs.HOST.cpu_per_byte, costs.HOST.traffic)
-                    ),
-                    *(
-                        _graph(highest(signal))
-                        for signal in (
-                            costs.VSERVER.instructions_per_byte,
-                            costs.VSERVER.cpu_per_byte,
-                            costs.VSERVER.traffic,
-                        )
-                    ),
+                    *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time),
+                    *(_graph(highest(signal)) for signal in costs.VSERVER.over_time),
                 ],
                 collapsed=True,
             ),
@@ -115,22 +105,12 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 
 def _of_hosts(title: str, description: str, signals: list[Signal]) -> table.Panel:
-    return (
-        panels.columns(title, description, _OF_HOST, signals)
-        .override_by_name("Host", panels.links(panels.to_page("virtscope-host", "Host", {"host": "Host"})))
-        .span(24)
-        .height(7)
-    )
+    to_host = tables.to_page("virtscope-host", "Host", {"host": "Host"})
+    columns = tables.columns(title, description, _OF_HOST, signals, height=7)
+    return columns.override_by_name("Host", tables.links(to_host))
 
 
 def _of_vservers(title: str, description: str, signals: list[Signal], by: Signal) -> table.Panel:
-    its_host = {"host": "Host", "vserver": "Virtual server"}
-    return (
-        panels.columns(title, description, _OF_VSERVER, [top_now(signal, by) for signal in signals])
-        .override_by_name(
-            "Virtual server",
-            panels.links(panels.to_page("virtscope-host", "Host", {**its_host, "platform": "Platform"})),
-        )
-        .span(24)
-        .height(8)
-    )
+    its_host = {"host": "Host", "vserver": "Virtual server", "platform": "Platform"}
+    columns = tables.columns(title, description, _OF_VSERVER, [top_now(signal, by) for signal in signals])
+    return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels, variables
+from dashboards import palette, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import experiments
 
@@ -22,40 +22,36 @@ def make() -> dashboard.Dashboard:
         any_hosts=True,
         time="now-7d",
         refresh="30s",
-        own_variables=[variables.lab_run(), variables.lab_test(), variables.lab_baseline()],
+        own_variables=variables.lab(),
         rows=[
             Row(
                 "",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Runs",
-                        experiments.PLANNED.description,
+                        "Runs of the lab in the time shown, and the steps of which there are samples. `python3 -m "
+                        "deploy.lab report RUN` writes a run's report again.",
                         {"run": "Run", "study": "Study", "scenario": "Scenario", "host": "Host"},
-                        [experiments.PLANNED, experiments.FINISHED],
+                        experiments.RUNS,
+                        height=7,
                     )
-                    .span(24)
-                    .height(7)
                 ],
             ),
             Row(
                 "Measurements",
                 [
-                    panels.columns(
+                    tables.columns(
                         "Tests by environment",
-                        experiments.MEAN.description,
-                        {
-                            "run": "Run",
-                            "test": "Test",
-                            "environment": "Environment",
-                            "virtualization": "On",
-                            "unit": "Unit",
-                        },
-                        [experiments.RELATIVE, experiments.MEAN, experiments.DEVIATION, experiments.REPETITIONS],
+                        "Each test in each environment of each run: the mean of its repetitions, in the unit beside "
+                        "it, and relative to the baseline's of the same run, if it has one. What was measured on an "
+                        "emulated machine proves that it works, no more.",
+                        {"run": "Run", "test": "Test", "environment": "Environment", "virtualization": "On"}
+                        | {"emulated": "Emulated", "unit": "Unit"},
+                        experiments.MEASUREMENTS,
+                        height=14,
                     )
-                    .override_by_name(experiments.RELATIVE.name, panels.as_bar(palette.GUESTS, 160))
+                    .override_by_name(experiments.RELATIVE.name, tables.as_bar(palette.GUESTS, 160))
                     .filterable(True)
-                    .span(24)
-                    .height(14)
                 ],
             ),
         ],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels, variables
+from dashboards import marks, palette, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import fleet, of_highest
 
@@ -55,14 +55,26 @@ def make() -> dashboard.Dashboard:
                         )
                     ),
                     _hosts(),
-                    panels.alerts(
+                    tables.alerts(
                         "Firing alerts",
                         fleet.ALERTS,
                         {"host": "Host", "vserver": "Virtual server", "app": "Application", "cause": "Cause"},
                     ).span(24),
                 ],
             ),
-            Row("By platform", [_by_platform()]),
+            Row(
+                "By platform",
+                [
+                    tables.columns(
+                        "Hosts by platform and shard",
+                        "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In "
+                        "a fleet of several Prometheus (docs/scale.md): of each shard.",
+                        {"platform": "Platform", "shard": "Shard"},
+                        fleet.BY_PLATFORM,
+                        height=6,
+                    )
+                ],
+            ),
             Row(
                 "Over time",
                 [panels.lines(of_highest(signal, name)).span(12).height(8) for name, signal in _OVER_TIME.items()],
@@ -71,23 +83,9 @@ def make() -> dashboard.Dashboard:
     )
 
 
-def _by_platform() -> table.Panel:
-    return (
-        panels.columns(
-            "Hosts by platform and shard",
-            "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In a fleet of "
-            "several Prometheus (docs/scale.md): of each shard.",
-            {"platform": "Platform", "shard": "Shard"},
-            [fleet.HOSTS_CRITICAL, fleet.HOSTS_WARNING, fleet.HOSTS_DOWN, fleet.HOSTS_OF],
-        )
-        .span(24)
-        .height(6)
-    )
-
-
 def _hosts() -> table.Panel:
     worst_burn = fleet.of_shown(fleet.WORST_BURN)
-    panel = panels.columns(
+    panel = tables.columns(
         "Hosts by severity",
         f"A row for each host and platform, of more than {fleet.ROWS} those with the severest alerts. Burn rate: the "
         "highest of the host's applications. Headroom: applications "
@@ -102,19 +100,19 @@ def _hosts() -> table.Panel:
         ],
         whose={"app": worst_burn},
     )
-    to_host = panels.links(panels.to_page("virtscope-host", "Host", _THE_HOST))
-    to_application = panels.links(
-        panels.to_page("virtscope-applications", "Application", {**_THE_HOST, "app": "Worst app"})
+    to_host = tables.links(tables.to_page("virtscope-host", "Host", _THE_HOST))
+    to_application = tables.links(
+        tables.to_page("virtscope-applications", "Application", {**_THE_HOST, "app": "Worst app"})
     )
-    to_events = panels.links(panels.to_page("virtscope-caches-and-events", "Caches and events", _THE_HOST))
-    to_consolidation = panels.links(panels.to_page("virtscope-consolidation", "Consolidation", _THE_HOST))
+    to_events = tables.links(tables.to_page("virtscope-caches-and-events", "Caches and events", _THE_HOST))
+    to_consolidation = tables.links(tables.to_page("virtscope-consolidation", "Consolidation", _THE_HOST))
     return (
         panel.override_by_name("Host", to_host)
         .override_by_name("Worst app", to_application)
-        .override_by_name(fleet.SEVERITY.name, panels.as_severity())
+        .override_by_name(fleet.SEVERITY.name, tables.as_severity())
         .override_by_name(fleet.WORST_BURN.name, to_application)
-        .override_by_name(fleet.OVERHEAD.name, [*panels.as_bar(palette.HOST), *to_host])
-        .override_by_name(fleet.CPU_USED.name, [*panels.as_bar(palette.GUESTS), *to_host])
+        .override_by_name(fleet.OVERHEAD.name, [*tables.as_bar(palette.HOST), *to_host])
+        .override_by_name(fleet.CPU_USED.name, [*tables.as_bar(palette.GUESTS), *to_host])
         .override_by_name(fleet.LLC_MISSES.name, to_events)
         .override_by_name(fleet.HEADROOM.name, to_consolidation)
         .grid_pos(dashboard.GridPos(x=0, y=8, w=24, h=6))

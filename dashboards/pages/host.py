@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import table, timeseries
+from grafana_foundation_sdk.builders import timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels, variables
+from dashboards import marks, palette, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, highest, host, monitor, others, unfiltered, vserver
+
+_VSERVER = {"vserver": "Virtual server"}
 
 
 def make() -> dashboard.Dashboard:
@@ -26,10 +28,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    *(
-                        panels.number(signal).span(6).height(3)
-                        for signal in (host.OVERHEAD_RATIO, host.OVERHEAD_CPU, host.CPU_USED_RATIO, monitor.SHARE)
-                    ),
+                    *panels.tiles(host.OVERHEAD_RATIO, host.OVERHEAD_CPU, host.CPU_USED_RATIO, monitor.SHARE),
                     panels.over_time(host.OVERHEAD_RATIO).title("Overhead ratio over time").span(10).height(9),
                     _cpu_and_capacity(),
                 ],
@@ -37,7 +36,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Alerts",
                 [
-                    panels.alerts(
+                    tables.alerts(
                         "Alerts",
                         host.ALERTS,
                         {
@@ -54,9 +53,29 @@ def make() -> dashboard.Dashboard:
                 "CPU contention",
                 [
                     _graph(vserver.WAIT).title("CPU wait").span(8).height(8),
-                    _waited_share().span(8).height(8),
-                    _graph(vserver.LIMIT_USED).span(8).height(8),
-                    _virtual_servers(),
+                    _graph(vserver.WAITED_SHARE)
+                    .with_target(panels.query(host.WAITED_SHARE_EXPECTED, 1).range())
+                    .override_by_query("B", panels.as_line(palette.PLAIN))
+                    .span(8)
+                    .height(8),
+                    panels.lines(highest(unfiltered(vserver.LIMIT_USED))).span(8).height(8),
+                    tables.columns(
+                        "Virtual servers",
+                        "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare "
+                        "machine. A name leads to whom it waits for, and to the page of its platform: Xen, KVM or "
+                        "OpenVZ.",
+                        {"vserver": "Virtual server", "role": "Role"},
+                        [unfiltered(signal) for signal in vserver.OF_EACH],
+                        height=10,
+                    )
+                    .override_by_name(
+                        "Virtual server",
+                        tables.links(
+                            tables.to_page("virtscope-neighbours", "Who waits for whom", _VSERVER, keep=["host"]),
+                            *tables.to_own_words(_VSERVER, keep=["host"]),
+                        ),
+                    )
+                    .override_by_name(vserver.CPU_SHARE.name, tables.as_bar(palette.GUESTS, 130)),
                 ],
             ),
             Row(
@@ -75,68 +94,26 @@ def _graph(signal: Signal) -> timeseries.Panel:
     return panels.of_guests_and_host(highest(unfiltered(signal)))
 
 
-def _waited_share() -> timeseries.Panel:
-    """Measured and expected in one graph."""
-    return (
-        _graph(vserver.WAITED_SHARE)
-        .with_target(panels.query(host.WAITED_SHARE_EXPECTED, 1).range())
-        .override_by_query("B", panels.as_line(palette.PLAIN))
-    )
-
-
 def _cpu_and_capacity() -> timeseries.Panel:
     """The host's share at the bottom of the stack, so that its thickness is read from zero."""
     return (
-        panels.stacked(vserver.HOST_CPU)
+        panels.stacked(
+            vserver.HOST_CPU,
+            highest(vserver.GUEST_CPU),
+            others(vserver.GUEST_CPU),
+            host.CPU_CAPACITY,
+            vserver.ENDED_CPU,
+        )
         .title("CPU usage and capacity")
         .description(
             "CPU used by the host itself (at the bottom) and by its guests on top of it: the ten that used most over "
             "the time shown, all others as one, and those that have ended within a minute. The dashed line is the "
             "machine's capacity."
         )
-        .with_target(panels.query(highest(vserver.GUEST_CPU), 1).range())
-        .with_target(panels.query(others(vserver.GUEST_CPU), 2).range())
-        .with_target(panels.query(host.CPU_CAPACITY, 3).range())
-        .with_target(panels.query(vserver.ENDED_CPU, 4).range())
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.coloured(palette.PLAIN))
         .override_by_query("D", panels.as_line(palette.PLAIN))
         .override_by_query("E", panels.coloured(palette.CYAN))
         .span(14)
         .height(9)
-    )
-
-
-def _virtual_servers() -> table.Panel:
-    return (
-        panels.columns(
-            "Virtual servers",
-            "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare machine. A "
-            "name leads to whom it waits for, and to the page of its platform: Xen, KVM or OpenVZ.",
-            {"vserver": "Virtual server", "role": "Role"},
-            [
-                unfiltered(signal)
-                for signal in (
-                    vserver.CPU,
-                    vserver.CPU_SHARE,
-                    vserver.WAIT,
-                    vserver.LIMIT,
-                    vserver.HELD_BACK,
-                    vserver.WEIGHT,
-                    vserver.MEMORY,
-                )
-            ],
-        )
-        .override_by_name(
-            "Virtual server",
-            panels.links(
-                panels.to_page(
-                    "virtscope-neighbours", "Who waits for whom", {"vserver": "Virtual server"}, keep=["host"]
-                ),
-                *panels.to_own_words({"vserver": "Virtual server"}, keep=["host"]),
-            ),
-        )
-        .override_by_name(vserver.CPU_SHARE.name, panels.as_bar(palette.GUESTS, 130))
-        .span(24)
-        .height(10)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, panels, waiting
+from dashboards import marks, tables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import neighbours, unfiltered
 
@@ -27,16 +27,13 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Over time",
                 [
-                    waiting.by_who(neighbours.WHO).span(14).height(10),
+                    waiting.by_who(neighbours.WHO, neighbours.OWN).span(14).height(10),
                     waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
                 ],
             ),
             Row(
                 "Applications",
-                [
-                    waiting.named("Named neighbours of the host's applications", of_all=True),
-                    _reallocated(),
-                ],
+                [waiting.named("Named neighbours of the host's applications", of_all=True), _reallocated()],
             ),
         ],
     )
@@ -44,12 +41,12 @@ def make() -> dashboard.Dashboard:
 
 def _matrix() -> table.Panel:
     return (
-        panels.matrix(
+        tables.matrix(
             neighbours.MATRIX,
             "vserver",
             neighbours.COLUMN,
             header="Waits",
-            first=[neighbours.TOTAL, neighbours.REST],
+            first=[neighbours.TOTAL],
             without_page=neighbours.WITHOUT_PAGE,
         )
         .span(24)

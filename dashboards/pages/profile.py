@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import palette, panels, variables
+from dashboards import palette, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, profile
 
@@ -24,20 +26,24 @@ def make() -> dashboard.Dashboard:
             "time: base shows what a hypervisor adds, the day before what a change did."
         ),
         measured="perf_profile_samples_total",
-        own_variables=[
-            variables.profiled_event(),
-            variables.other_host(),
-            variables.other_event(),
-            variables.other_vserver(),
-            variables.other_time(),
-        ],
+        own_variables=variables.profiles(),
         rows=[
             Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
             Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
             Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
             Row(
                 "Sampling",
-                [_sampled(), _rounds(profile.SAMPLED_CPUS), _rounds(profile.LOST).axis_soft_max(1)],
+                [
+                    tables.columns(
+                        "Sampled events on $host",
+                        "How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
+                        {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
+                        [profile.SAMPLED],
+                        height=6,
+                    ),
+                    _rounds(profile.SAMPLED_CPUS),
+                    _rounds(profile.LOST).axis_soft_max(1),
+                ],
                 collapsed=True,
             ),
         ],
@@ -54,34 +60,17 @@ def _rounds(signal: Signal) -> timeseries.Panel:
     return panels.lines(signal).targets([rounds]).span(12).height(8)
 
 
-def _sampled() -> table.Panel:
+def _shares(title: str, labels: Mapping[str, str], share: Signal, *, width: int, height: int) -> table.Panel:
     return (
-        panels.columns(
-            "Sampled events on $host",
-            profile.SAMPLED.description,
-            {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
-            [profile.SAMPLED],
-        )
-        .span(24)
-        .height(6)
+        tables.columns(title, share.description, labels, [share], width=width, height=height)
+        .override_by_name(share.name, tables.as_bar(palette.GUESTS, 180))
+        .filterable(True)  # by a domain, or to the kernel alone
     )
 
 
 def _by_symbol(of: str, share: Signal) -> table.Panel:
-    return (
-        panels.columns(f"Symbols: {of}", share.description, profile.PLACE, [share])
-        .override_by_name(share.name, panels.as_bar(palette.GUESTS, 200))
-        .filterable(True)  # by a domain, or to the kernel alone
-        .span(24)
-        .height(12)
-    )
+    return _shares(f"Symbols: {of}", profile.PLACE, share, width=24, height=12)
 
 
 def _by_image(of: str, share: Signal) -> table.Panel:
-    return (
-        panels.columns(f"Images: {of}", share.description, profile.IMAGE, [share])
-        .override_by_name(share.name, panels.as_bar(palette.GUESTS, 160))
-        .filterable(True)
-        .span(12)
-        .height(8)
-    )
+    return _shares(f"Images: {of}", profile.IMAGE, share, width=12, height=8)

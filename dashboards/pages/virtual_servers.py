@@ -7,7 +7,7 @@ from dataclasses import replace
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables, waiting
+from dashboards import panels, tables, variables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, beside, highest, top_now
 
@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
             Row(
                 "Waiting of the chosen virtual servers",
                 [
-                    waiting.by_who(beside.WAIT_BY_WHO).span(14).height(10),
+                    waiting.by_who(beside.WAIT_BY_WHO, beside.WAIT_FOR_OWN).span(14).height(10),
                     waiting.by_reason(beside.WAIT_BY_REASON).span(10).height(10),
                 ],
                 collapsed=True,
@@ -60,36 +60,29 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 
 def _virtual_servers() -> table.Panel:
-    signals = [
-        replace(top_now(signal, beside.CPU), name=name)
-        for name, signal in {
-            "CPU used": beside.CPU,
-            "CPU ratio": beside.relative(beside.CPU),
-            "CPU wait": beside.WAIT,
-            "Memory": beside.MEMORY,
-            "Network": beside.NETWORK,
-            "LLC MPKI": beside.LLC_MISSES,
-            "IPC": beside.IPC,
-        }.items()
-    ]
-    titles = {"vserver": "Virtual server", "host": "Host", "platform": "Platform", "role": "Role"}
+    columns = {
+        "CPU used": beside.CPU,
+        "CPU ratio": beside.relative(beside.CPU),
+        "CPU wait": beside.WAIT,
+        "Memory": beside.MEMORY,
+        "Network": beside.NETWORK,
+        "LLC MPKI": beside.LLC_MISSES,
+        "IPC": beside.IPC,
+    }
     its_host = {"host": "Host", "vserver": "Virtual server"}
-    return (
-        panels.columns(
-            "Virtual servers",
-            "The fifty busiest of those chosen. CPU ratio: CPU used, divided by that of the baseline. Role host is "
-            "Dom0, what a host of containers uses itself, or a bare machine. A dash: not known on this platform.",
-            titles,
-            signals,
-        )
-        .override_by_name(
-            "Virtual server",
-            panels.links(
-                panels.to_page("virtscope-host", "Host", {**its_host, "platform": "Platform"}),
-                panels.to_page("virtscope-neighbours", "Who waits for whom", {**its_host, "platform": "Platform"}),
-                *panels.to_own_words(its_host),
-            ),
-        )
-        .span(24)
-        .height(9)
+    with_platform = {**its_host, "platform": "Platform"}
+    return tables.columns(
+        "Virtual servers",
+        "The fifty busiest of those chosen. CPU ratio: CPU used, divided by that of the baseline. Role host is Dom0, "
+        "what a host of containers uses itself, or a bare machine. A dash: not known on this platform.",
+        {"vserver": "Virtual server", "host": "Host", "platform": "Platform", "role": "Role"},
+        [replace(top_now(signal, beside.CPU), name=name) for name, signal in columns.items()],
+        height=9,
+    ).override_by_name(
+        "Virtual server",
+        tables.links(
+            tables.to_page("virtscope-host", "Host", with_platform),
+            tables.to_page("virtscope-neighbours", "Who waits for whom", with_platform),
+            *tables.to_own_words(its_host),
+        ),
     )

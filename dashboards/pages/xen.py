@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, panels
+from dashboards import marks, panels, tables
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, highest, xen
+from dashboards.signals import xen
 from dashboards.variables import Platform
-
-_TALL = 10  # ten names in the legend of half a page's width: four lines of it
 
 
 def make() -> dashboard.Dashboard:
@@ -29,136 +26,89 @@ def make() -> dashboard.Dashboard:
             Row(
                 "",
                 [
-                    *(
-                        panels.number(signal).span(6).height(3)
-                        for signal in (xen.DOMAINS, xen.FREE_MEMORY, xen.PACKETS_LOST, xen.ALL_OUT_OF_REQUESTS)
+                    *panels.tiles(xen.DOMAINS, xen.FREE_MEMORY, xen.PACKETS_LOST, xen.OUT_OF_REQUESTS),
+                    tables.columns(
+                        "Domains",
+                        "Every domain chosen, those with most vCPUs first. A dash: neither the toolstack nor the guest "
+                        "says.",
+                        {"domain": "Name", "domid": "ID", "type": "Type", "os": "OS", "cpupool": "CPU pool"}
+                        | {"uuid": "UUID"},
+                        xen.DOMAIN,
+                        height=9,
                     ),
-                    _domains(),
+                    tables.columns(
+                        "vCPUs",
+                        "Each vCPU, the busiest first: the physical CPU it was last on, those it may run on (hard "
+                        "affinity) and is best run on (soft affinity).",
+                        {"domain": "Name", "vcpu": "vCPU", "hard": "Hard", "soft": "Soft"},
+                        xen.VCPU,
+                        height=10,
+                    ),
                 ],
             ),
-            Row("vCPUs", [_half(xen.VCPU_USED), _vcpus()]),
             Row(
                 "Scheduler and CPU pools",
                 [
-                    _scheduling(),
-                    _pools(),
-                    _rare(xen.MISSED_CHANGES).span(10).height(8),
+                    tables.columns(
+                        "Scheduler parameters",
+                        "Weight and cap (credit, credit2), or budget and period (rtds), and how often weight or cap "
+                        "were changed in the time shown. A dash: the scheduler has no such parameter, or the domain "
+                        "has none set. Missed states: changes of run states that the hypervisor did not record, so "
+                        "that CPU wait is less exact.",
+                        {"domain": "Name", "domid": "ID"},
+                        xen.SCHEDULING,
+                    ),
+                    tables.columns(
+                        "CPU pools of the host",
+                        "The scheduler of each CPU pool, its physical CPUs, how long a vCPU runs while others wait, "
+                        "and at least.",
+                        {"cpupool": "CPU pool", "scheduler": "Scheduler"},
+                        xen.POOLS,
+                    ),
                     panels.lines(xen.TRACED).span(12).height(7),
-                    _rare(xen.TRACE_LOST).span(12).height(7),
+                    panels.lines(xen.TRACE_LOST).axis_soft_max(1).span(12).height(7),
                 ],
                 collapsed=True,
             ),
             Row(
-                "Network",
+                "Network, block devices and caches",
                 [
-                    _half(xen.PACKETS_RECEIVED),
-                    _half(xen.PACKETS_SENT),
-                    _rare(xen.DROPS_RECEIVED),
-                    _rare(xen.DROPS_SENT),
-                    _rare(xen.ERRORS_RECEIVED),
-                    _rare(xen.ERRORS_SENT),
+                    tables.columns(
+                        "Virtual interfaces",
+                        "Each virtual interface: packets to the guest (in) and from it (out), per second; dropped ones "
+                        "were too many for the guest, or for Dom0's back end.",
+                        {"domain": "Name", "vif": "Interface"},
+                        xen.INTERFACES,
+                    ),
+                    tables.columns(
+                        "Virtual block devices",
+                        "Each device with its back end and its number in hex (major:minor), those first that ran out "
+                        "of requests.",
+                        {"domain": "Name", "vbd": "Device", "type": "Back end", "device": "Number"},
+                        xen.DEVICES,
+                    ),
+                    tables.columns(
+                        "Cache and memory bandwidth",
+                        "Bytes of each socket's last-level cache (LLC) that hold the domain's data; its bandwidth in a "
+                        "recent 10 ms to all memory, and to that of the socket itself (local).",
+                        {"domain": "Name", "socket": "Socket"},
+                        xen.CACHE,
+                    ),
                 ],
                 collapsed=True,
             ),
             Row(
-                "Block devices",
-                [_half(xen.READS), _half(xen.WRITES), _rare(xen.OUT_OF_REQUESTS).span(24).height(7), _devices()],
+                "Hypervisor",
+                [
+                    tables.columns(
+                        "Hypervisor of the host",
+                        "Version of Xen, and what it manages.",
+                        {"host": "Host", "version": "Version"},
+                        xen.HYPERVISOR,
+                        height=4,
+                    )
+                ],
                 collapsed=True,
             ),
-            Row(
-                "Cache and memory bandwidth",
-                [_half(xen.CACHE), _half(xen.BANDWIDTH)],
-                collapsed=True,
-            ),
-            Row("Hypervisor", [_hypervisor()], collapsed=True),
         ],
-    )
-
-
-def _half(signal: Signal) -> timeseries.Panel:
-    return panels.lines(highest(signal)).span(12).height(_TALL)
-
-
-def _rare(signal: Signal) -> timeseries.Panel:
-    """What is 0 as long as all is well, on a scale that does not run to 100 then."""
-    return _half(signal).axis_soft_max(1)
-
-
-def _domains() -> table.Panel:
-    return (
-        panels.columns(
-            "Domains",
-            "Every domain chosen, those with most vCPUs first. A dash: neither the toolstack nor the guest says.",
-            {"domain": "Name", "domid": "ID", "type": "Type", "os": "OS", "cpupool": "CPU pool", "uuid": "UUID"},
-            [xen.VCPUS, xen.MEMORY],
-        )
-        .span(24)
-        .height(9)
-    )
-
-
-def _vcpus() -> table.Panel:
-    return (
-        panels.columns(
-            "vCPUs",
-            "Each vCPU, the busiest first: the physical CPU it was last on, those it may run on (hard affinity) and is "
-            "best run on (soft affinity).",
-            {"domain": "Name", "vcpu": "vCPU", "hard": "Hard", "soft": "Soft"},
-            [xen.VCPU_PLACED, xen.VCPU_ON],
-        )
-        .span(12)
-        .height(_TALL)
-    )
-
-
-def _scheduling() -> table.Panel:
-    return (
-        panels.columns(
-            "Scheduler parameters",
-            "Weight and cap (credit, credit2), or budget and period (rtds), and how often weight or cap were changed "
-            "in the time shown. A dash: the scheduler has no such parameter, or the domain has none set.",
-            {"domain": "Name", "domid": "ID"},
-            [xen.CHANGES, xen.WEIGHT, xen.CAP, xen.BUDGET, xen.PERIOD],
-        )
-        .span(24)
-        .height(8)
-    )
-
-
-def _pools() -> table.Panel:
-    return (
-        panels.columns(
-            "CPU pools of the host",
-            "The scheduler of each CPU pool, its physical CPUs, how long a vCPU runs while others wait, and at least.",
-            {"cpupool": "CPU pool", "scheduler": "Scheduler"},
-            [xen.POOL_CPUS, xen.POOL_TIMESLICE, xen.POOL_RATELIMIT],
-        )
-        .span(14)
-        .height(8)
-    )
-
-
-def _devices() -> table.Panel:
-    return (
-        panels.columns(
-            "Virtual block devices",
-            "Each device with its back end and its number in hex (major:minor), those first that ran out of requests.",
-            {"domain": "Name", "vbd": "Device", "type": "Back end", "device": "Number"},
-            xen.DEVICES,
-        )
-        .span(24)
-        .height(8)
-    )
-
-
-def _hypervisor() -> table.Panel:
-    return (
-        panels.columns(
-            "Hypervisor of the host",
-            "Version of Xen, and what it manages.",
-            {"host": "Host", "version": "Version"},
-            [xen.HOST_CPUS, xen.HOST_CLOCK, xen.HOST_MEMORY],
-        )
-        .span(24)
-        .height(4)
     )

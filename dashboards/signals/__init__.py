@@ -8,7 +8,7 @@ called like it (xen, openvz, exporters) have that, and the pages that are there 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 # A host of containers is known as a bare machine too: `$host_platform` is one of the two, so that nothing counts twice.
 ONE_HOST = 'platform="$host_platform", host="$host"'
@@ -37,14 +37,14 @@ class Scope:
     chosen: bool = True
     """Whether only the applications and virtual servers that are chosen, on a page where these can be."""
 
-    def __call__(self, metric: str, **labels: str) -> str:
-        """A selector of a metric, narrowed by further labels; a variable stands for any set of values."""
+    def __call__(self, metric: str, *matchers: str, **labels: str) -> str:
+        """A selector of a metric, narrowed by matchers and labels; a variable stands for any set of values."""
         wanted = {label: value for label, value in labels.items() if self.chosen or value not in ("$app", "$vserver")}
         narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in wanted.items())
-        return f"{metric}{{{', '.join([self.hosts, *narrowed])}}}"
+        return f"{metric}{{{', '.join([self.hosts, *narrowed, *matchers])}}}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Signal:
     """One quantity: how to ask for it, and how to say what came back."""
 
@@ -55,17 +55,19 @@ class Signal:
     """PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables. Signals that pages show in
     several scopes have a function of the scope."""
 
-    scope: Scope = Scope()
-    """Whose series the function selects."""
-
     unit: str
     """Grafana's identifier of the unit: one of ``grafana_foundation_sdk.models.units``, or ``CPUS``."""
 
-    description: str
-    """What the number means and how it is computed, for a reader who sees it for the first time."""
+    description: str = ""
+    """What the number means and how it is computed, for a new reader. A column needs none, as its table has one."""
 
-    absent: str
+    absent: str = ""
     """One line that an empty panel shows: why there is nothing, or where that is said, and what to do about it."""
+
+    _: KW_ONLY
+
+    scope: Scope = Scope()
+    """Whose series the function selects."""
 
     gap: str = "no data"
     """The same in two words or three, for a tile."""
@@ -109,18 +111,18 @@ class Signal:
         return (self.high, self.critical, self.low) != (None, None, None)
 
 
-def on_host(metric: str, **labels: str) -> str:
-    """Select the chosen host's series of a metric, narrowed by further labels; a variable stands for any set of values.
+def on_host(metric: str, *matchers: str, **labels: str) -> str:
+    """Select the chosen host's series of a metric, narrowed by matchers and labels, as a `Scope` does.
 
     >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
     'vserver:cpu_usage:rate{platform="$host_platform", host="$host", role="guest", vserver=~"$vserver"}'
     """
-    return Scope()(metric, **labels)
+    return Scope()(metric, *matchers, **labels)
 
 
-def on_hosts(metric: str, **labels: str) -> str:
+def on_hosts(metric: str, *matchers: str, **labels: str) -> str:
     """Select the same of all chosen hosts, on a page that shows several."""
-    return Scope(ANY_HOSTS)(metric, **labels)
+    return Scope(ANY_HOSTS)(metric, *matchers, **labels)
 
 
 def of_exporters(metric: str, hosts: str) -> str:

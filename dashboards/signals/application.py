@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, ONE_HOST, Scope, Signal, on_host, with_cause
+from dashboards.signals import CPUS, ONE_HOST, Signal, on_host, with_cause
 
 _NO_REQUESTS = "No requests of these applications are counted: docs/sensors.md."
 _NO_OBJECTIVE = "These applications have no objective: docs/objectives.md."
 _NO_TIERS = "Not known for these applications or this platform: docs/objectives.md, tiers."
-
-
-def _of_users(record: str) -> Callable[[Scope], str]:
-    """What the application's users see, not its own tiers among themselves."""
-    return lambda at: at(record, app="$app", tier="web")
+_of_users = partial(Signal, absent=_NO_REQUESTS, gap="no requests", legend="{{app}}")
+_of_tiers = partial(Signal, absent=_NO_TIERS, legend="{{app}}")
+_of_objectives = partial(Signal, absent=_NO_OBJECTIVE, gap="no objective", legend="{{app}} {{objective}}")
 
 
 def _response(name: str, record: str, description: str) -> Signal:
-    return Signal(
-        name=name,
-        query=_of_users(record),
-        unit=units.Seconds,
-        description=f"{description} Of the last minute; failed requests are none, as failing at once is not fast.",
-        legend="{{app}}",
-        absent=_NO_REQUESTS,
-        gap="no requests",
+    """What the application's users see, not its own tiers among themselves."""
+    return _of_users(
+        name,
+        lambda at: at(f"app:response_seconds:{record}", app="$app", tier="web"),
+        units.Seconds,
+        f"{description} Of the last minute; failed requests are none, as failing at once is not fast.",
     )
 
 
-MEAN = _response("Mean", "app:response_seconds:mean", "How long answers took on average.")
-P50 = _response("Median", "app:response_seconds:p50", "Half of the answers took no longer.")
-P95 = _response("95th", "app:response_seconds:p95", "95 of 100 answers took no longer.")
+MEAN = _response("Mean", "mean", "How long answers took on average.")
+P50 = _response("Median", "p50", "Half of the answers took no longer.")
+P95 = _response("95th", "p95", "95 of 100 answers took no longer.")
 P99 = _response(
     "99th",
-    "app:response_seconds:p99",
+    "p99",
     "99 of 100 answers took no longer. An estimate between two edges of the histogram, exact at an objective's "
     "threshold; above the highest edge it reads 'at least'.",
 )
 
-MEAN_OF_TARGET = Signal(
-    name="Mean / target",
-    query=f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
-    unit=units.PercentUnit,
-    description=(
-        "Mean response divided by the target of the objective mean, of the application with the highest quotient: "
-        "above 100 % the objective is missed."
-    ),
-    absent=_NO_OBJECTIVE,
-    gap="no objective",
+MEAN_OF_TARGET = _of_objectives(
+    "Mean / target",
+    f"max({on_host('app:slo_response:ratio', app='$app', objective='mean')})",
+    units.PercentUnit,
+    "Mean response divided by the target of the objective mean, of the application with the highest quotient: above "
+    "100 % the objective is missed.",
     decimals=0,
     high=0.8,
     critical=1,
@@ -58,281 +50,180 @@ MEAN_OF_TARGET = Signal(
 
 
 def _threshold(objective: str, description: str) -> Signal:
-    return Signal(
-        name="Objective",
-        query=lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
-        unit=units.Seconds,
-        description=description,
+    return _of_objectives(
+        "Objective",
+        lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
+        units.Seconds,
+        description,
         legend="objective",
-        absent=_NO_OBJECTIVE,
     )
 
 
 CEILING = _threshold("mean", "Target of the mean response: the strictest of the chosen applications.")
 LATENCY = _threshold("latency", "Target of the response: the strictest of the chosen applications.")
 
-BUCKETS = Signal(
-    name="Response time distribution",
-    # The buckets of the histogram that the vocabulary's percentiles are made of.
-    query=(
-        f'sum by (le) (requests:duration_seconds_bucket:rate1m{{{ONE_HOST}, app=~"$app", tier="web", status!="5xx"}})'
-    ),
-    unit=units.RequestsPerSecond,
-    description=(
-        "Answers per second by response time, of all chosen applications together. Two bands, where the mean has one "
-        "line, are two kinds of requests."
-    ),
+# The buckets of the histogram that the vocabulary's percentiles are made of.
+_ANSWERS = on_host("requests:duration_seconds_bucket:rate1m", 'tier="web", status!="5xx"', app="$app")
+BUCKETS = _of_users(
+    "Response time distribution",
+    f"sum by (le) ({_ANSWERS})",
+    units.RequestsPerSecond,
+    "Answers per second by response time, of all chosen applications together. Two bands, where the mean has one line, "
+    "are two kinds of requests.",
     legend="{{le}}",
-    absent=_NO_REQUESTS,
 )
-
-REQUESTS = Signal(
-    name="Request rate",
-    query=_of_users("app:requests:rate"),
-    unit=units.RequestsPerSecond,
-    description="Requests per second, failed ones included.",
-    legend="{{app}}",
-    absent=_NO_REQUESTS,
+REQUESTS = _of_users(
+    "Request rate",
+    lambda at: at("app:requests:rate", app="$app", tier="web"),
+    units.RequestsPerSecond,
+    "Requests per second, failed ones included.",
     decimals=1,
 )
-
-MOST_REQUESTS = replace(
-    REQUESTS,
-    name="Past maximum",
-    # One after the other, they are one line.
-    query=(
-        f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
-        f" or {on_host('app:requests:rate_max1h', app='$app')})"
-    ),
-    description=(
-        "Evidence for load, from a fifth above the past maximum (dashed): that of a minute of the past week, in an "
-        "application's first day of the past hour."
-    ),
+# One after the other, they are one line.
+MOST_REQUESTS = _of_users(
+    "Past maximum",
+    f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
+    f" or {on_host('app:requests:rate_max1h', app='$app')})",
+    units.RequestsPerSecond,
     legend="{{app}}, max",
 )
-
-FAILED = Signal(
-    name="Error ratio",
-    query=_of_users("app:errors:ratio"),
-    unit=units.PercentUnit,
-    description="Share of requests that the server failed (5xx).",
-    legend="{{app}}",
-    absent=_NO_REQUESTS,
-    gap="no requests",
+FAILED = _of_users(
+    "Error ratio",
+    on_host("app:errors:ratio", app="$app", tier="web"),
+    units.PercentUnit,
+    "Share of requests that the server failed (5xx).",
     decimals=2,
 )
-
 MAX_FAILED = replace(FAILED, name="Max error ratio", query=f"max({FAILED.expr})")
 
-CPU = Signal(
-    name="CPU",
-    query=lambda at: at("app:cpu_usage:rate", app="$app"),
-    unit=CPUS,
-    description="CPU used by all virtual servers of an application on this host.",
-    legend="{{app}}",
-    absent=_NO_TIERS,
-    decimals=2,
+CPU = _of_tiers("CPU", lambda at: at("app:cpu_usage:rate", app="$app"), CPUS, decimals=2)
+CPU_PER_REQUEST = _of_tiers(
+    "CPU/request",
+    lambda at: at("app:cpu_per_request:seconds", app="$app"),
+    units.Seconds,
+    "CPU time per request, the application's part of the host's overhead included.",
 )
 
-CPU_PER_REQUEST = Signal(
-    name="CPU/request",
-    query=lambda at: at("app:cpu_per_request:seconds", app="$app"),
-    unit=units.Seconds,
-    description="CPU time per request, the application's part of the host's overhead included.",
-    legend="{{app}}",
-    absent=_NO_TIERS,
-)
+# Objectives
 
 
 def _burn(name: str, window: str) -> Signal:
     errors = on_host(f"app:slo_error:ratio_rate{window}", app="$app")
     objective = on_host("app:slo_objective:ratio", app="$app")
-    return Signal(
-        name=name,
-        query=f"{errors} / on (host, platform, app, objective) (1 - {objective})",
-        unit=units.NoUnit,
-        description=(
-            f"Burn rate of the error budget over the last {window}: at 1 (the line) it lasts for 30 days, at 14.4 "
-            "ObjectiveBurnsFast fires. 0 is no error at all."
-        ),
-        legend="{{app}} {{objective}}",
-        absent=_NO_OBJECTIVE,
-        gap="no objective",
+    return _of_objectives(
+        name,
+        f"{errors} / on (host, platform, app, objective) (1 - {objective})",
+        units.NoUnit,
+        f"Burn rate of the error budget over the last {window}: at 1 (the line) it lasts for 30 days, at 14.4 "
+        "ObjectiveBurnsFast fires. 0 is no error at all.",
         decimals=1,
         high=1,
         critical=14.4,
     )
 
 
-BURN_5M = _burn("Burn 5 m", "5m")
-BURN_1H = _burn("1 h", "1h")
-BURN_6H = _burn("6 h", "6h")
-BURN_1D = _burn("1 d", "1d")
-BURN_3D = _burn("3 d", "3d")
+BURN_5M, BURN_1H = _burn("Burn 5 m", "5m"), _burn("1 h", "1h")
+LONGER_BURNS = [_burn("6 h", "6h"), _burn("1 d", "1d"), _burn("3 d", "3d")]
 MAX_BURN = replace(BURN_5M, name="Max burn rate", query=f"max({BURN_5M.expr})")
 
-BUDGET_LEFT = Signal(
-    name="Budget left",
-    query=on_host("app:slo_budget_left:ratio", app="$app"),
-    unit=units.PercentUnit,
-    description=(
-        "Error budget left of the last 30 days, or of the part of them that was monitored: 100 % is all, below 0 it is "
-        "overspent."
-    ),
-    legend="{{app}} {{objective}}",
-    absent=_NO_OBJECTIVE,
-    gap="no objective",
+BUDGET_LEFT = _of_objectives(
+    "Budget left",
+    on_host("app:slo_budget_left:ratio", app="$app"),
+    units.PercentUnit,
+    "Error budget left of the last 30 days, or of the part of them that was monitored: 100 % is all, below 0 it is "
+    "overspent.",
     decimals=0,
     signed=True,
     low=0.25,
     critically_low=0,
 )
-
 MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", query=f"min({BUDGET_LEFT.expr})")
-
-OBJECTIVE = Signal(
-    name="Target",
-    query=on_host("app:slo_objective:ratio", app="$app"),
-    unit=units.PercentUnit,
-    description="Share of requests that must be good. The objective mean has none: it is a ceiling.",
-    absent=_NO_OBJECTIVE,
-)
-
-WITHIN = Signal(
-    name="Threshold",
-    query=on_host("app:slo_threshold:seconds", app="$app"),
-    unit=units.Seconds,
-    description="The response that an answer (latency), or the mean of all, must not exceed.",
-    absent=_NO_OBJECTIVE,
-)
+OBJECTIVE = _of_objectives("Target", on_host("app:slo_objective:ratio", app="$app"), units.PercentUnit)
+WITHIN = _of_objectives("Threshold", on_host("app:slo_threshold:seconds", app="$app"), units.Seconds)
 
 CAUSES = {0: "met", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "unknown"}
 """Why an objective is missed, in docs/alerting.md's order, and the number that stands for each on a graph."""
 
 _MISSED = f'ALERTS{{{ONE_HOST}, app=~"$app", objective!=""}}'
-_CAUSE = on_host("app:objective_cause:info", app="$app")
-_OF_OBJECTIVE = "on (host, platform, app, objective)"
 # Of the user's own alerts about objectives, which no cause is recorded for, the cause stays empty.
-_MISSED_BY = f"({with_cause(_MISSED, _CAUSE)})"
-_NONE_MISSED = "No objective was missed in this time range."
+_MISSED_BY = f"({with_cause(_MISSED, on_host('app:objective_cause:info', app='$app'))})"
+_of_breaches = partial(Signal, absent="No objective was missed in this time range.")
 
-LAST_BREACH = Signal(
-    name="Last seen",
-    query=(
-        "1000 * max by (app, objective, cause, alertname) "
-        f"(max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))"
-    ),
-    unit=units.DateTimeFromNow,
-    description=(
-        "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause "
-        "that was the most likely one in that time."
-    ),
-    absent=_NONE_MISSED,
+LAST_BREACH = _of_breaches(
+    "Last seen",
+    f"1000 * max by (app, objective, cause, alertname) (max_over_time(timestamp({_MISSED_BY})[$__range:$__interval]))",
+    units.DateTimeFromNow,
+    "Alerts about objectives in the time shown, pending ones included, the latest on top: a row for each cause that "
+    "was the most likely one in that time.",
 )
-
-MISSED_FOR = Signal(
-    name="Duration",
-    query=(
-        "sum by (app, objective, cause, alertname) "
-        f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000"
-    ),
-    unit=units.Seconds,
-    description="How long the objective was missed in the time shown, with this cause.",
-    absent=_NONE_MISSED,
+MISSED_FOR = _of_breaches(
+    "Duration",
+    "sum by (app, objective, cause, alertname) "
+    f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000",
+    units.Seconds,
     decimals=0,
 )
-
-EVIDENCE = Signal(
-    name="Score",
-    query=(
-        f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
-        f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))"
-    ),
-    unit=units.NoUnit,
-    description=(
-        "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for "
-        "several, the order is self, neighbour, load, hypervisor (docs/alerting.md)."
-    ),
-    absent=_NONE_MISSED,
+EVIDENCE = _of_breaches(
+    "Score",
+    f"max by (app, cause) (max_over_time(({on_host('app:cause:score', app='$app')}"
+    f" and on (host, platform, app) {_MISSED})[$__range:$__interval]))",
+    units.NoUnit,
+    "Highest score of each cause while an objective was missed: from 1 on there is evidence for it. If for several, "
+    "the order is self, neighbour, load, hypervisor (docs/alerting.md).",
     decimals=2,
 )
 
-_OBJECTIVES = f"{on_host('app:slo_objective:ratio', app='$app')} or {on_host('app:slo_threshold:seconds', app='$app')}"
-
-BREACHES = Signal(
-    name="Objective breaches by cause",
-    query=(
-        "max by (app, objective) ("
-        + " or ".join(
-            f'{number} * ({_MISSED} and {_OF_OBJECTIVE} {_CAUSE[:-1]}, cause="{cause}"}})'
-            for number, cause in CAUSES.items()
-            if number
-        )
-        + f" or on (app, objective) 0 * ({_OBJECTIVES}))"
-    ),
-    unit=units.NoUnit,
-    description=(
-        "When alerts about objectives were pending or fired, and the most likely cause at each moment (unknown: no "
-        "evidence for any). At all other times the objective was met."
-    ),
-    legend="{{app}} {{objective}}",
-    absent=_NO_OBJECTIVE,
+_NUMBERED = " or ".join(
+    f'{number} * app:objective_cause:info{{host="$host", cause="{cause}"}}'
+    for number, cause in CAUSES.items()
+    if number
+)
+_BREACHED = 'ALERTS{host="$host", app=~"$app", objective!=""}'
+_OBJECTIVES = '{__name__=~"app:slo_objective:ratio|app:slo_threshold:seconds", host="$host", app=~"$app"}'
+BREACHES = _of_objectives(
+    "Objective breaches by cause",
+    f"max by (app, objective) (({_NUMBERED}) and on (host, platform, app, objective) {_BREACHED})"
+    f" or 0 * group by (app, objective) ({_OBJECTIVES})",
+    units.NoUnit,
+    "When alerts about objectives were pending or fired, and the most likely cause at each moment (unknown: no "
+    "evidence for any). At all other times the objective was met.",
 )
 
-SCORES = Signal(
-    name="Evidence over time",
-    query=on_host("app:cause:score", app="$app"),
-    unit=units.NoUnit,
-    description=(
-        "Score of each cause; above the line there is evidence for it. It matters while an objective is missed: an "
-        "application may wait all day and answer in time."
-    ),
+SCORES = _of_tiers(
+    "Evidence over time",
+    on_host("app:cause:score", app="$app"),
+    units.NoUnit,
+    "Score of each cause; above the line there is evidence for it. It matters while an objective is missed: an "
+    "application may wait all day and answer in time.",
     legend="{{app}} {{cause}}",
-    absent=_NO_TIERS,
     high=1,
 )
-
 CAPPED = Signal(
-    name="CPU cap (self)",
-    query=(
-        f"{on_host('vserver:cpu_capped:score')} and on (host, platform, vserver, role) "
-        f"{on_host('vserver:app:info', app='$app')}"
-    ),
-    unit=units.NoUnit,
-    description=(
-        "Evidence for self. Above the line one of its virtual servers uses 90 % of its CPU limit, or is throttled by "
-        "it for half as long as it runs. Raise the cap, or find what uses the CPU."
-    ),
+    "CPU cap (self)",
+    f"{on_host('vserver:cpu_capped:score')} and on (host, platform, vserver, role) "
+    f"{on_host('vserver:app:info', app='$app')}",
+    units.NoUnit,
+    "Evidence for self. Above the line one of its virtual servers uses 90 % of its CPU limit, or is throttled by it "
+    "for half as long as it runs. Raise the cap, or find what uses the CPU.",
+    "No virtual server of these applications has a CPU cap.",
     legend="{{vserver}}",
-    absent="No virtual server of these applications has a CPU cap.",
     high=1,
 )
-
-WAITS = Signal(
-    name="CPU wait ratio (neighbour)",
-    query=on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
-    unit=units.NoUnit,
-    description=(
-        "Evidence for neighbour, if these are busy and who ran meanwhile isn't measured. Above the line it waits half "
-        "as long as it runs; it must also be twice its median of a week (dashed)."
-    ),
-    legend="{{app}}",
-    absent=_NO_TIERS,
+WAITS = _of_tiers(
+    "CPU wait ratio (neighbour)",
+    on_host("app:cpu_wait_per_cpu:ratio", app="$app"),
+    units.NoUnit,
+    "Evidence for neighbour, if these are busy and who ran meanwhile isn't measured. Above the line it waits half as "
+    "long as it runs; it must also be twice its median of a week (dashed).",
     high=0.5,
 )
-
 WAITS_MEDIAN = replace(
     WAITS, query=on_host("app:cpu_wait_per_cpu:ratio_median1w", app="$app"), legend="{{app}}, median"
 )
-
-NEIGHBOURS = Signal(
-    name="CPU usage of neighbours",
-    query=on_host("app:neighbours_cpu:rate", app="$app"),
-    unit=CPUS,
-    description=(
-        "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on, where "
-        "who ran while it waited isn't measured. The page Host names them."
-    ),
-    legend="{{app}}",
-    absent=_NO_TIERS,
+NEIGHBOURS = _of_tiers(
+    "CPU usage of neighbours",
+    on_host("app:neighbours_cpu:rate", app="$app"),
+    CPUS,
+    "CPU used by the other guests of its host. Evidence for neighbour, from half of what it uses itself on, where who "
+    "ran while it waited isn't measured. The page Host names them.",
 )

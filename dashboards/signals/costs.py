@@ -6,21 +6,19 @@ all its guests, or one virtual server.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import ANY_HOSTS, Signal
 
-_NO_BASELINE = "Not known of the baseline: choose another one under Baseline."
 _NO_BYTES = "Bytes are not counted, or below 10 kB/s: docs/vocabulary.md, Network and disk."
 _NO_REQUESTS = "No sensor counts requests, or below 0.5/s: docs/sensors.md."
 _NO_EVENTS = "No events and bytes of the same host: Caches and events says why events are missing."
-_RATIO = "Divided by that of the baseline: 2 is twice as much."
+_SAME_LOAD = "all that was done: compare under the same load."
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """What costs are of: the first part of their records' names, and who is meant in them."""
 
     name: str
@@ -28,127 +26,106 @@ class Level:
     baseline: str
     legend: str
 
-    def _absolute(self, record: str) -> str:
-        return f"{self.name}:{record}{{{self.chosen}}}"
-
-    def _relative(self, record: str) -> str:
-        baseline = f"{self.name}:{record}{{{self.baseline}}} offset $base_time"
-        return f"{self._absolute(record)} / on () group_left () (max({baseline}) > 0)"
-
-    def absolute(self, name: str, record: str, unit: str, description: str, absent: str) -> Signal:
+    def _absolute(
+        self, name: str, record: str, unit: str, description: str = "", absent: str = "", *, decimals: int | None = None
+    ) -> Signal:
         """A record as it is."""
-        return Signal(
-            name=name,
-            query=self._absolute(record),
-            unit=unit,
-            description=description,
-            absent=absent,
-            legend=self.legend,
-        )
+        query = f"{self.name}:{record}{{{self.chosen}}}"
+        return Signal(name, query, unit, description, absent, legend=self.legend, decimals=decimals)
 
-    def relative(self, name: str, record: str, description: str) -> Signal:
-        """A record divided by the baseline's, now or so much earlier."""
-        return Signal(
-            name=name,
-            query=self._relative(record),
-            unit=units.NoUnit,
-            description=f"{description} {_RATIO}",
-            absent=_NO_BASELINE,
-            legend=self.legend,
-            decimals=2,
-        )
+    def _relative(self, columns: dict[str, str], absent: str) -> list[Signal]:
+        """Records by their titles, divided by the baseline's, now or so much earlier."""
+        return [
+            Signal(
+                name,
+                f"{self.name}:{record}{{{self.chosen}}} / on () group_left () "
+                f"(max({self.name}:{record}{{{self.baseline}}} offset $base_time) > 0)",
+                units.NoUnit,
+                absent=absent,
+                decimals=2,
+            )
+            for name, record in columns.items()
+        ]
 
     @property
     def traffic(self) -> Signal:
         """Bytes received and sent."""
-        return self.absolute(
+        return self._absolute(
             "Throughput", "traffic:rate", units.BytesPerSecondSI, "Bytes received and sent per second.", _NO_BYTES
         )
 
     @property
     def requests(self) -> Signal:
         """Requests answered."""
-        return self.absolute("Requests", "requests:rate", units.RequestsPerSecond, "Requests per second.", _NO_REQUESTS)
+        return self._absolute("Requests", "requests:rate", units.RequestsPerSecond)
 
     @property
-    def cpu_per_byte(self) -> Signal:
-        """CPU seconds, which are known everywhere."""
-        return self.absolute(
-            "CPU per byte",
-            "cpu_per_byte:seconds",
-            units.Seconds,
-            "CPU time per byte received or sent. It includes all that was done: compare under the same load.",
-            _NO_BYTES,
-        )
-
-    @property
-    def instructions_per_byte(self) -> Signal:
-        """The study's own measure."""
-        return self.absolute(
-            "Instructions per byte",
-            "instructions_per_byte:ratio",
-            units.NoUnit,
-            "Instructions per byte received or sent. They include all that was done: compare under the same load.",
-            _NO_EVENTS,
-        )
+    def over_time(self) -> list[Signal]:
+        """The study's own measure, CPU seconds, which are known everywhere, and traffic."""
+        return [
+            self._absolute(
+                "Instructions per byte",
+                "instructions_per_byte:ratio",
+                units.NoUnit,
+                f"Instructions per byte received or sent. They include {_SAME_LOAD}",
+                _NO_EVENTS,
+            ),
+            self._absolute(
+                "CPU per byte",
+                "cpu_per_byte:seconds",
+                units.Seconds,
+                f"CPU time per byte received or sent. It includes {_SAME_LOAD}",
+                _NO_BYTES,
+            ),
+            self.traffic,
+        ]
 
     def of_bytes(self) -> list[Signal]:
         """The cost of a byte: the highest ratios first, and what they are of."""
         return [
-            replace(
-                self.relative("Cost ratio", "instructions_per_byte:ratio", "Instructions per byte."),
-                absent="Neither events nor bytes are known of both: choose another under Baseline.",
+            *self._relative(
+                {
+                    "Cost ratio": "instructions_per_byte:ratio",
+                    "Cost (CPU)": "cpu_per_byte:seconds",
+                    "Instr. ratio": "instructions:rate",
+                    "Traffic ratio": "traffic:rate",
+                    "Cost (cycles)": "cycles_per_byte:ratio",
+                },
+                "Neither events nor bytes are known of both: choose another under Baseline.",
             ),
-            self.relative("Cost (CPU)", "cpu_per_byte:seconds", "CPU time per byte."),
-            self.relative("Instr. ratio", "instructions:rate", "Instructions per second."),
-            self.relative("Traffic ratio", "traffic:rate", "Bytes per second."),
-            self.relative("Cost (cycles)", "cycles_per_byte:ratio", "CPU cycles per byte."),
-            replace(self.instructions_per_byte, name="Instr./byte", decimals=1),
-            replace(self.cpu_per_byte, name="CPU/byte", decimals=1),
+            self._absolute("Instr./byte", "instructions_per_byte:ratio", units.NoUnit, decimals=1),
+            self._absolute("CPU/byte", "cpu_per_byte:seconds", units.Seconds, decimals=1),
         ]
 
     def of_requests(self) -> list[Signal]:
         """The cost of a request, likewise."""
-        cpu, instructions, cycles = "CPU time", "Instructions", "CPU cycles"
         return [
-            replace(
-                self.relative("Cost ratio", "instructions_per_request:ratio", f"{instructions} per request."),
-                absent="No requests are known of the baseline: choose another under Baseline, or see docs/sensors.md.",
+            *self._relative(
+                {
+                    "Cost ratio": "instructions_per_request:ratio",
+                    "Cost (CPU)": "cpu_per_request:seconds",
+                    "Rate ratio": "requests:rate",
+                    "Cost (cycles)": "cycles_per_request:ratio",
+                },
+                "No requests are known of the baseline: choose another under Baseline, or see docs/sensors.md.",
             ),
-            self.relative("Cost (CPU)", "cpu_per_request:seconds", f"{cpu} per request."),
-            self.relative("Rate ratio", "requests:rate", "Requests per second."),
-            self.relative("Cost (cycles)", "cycles_per_request:ratio", f"{cycles} per request."),
-            self.absolute(
-                "Instr./request",
-                "instructions_per_request:ratio",
-                units.Short,
-                f"{instructions} per request.",
-                _NO_REQUESTS,
-            ),
-            self.absolute("CPU/request", "cpu_per_request:seconds", units.Seconds, f"{cpu} per request.", _NO_REQUESTS),
+            self._absolute("Instr./request", "instructions_per_request:ratio", units.Short),
+            self._absolute("CPU/request", "cpu_per_request:seconds", units.Seconds),
         ]
 
     def of_misses(self) -> list[Signal]:
         """Miss rates, which are misses / instructions, and the misses themselves."""
-        rates = [
-            self.relative(f"{name} rate", f"{record}_misses_per_instruction:ratio", f"{name} misses per instruction.")
-            for name, record in _MISSES.items()
-        ]
-        misses = [
-            self.relative(f"{name} misses", f"{record}_misses:rate", f"{name} misses per second.")
-            for name, record in _MISSES.items()
-        ]
-        first, *others = rates
-        absent = "No misses are known of the baseline: choose another, or see Caches and events for why."
-        return [
-            replace(first, absent=absent),
-            *others,
-            *misses,
-            self.relative("IPC", "ipc:ratio", "Instructions per cycle."),
-        ]
+        misses = {"LLC": "llc", "dTLB": "dtlb", "iTLB": "itlb"}
+        return self._relative(
+            {
+                **{f"{name} rate": f"{record}_misses_per_instruction:ratio" for name, record in misses.items()},
+                **{f"{name} misses": f"{record}_misses:rate" for name, record in misses.items()},
+                "IPC": "ipc:ratio",
+            },
+            "No misses are known of the baseline: choose another, or see Caches and events for why.",
+        )
 
 
-_MISSES = {"LLC": "llc", "dTLB": "dtlb", "iTLB": "itlb"}
 _OF_HOST = 'host="$base_host", platform="$base_platform"'
 
 HOST = Level("host", ANY_HOSTS, _OF_HOST, "{{host}} ({{platform}})")

@@ -2,166 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Signal, on_host
+from dashboards.signals import CPUS, Scope, Signal, on_host
+from dashboards.signals.native import HOST
 
 _NOT_COUNTED = "Not counted here: the table Events on the page Caches and events says why."
 _PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
+# A machine of containers is there twice, as base too.
+_of_host = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{platform}}")
+_of_vserver = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{vserver}}")
 
-
-def _per_thousand(record: str, **labels: str) -> str:
-    return f"1000 * {on_host(record, **labels)}"
-
-
-HOST_LLC_MISSES = Signal(
-    name="LLC MPKI (host)",
-    query=lambda at: f"1000 * {at('host:llc_misses_per_instruction:ratio')}",
-    unit=units.NoUnit,
-    description=(
-        "Last-level cache (LLC) misses per 1,000 instructions (MPKI), on the host and its guests together. The studies "
-        "found them to be what slows applications down that share a machine."
-    ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
-    gap="not counted",
+HOST_LLC_MISSES = _of_host(
+    "LLC MPKI (host)",
+    lambda at: f"1000 * {at('host:llc_misses_per_instruction:ratio')}",
+    units.NoUnit,
+    "Last-level cache (LLC) misses per 1,000 instructions (MPKI), on the host and its guests together. The studies "
+    "found them to be what slows applications down that share a machine.",
     decimals=2,
 )
-
-HOST_IPC = Signal(
-    name="IPC (host)",
-    query=on_host("host:ipc:ratio"),
-    unit=units.NoUnit,
-    description=("Instructions per cycle, on the host and its guests together. It falls where they wait for memory."),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
-    gap="not counted",
+HOST_IPC = _of_host(
+    "IPC (host)",
+    on_host("host:ipc:ratio"),
+    units.NoUnit,
+    "Instructions per cycle, on the host and its guests together. It falls where they wait for memory.",
     decimals=2,
 )
-
-COVERED = Signal(
-    name="Counted CPU share",
-    query=on_host("host:events_covered:ratio"),
-    unit=units.PercentUnit,
-    description=(
-        "Share of the host's CPU usage by virtual servers whose events are counted. On Xen each guest counts its own: "
-        "below 100 % one has no perf-exporter. Elsewhere the machine counts everything."
-    ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
-    gap="not counted",
+COVERED = _of_host(
+    "Counted CPU share",
+    on_host("host:events_covered:ratio"),
+    units.PercentUnit,
+    "Share of the host's CPU usage by virtual servers whose events are counted. On Xen each guest counts its own: "
+    "below 100 % one has no perf-exporter. Elsewhere the machine counts everything.",
     decimals=0,
 )
-
-MEASURED_LEAST = Signal(
-    name="Min measured share",
-    query=f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
-    unit=units.PercentUnit,
-    description=(
-        "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
-        "estimated from it. 100 % where the processor has enough counters for all. EventsMostlyEstimated fires when it "
-        "stays below 20 %."
-    ),
-    legend="{{platform}}",  # a machine of containers is there twice, as base too
-    absent=_NOT_COUNTED,
-    gap="not counted",
+MEASURED_LEAST = _of_host(
+    "Min measured share",
+    f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
+    units.PercentUnit,
+    "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
+    "estimated from it. 100 % where the processor has enough counters for all. EventsMostlyEstimated fires when it "
+    "stays below 20 %.",
     decimals=0,
     low=0.2,
 )
 
-LLC_MISSES = Signal(
-    name="LLC MPKI",
-    query=lambda at: f"1000 * {at('vserver:llc_misses_per_instruction:ratio', vserver='$vserver')}",
-    unit=units.NoUnit,
-    description=(
-        "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its "
-        "median of a week, while others are busy on the host."
-    ),
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
+
+def _misses(name: str, record: str, description: str = "") -> Signal:
+    def per_thousand(at: Scope) -> str:
+        return f"1000 * {at(f'vserver:{record}_misses_per_instruction:ratio', vserver='$vserver')}"
+
+    return _of_vserver(name, per_thousand, units.NoUnit, description, decimals=2)
+
+
+LLC_MISSES = _misses(
+    "LLC MPKI",
+    "llc",
+    "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its median "
+    "of a week, while others are busy on the host.",
+)
+DTLB_MISSES = _misses(
+    "dTLB MPKI",
+    "dtlb",
+    "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use more "
+    "memory than the TLB covers.",
+)
+ITLB_MISSES = _misses("iTLB MPKI", "itlb", "Instruction TLB misses per 1,000 instructions (MPKI).")
+LLC_MISSES_MEDIAN = _of_vserver(
+    "Median 1 w",
+    f"1000 * {on_host('vserver:llc_misses_per_instruction:ratio_median1w', vserver='$vserver')}",
+    units.NoUnit,
     decimals=2,
 )
-
-LLC_MISSES_MEDIAN = Signal(
-    name="Median 1 w",
-    query=_per_thousand("vserver:llc_misses_per_instruction:ratio_median1w", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Median LLC MPKI of the past week, of the minutes with work. Known after a day of these.",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
+IPC = _of_vserver(
+    "IPC",
+    lambda at: at("vserver:ipc:ratio", vserver="$vserver"),
+    units.NoUnit,
+    "Instructions per cycle. It falls where a virtual server waits for memory.",
     decimals=2,
 )
-
-IPC = Signal(
-    name="IPC",
-    query=lambda at: at("vserver:ipc:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Instructions per cycle. It falls where a virtual server waits for memory.",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
-    decimals=2,
+INSTRUCTIONS = _of_vserver(
+    "Instructions", on_host("vserver:instructions:rate", vserver="$vserver"), _PER_SECOND, decimals=1
 )
-
-DTLB_MISSES = Signal(
-    name="dTLB MPKI",
-    query=_per_thousand("vserver:dtlb_misses_per_instruction:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description=(
-        "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use "
-        "more memory than the TLB covers."
-    ),
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
-    decimals=2,
-)
-
-ITLB_MISSES = Signal(
-    name="iTLB MPKI",
-    query=_per_thousand("vserver:itlb_misses_per_instruction:ratio", vserver="$vserver"),
-    unit=units.NoUnit,
-    description="Instruction TLB misses per 1,000 instructions (MPKI).",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
-    decimals=2,
-)
-
-INSTRUCTIONS = Signal(
-    name="Instructions",
-    query=on_host("vserver:instructions:rate", vserver="$vserver"),
-    unit=_PER_SECOND,
-    description="Instructions per second.",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
-    decimals=1,
-)
-
-CACHE_MEASURED = Signal(
-    name="Measured",
-    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
-    unit=units.PercentUnit,
-    description="Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
+CACHE_MEASURED = _of_vserver(
+    "Measured",
+    on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
+    units.PercentUnit,
+    "Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
     decimals=0,
 )
-
-TLB_MEASURED = Signal(
-    name="TLB measured",
-    query=on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
-    unit=units.PercentUnit,
-    description="Share of the time in which TLB misses were counted; the rest is estimated.",
-    legend="{{vserver}}",
-    absent=_NOT_COUNTED,
-    gap="not counted",
+TLB_MEASURED = _of_vserver(
+    "TLB measured",
+    on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
+    units.PercentUnit,
+    "Share of the time in which TLB misses were counted; the rest is estimated.",
     decimals=0,
 )
 
@@ -178,108 +114,87 @@ REASONS = {
 }
 """What perf-exporter says of an event that it can't count, and what that asks for."""
 
-# The exporter's own word: there is no record of what can't be counted. By host alone, as a host of containers has the
-# platform of a bare machine here.
-_CONFIGURED = 'perf_event_supported{host="$host"}'
-
+# The exporter's own words: there is no record of what can't be counted, nor of what is counted beside instructions and
+# misses. By host alone, as a host of containers has the platform of a bare machine here.
+_CONFIGURED = HOST("perf_event_supported")
+_NO_PERF = "No perf-exporter answers, on this host or in its guests: docs/perf-exporter.md."
 NOT_COUNTED = Signal(
-    name="Events not counted",
-    query=f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
-    unit=units.NoUnit,
-    description=(
-        "Events that perf-exporter is configured to count, and can't. The table Events names them and the reason of "
-        "each."
-    ),
-    absent="No perf-exporter answers, on this host or in its guests: docs/perf-exporter.md.",
+    "Events not counted",
+    f"count({_CONFIGURED} == 0) or 0 * count({_CONFIGURED})",
+    units.NoUnit,
+    "Events that perf-exporter is configured to count, and can't. The table Events names them and the reason of each.",
+    _NO_PERF,
     gap="no perf-exporter",
     decimals=0,
     high=1,
 )
-
-SUPPORTED = Signal(
-    name="Counted",
-    query=_CONFIGURED,
-    unit=units.BoolYesNo,
-    description=(
-        "Events that perf-exporter is configured to count, first those that it can't count and the reason. Without a "
-        "guest: on the host itself. See docs/perf-events.md."
-    ),
-    absent=NOT_COUNTED.absent,
-)
-
-# What the processor counts beside instructions and misses, as the exporter shows it, by host alone: see above.
-_NO_RESCTRL = "No resctrl file system on this host, or no monitoring on its processor: docs/perf-exporter.md."
-_NO_UNCORE = "No events outside of the cores are counted here: docs/perf-events.md."
+SUPPORTED = Signal("Counted", _CONFIGURED, units.BoolYesNo, absent=_NO_PERF)
 
 
 def _of_groups(metric: str) -> str:
     """Its rate by group and cache."""
-    return f'avg by (group, cache) (rate({metric}{{host="$host"}}[$__rate_interval]))'
+    return f"avg by (group, cache) (rate({HOST(metric)}[$__rate_interval]))"
 
 
-GROUP_OCCUPANCY = Signal(
-    name="LLC occupancy (host)",
-    query='max by (group, cache) (resctrl_llc_occupancy_bytes{host="$host"})',
-    unit=units.BytesIEC,
-    description="Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
+_of_resctrl = partial(
+    Signal,
+    absent="No resctrl file system on this host, or no monitoring on its processor: docs/perf-exporter.md.",
     legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
 )
-
-GROUP_BANDWIDTH = Signal(
-    name="Memory bandwidth (host)",
-    query=_of_groups("resctrl_memory_bytes_total"),
-    unit=units.BytesPerSecondSI,
-    description="Bytes per second that a resctrl group moves between each cache and memory.",
-    legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
+_BANDWIDTH = _of_groups("resctrl_memory_bytes_total")
+GROUP_OCCUPANCY = _of_resctrl(
+    "LLC occupancy (host)",
+    f"max by (group, cache) ({HOST('resctrl_llc_occupancy_bytes')})",
+    units.BytesIEC,
+    "Bytes of each last-level cache that hold the data of a resctrl group, its monitoring groups included.",
 )
-
-GROUP_REMOTE = Signal(
-    name="Remote share (host)",
-    query=f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({GROUP_BANDWIDTH.expr} > 0)",
-    unit=units.PercentUnit,
-    description="Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
-    legend="{{group}} cache {{cache}}",
-    absent=_NO_RESCTRL,
+GROUP_BANDWIDTH = _of_resctrl(
+    "Memory bandwidth (host)",
+    _BANDWIDTH,
+    units.BytesPerSecondSI,
+    "Bytes per second that a resctrl group moves between each cache and memory.",
+)
+GROUP_REMOTE = _of_resctrl(
+    "Remote share (host)",
+    f"1 - {_of_groups('resctrl_local_memory_bytes_total')} / ({_BANDWIDTH} > 0)",
+    units.PercentUnit,
+    "Share of a group's memory bandwidth to other nodes than the cache's own: it is slower.",
 )
 
 
 def _by_event(metric: str) -> str:
     """Its rate by event on all CPUs; of an event that is in several groups, the highest, as each counts all of it."""
-    of_groups = f'sum by (event, group, instance) (rate({metric}{{host="$host"}}[$__rate_interval]))'
-    return f"max by (event) ({of_groups})"
+    return f"max by (event) (sum by (event, group, instance) (rate({HOST(metric)}[$__rate_interval])))"
 
 
+_NO_UNCORE = "No events outside of the cores are counted here: docs/perf-events.md."
 UNCORE_BYTES = Signal(
-    name="Memory traffic (host)",
-    query=_by_event("perf_event_bytes_total"),
-    unit=units.BytesPerSecondSI,
-    description="Bytes per second that the memory controllers count, by event.",
+    "Memory traffic (host)",
+    _by_event("perf_event_bytes_total"),
+    units.BytesPerSecondSI,
+    "Bytes per second that the memory controllers count, by event.",
+    _NO_UNCORE,
     legend="{{event}}",
-    absent=_NO_UNCORE,
 )
-
 POWER = Signal(
-    name="Power (host)",
-    query=_by_event("perf_event_joules_total"),
-    unit=units.Watt,
-    description="Power by event: joules per second that the processor counts.",
+    "Power (host)",
+    _by_event("perf_event_joules_total"),
+    units.Watt,
+    "Power by event: joules per second that the processor counts.",
+    _NO_UNCORE,
     legend="{{event}}",
-    absent=_NO_UNCORE,
 )
-
 CLOCKS = Signal(
-    name="Clock events (host and cgroups)",
-    query=_by_event("perf_event_seconds_total"),
-    unit=CPUS,
-    description="CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
+    "Clock events (host and cgroups)",
+    _by_event("perf_event_seconds_total"),
+    CPUS,
+    "CPU time counted by events such as task-clock, of the host's CPUs and of each cgroup.",
+    "No event that counts time, such as task-clock, is configured: docs/perf-events.md.",
     legend="{{event}} (host)",
-    absent="No event that counts time, such as task-clock, is configured: docs/perf-events.md.",
 )
-
-CGROUP_CLOCKS = replace(
-    CLOCKS,
-    query='max by (cgroup, event) (rate(perf_cgroup_event_seconds_total{host="$host"}[$__rate_interval]))',
+CGROUP_CLOCKS = Signal(
+    "Clock events of cgroups",
+    f"max by (cgroup, event) (rate({HOST('perf_cgroup_event_seconds_total')}[$__rate_interval]))",
+    CPUS,
     legend="{{cgroup}} {{event}}",
 )

@@ -2,94 +2,52 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal, on_hosts
 
-_RUNS = f"max by (run, study, scenario, host) (last_over_time({on_hosts('lab_run_info', run='$run')}[$__range]))"
-_OF_A_RUN = "on (run, host) group_left (study, scenario)"
-_NO_RUN = "The lab has not run in the time shown: docs/lab.md."
 
-PLANNED = Signal(
-    name="Steps planned",
-    query=f"max by (run, host) (last_over_time({on_hosts('lab_run_planned_steps', run='$run')}[$__range]))"
-    f" * {_OF_A_RUN} {_RUNS}",
+def _last(metric: str, *matchers: str, **labels: str) -> str:
+    return f"last_over_time({on_hosts(metric, *matchers, run='$run', **labels)}[$__range])"
+
+
+_OF_A_RUN = f"on (run, host) group_left (study, scenario) max by (run, study, scenario, host) ({_last('lab_run_info')})"
+_STEPS = " or ".join(f"group by (run, host, step) ({_last(metric)})" for metric in ("lab_measurement", "lab_step_info"))
+_count = partial(Signal, unit=units.NoUnit, absent="The lab has not run in the time shown: docs/lab.md.", decimals=0)
+
+RUNS = [
+    _count("Steps planned", f"max by (run, host) ({_last('lab_run_planned_steps')}) * {_OF_A_RUN}"),
+    _count("Steps begun", f"count by (run, host) ({_STEPS}) * {_OF_A_RUN}"),
+]
+
+_TEST = "run, host, environment, virtualization, emulated, test, unit"
+
+
+def _repetitions(*matchers: str) -> str:
+    """Each repetition once: a step that was interrupted may have been measured twice."""
+    return f"avg by ({_TEST}, repetition) ({_last('lab_measurement', *matchers, test='$test')})"
+
+
+_MEASURED = _repetitions()
+_BASELINE = _repetitions('environment="$baseline"')
+_number = partial(
+    Signal,
     unit=units.NoUnit,
-    description="Runs of the lab in the time shown. `python3 -m deploy.lab report RUN` writes a run's report again.",
-    absent=_NO_RUN,
-    decimals=0,
+    absent="No run in the time shown has measurements: those of suites, factors and network have, docs/lab.md.",
 )
 
-_STEPS = " or ".join(
-    f"group by (run, host, step) (last_over_time({on_hosts(metric, run='$run')}[$__range]))"
-    for metric in ("lab_measurement", "lab_step_info")
-)
-FINISHED = Signal(
-    name="Steps begun",
-    query=f"count by (run, host) ({_STEPS}) * {_OF_A_RUN} {_RUNS}",
-    unit=units.NoUnit,
-    description="Steps of which there are samples.",
-    absent=_NO_RUN,
-    decimals=0,
-)
-
-# --- Measurements -----------------------------------------------------------------------------------------------------
-
-
-def _measured(selector: str) -> str:
-    """Each repetition once: a step that was interrupted may have been measured twice. What is emulated says so."""
-    return (
-        "avg by (run, host, environment, virtualization, test, unit, repetition) ("
-        f"label_replace(label_join(last_over_time({selector}[$__range]), "
-        '"emulated", "/", "environment", "emulated"), "environment", "$1 (emulated)", "emulated", "(.+)/yes"))'
-    )
-
-
-_SELECTOR = on_hosts("lab_measurement", run="$run", test="$test")
-_MEASURED = _measured(_SELECTOR)
-_ENVIRONMENT = "run, host, environment, virtualization, test, unit"
-_NO_MEASUREMENT = "No run in the time shown has measurements: those of suites, factors and network have, docs/lab.md."
-
-MEAN = Signal(
-    name="Mean",
-    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})",
-    unit=units.NoUnit,
-    description=(
-        "Each test in each environment of each run: the mean of its repetitions, in the unit beside it, and relative "
-        "to the baseline's of the same run, if it has one. What was measured on an emulated machine proves that it "
-        "works, no more."
-    ),
-    absent=_NO_MEASUREMENT,
-    decimals=3,
-)
-
-DEVIATION = Signal(
-    name="Std deviation",
-    # stddev divides by n, a sample's is by n - 1; of one repetition there is none.
-    query=f"stddev by ({_ENVIRONMENT}) ({_MEASURED})"
-    f" * sqrt(count by ({_ENVIRONMENT}) ({_MEASURED}) / (count by ({_ENVIRONMENT}) ({_MEASURED}) - 1 > 0))",
-    unit=units.NoUnit,
-    description="Sample standard deviation of the repetitions.",
-    absent=_NO_MEASUREMENT,
-    decimals=3,
-)
-
-REPETITIONS = Signal(
-    name="n",
-    query=f"count by ({_ENVIRONMENT}) ({_MEASURED})",
-    unit=units.NoUnit,
-    description="Repetitions.",
-    absent=_NO_MEASUREMENT,
-    decimals=0,
-)
-
-_BASE = _measured(f'{_SELECTOR[:-1]}, environment="$baseline"}}')
-RELATIVE = Signal(
-    name="Relative",
-    query=f"avg by ({_ENVIRONMENT}) ({_MEASURED})"
-    f" / on (run, host, test, unit) group_left () avg by (run, host, test, unit) ({_BASE})",
-    unit=units.NoUnit,
-    description="The mean divided by that of the chosen baseline in the same run.",
-    absent=_NO_MEASUREMENT,
+RELATIVE = _number(
+    "Relative",
+    f"avg by ({_TEST}) ({_MEASURED}) / on (run, host, test, unit) group_left () avg by (run, host, test, unit) "
+    f"({_BASELINE})",
     decimals=2,
 )
+MEASUREMENTS = [
+    RELATIVE,
+    _number("Mean", f"avg by ({_TEST}) ({_MEASURED})", decimals=3),
+    _number("Min", f"min by ({_TEST}) ({_MEASURED})", decimals=3),
+    _number("Max", f"max by ({_TEST}) ({_MEASURED})", decimals=3),
+    _number("n", f"count by ({_TEST}) ({_MEASURED})", decimals=0),
+]

@@ -5,84 +5,66 @@ Metrics of the exporters about themselves; the same for each but for the name of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import ANY_HOSTS, Signal, highest, of_exporters, on_hosts
+from dashboards.signals import Scope, Signal, highest, of_exporters
 from dashboards.signals.native import described
 
-_NONE = "No exporter answers from these hosts: see the table Targets."
+_HOSTS = Scope('host=~"$hosts"')
+_signal = partial(Signal, absent="No exporter answers from these hosts: see the table Targets.")
 
 
 def _of_each(metric: str) -> str:
-    return of_exporters(metric, ANY_HOSTS)
+    return of_exporters(metric, _HOSTS.hosts)
+
+
+def _growth(counter: str, by: str) -> str:
+    return f"sum by ({by}) (increase({counter}[$__range]))"
+
+
+def _rate(counter: str, by: str) -> str:
+    return f"sum by ({by}) (rate({counter}[$__rate_interval]))"
 
 
 # Each source
 
 _SOURCE = "host, job, source"
-
-
-def _growth(metric: str) -> str:
-    return f"sum by ({_SOURCE}) (increase({_of_each(metric)}[$__range]))"
-
-
-_READS = _growth("source_reads_total")
-
-SECONDS = Signal(
-    name="Seconds per read",
-    query=described(
-        f"({_growth('source_seconds_total')} / ({_READS} > 0))", _SOURCE, _of_each("source_info"), "detail"
+_READS = _growth(_of_each("source_reads_total"), _SOURCE)
+READS = [
+    _signal(
+        "Seconds per read",
+        f"{_growth(_of_each('source_seconds_total'), _SOURCE)} / ({_READS} > 0)",
+        units.Seconds,
+        decimals=1,
     ),
-    unit=units.Seconds,
-    description="Mean duration of the source's finished reads in the time shown.",
-    absent=_NONE,
-    decimals=1,
-)
+    _signal(
+        "CPU per read",
+        f"{_growth(_of_each('source_cpu_seconds_total'), _SOURCE)} / ({_READS} > 0)",
+        units.Seconds,
+        decimals=1,
+    ),
+    _signal("Reads", described(_READS, _SOURCE, _of_each("source_info"), "detail"), units.Short, decimals=0),
+    _signal("Age", f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})", units.Seconds, decimals=1),
+]
 
-CPU = replace(
-    SECONDS,
-    name="CPU per read",
-    query=f"{_growth('source_cpu_seconds_total')} / ({_READS} > 0)",
-    description="Mean CPU time of the source's finished reads in the time shown.",
-)
-
-READS = replace(
-    SECONDS,
-    name="Reads",
-    query=_READS,
-    unit=units.Short,
-    description="Finished reads in the time shown.",
-    decimals=0,
-)
-
-AGE = replace(
-    SECONDS,
-    name="Age",
-    query=f"max by ({_SOURCE}) ({_of_each('source_age_seconds')})",
-    description="Age of the values of a source that is read in the background.",
-)
-
+_graph = partial(_signal, legend="{{host}}: {{job}}")
 CPU_RATE = highest(
-    Signal(
-        name="CPU by source",
-        query=f"sum by ({_SOURCE}) (rate({_of_each('source_cpu_seconds_total')}[$__rate_interval]))",
-        unit=units.PercentUnit,
-        description="CPU used by finished reads of each source; 100 % is one processor busy all the time.",
+    _signal(
+        "CPU by source",
+        _rate(_of_each("source_cpu_seconds_total"), _SOURCE),
+        units.PercentUnit,
+        "CPU used by finished reads of each source; 100 % is one processor busy all the time.",
         legend="{{host}}: {{source}}",
-        absent=_NONE,
     )
 )
-
 ENCODING = highest(
-    Signal(
-        name="CPU of encoding",
-        query=f"sum by (host, job) (rate({_of_each('encode_seconds_total')}[$__rate_interval]))",
-        unit=units.PercentUnit,
-        description="CPU used by writing expositions; 100 % is one processor busy all the time.",
-        legend="{{host}}: {{job}}",
-        absent=_NONE,
+    _graph(
+        "CPU of encoding",
+        _rate(_of_each("encode_seconds_total"), "host, job"),
+        units.PercentUnit,
+        "CPU used by writing expositions; 100 % is one processor busy all the time.",
     )
 )
 
@@ -101,162 +83,89 @@ _LEFT_OUT = "|".join(
         "resctrl_missing_values",
     ]
 )
-_ROW = "host, job, metric, what, reason"
-
+_NAMED = f'label_replace({{__name__=~"{_LEFT_OUT}", {_HOSTS.hosts}}} > 0, "metric", "$1", "__name__", "(.+)")'
 LEFT_OUT = Signal(
-    name="Now",
-    query=(
-        f'sum by ({_ROW}) (label_replace(label_replace({{__name__=~"{_LEFT_OUT}", {ANY_HOSTS}}} > 0, '
-        '"metric", "$1", "__name__", "(.+)"), "what", "$1", "device", "(.+)"))'
-    ),
-    unit=units.NoUnit,
-    description="What the last scrape left out.",
-    absent="Nothing is left out now, and no such problem was counted in this time range.",
+    "Now",
+    f'sum by (host, job, metric, what, reason) (label_replace({_NAMED}, "what", "$1", "device", "(.+)"))',
+    units.NoUnit,
+    absent="Nothing is left out now.",
     decimals=0,
 )
-
-
-def _problems(counter: str, name: str, what: str) -> str:
-    """Growth of a counter, with its name as `metric` and its label `what`, if it has one, called so."""
-    named = f'label_replace(increase({counter}[$__range]) > 0, "metric", "{name}", "", "")'
-    return f'sum by ({_ROW}) (label_replace({named}, "what", "$1", "{what}", "(.+)"))'
-
-
-PROBLEMS = replace(
-    LEFT_OUT,
-    name="In the time shown",
-    query=" or ".join(
-        [
-            _problems(_of_each("encode_errors_total"), "encode_errors_total", ""),
-            _problems(_of_each("source_background_errors_total"), "source_background_errors_total", "source"),
-            _problems(on_hosts("xentop_toolstack_problems_total"), "xentop_toolstack_problems_total", "command"),
-            _problems(on_hosts("xentop_child_starts_total"), "xentop_child_starts_total", ""),
-            _problems(on_hosts("perf_groups_reopened_total"), "perf_groups_reopened_total", ""),
-            _problems(on_hosts("sched_wait_lost_seconds_total"), "sched_wait_lost_seconds_total", ""),
-        ]
-    ),
-    description="What was counted in the time shown.",
-)
+PROBLEMS = [
+    Signal(
+        name,
+        f"{_growth(counter, 'host, job')} > 0",
+        units.NoUnit,
+        absent="No such problem was counted in this time range.",
+        decimals=0,
+    )
+    for name, counter in {
+        "Encoding failed": _of_each("encode_errors_total"),
+        "Background errors": _of_each("source_background_errors_total"),
+        "xl problems": _HOSTS("xentop_toolstack_problems_total"),
+        "xentop started": _HOSTS("xentop_child_starts_total"),
+        "perf reopened": _HOSTS("perf_groups_reopened_total"),
+        "Waiting lost (s)": _HOSTS("sched_wait_lost_seconds_total"),
+    }.items()
+]
 
 # Resources
 
 ITERATION_AGE = highest(
-    Signal(
-        name="Age of xentop's iteration",
-        query=f"max by (host, job) ({on_hosts('xentop_iteration_age_seconds')})",
-        unit=units.Seconds,
-        description="Maximum age of the values of the source xentop, which prints them every second or two.",
-        legend="{{host}}: {{job}}",
+    _graph(
+        "Age of xentop's iteration",
+        f"max by (host, job) ({_HOSTS('xentop_iteration_age_seconds')})",
+        units.Seconds,
+        "Maximum age of the values of the source xentop, which prints them every second or two.",
         absent="No xentop-exporter uses the source xentop: libxenstat is preferred.",
     )
 )
-
 COUNTERS = highest(
-    Signal(
-        name="Open perf counters",
-        query=f"sum by (host, job) ({on_hosts('perf_open_counters')})",
-        unit=units.Short,
-        description="Counters that perf-exporter has open; each takes a file descriptor.",
-        legend="{{host}}: {{job}}",
+    _graph(
+        "Open perf counters",
+        f"sum by (host, job) ({_HOSTS('perf_open_counters')})",
+        units.Short,
+        "Counters that perf-exporter has open; each takes a file descriptor.",
         absent="No perf-exporter answers from these hosts: docs/perf-exporter.md.",
     )
 )
-
-
-def _sched(metric: str) -> str:
-    return f"sum by (host, job) (rate({on_hosts(metric)}[$__rate_interval]))"
-
-
-WAITS_COVERED = highest(
-    Signal(
-        name="Charged waiting / kernel's",
-        query=f"{_sched('sched_wait_charged_seconds_total')} / ({_sched('sched_wait_kernel_seconds_total')} > 0)",
-        unit=units.PercentUnit,
-        description=(
-            "Waiting for CPUs that sched-exporter has charged to who ran meanwhile, divided by the kernel's own count "
-            "of it. It should be 97 % or more, where there is any to speak of."
-        ),
-        legend="{{host}}: {{job}}",
-        absent="No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
-    )
-)
-
-SWITCHES = highest(
-    Signal(
-        name="Context switches",
-        query=_sched("sched_switches_total"),
-        unit=units.Short,
-        description=(
-            "Context switches per second that sched-exporter has seen. Each costs some 50 to 70 ns: at 60,000 per "
-            "second 0.4 % of one CPU, which is not in the CPU of its process."
-        ),
-        legend="{{host}}: {{job}}",
-        absent="No sched-exporter answers from these hosts: docs/sched-exporter.md.",
-    )
-)
-
-_FILES = "max by (host, job, instance) ({open} / {limit})"
-
 DESCRIPTORS = highest(
-    Signal(
-        name="File descriptors",
-        query=_FILES.format(open=on_hosts("process_open_fds"), limit=on_hosts("process_max_fds")),
-        unit=units.PercentUnit,
-        description="File descriptors that each target's process has open, divided by its limit.",
-        legend="{{host}}: {{job}}",
-        absent=_NONE,
+    _graph(
+        "File descriptors",
+        f"max by (host, job, instance) ({_HOSTS('process_open_fds')} / {_HOSTS('process_max_fds')})",
+        units.PercentUnit,
+        "File descriptors that each target's process has open, divided by its limit.",
     )
 )
+_CHARGED, _KERNELS = (
+    _rate(_HOSTS(f"sched_wait_{count}_seconds_total"), "host, job") for count in ("charged", "kernel")
+)
+SCHED = [
+    Signal(
+        "Charged",
+        f"{_CHARGED} / ({_KERNELS} > 0)",
+        units.PercentUnit,
+        absent="No sched-exporter answers, or no kernel with SCHEDSTATS: docs/sched-exporter.md.",
+        decimals=1,
+    ),
+    Signal("Context switches", _rate(_HOSTS("sched_switches_total"), "host, job"), "suffix:/s", decimals=0),
+]
 
 # Hosts over ssh
 
 _TARGET = "instance, target"
-_NO_SSH = "No host is watched over ssh: docs/agentless.md."
-
-
-def _over_ssh(name: str, expr: str, unit: str, description: str) -> Signal:
-    return Signal(name=name, query=expr, unit=unit, description=description, absent=_NO_SSH, decimals=1)
-
-
-def _in_the_time_shown(counter: str) -> str:
-    return f"sum by ({_TARGET}) (increase({on_hosts(counter)}[$__range]))"
-
-
-def _rate_over_ssh(counter: str) -> str:
-    return f"sum by ({_TARGET}) (rate({on_hosts(counter)}[$__range]))"
-
-
-OVER_SSH = (
-    _over_ssh(
-        "Failures",
-        _in_the_time_shown("ssh_failures_total"),
-        units.Short,
-        "Requests to the host that failed in the time shown; ssh-exporter's log says why.",
-    ),
-    _over_ssh(
-        "Connections", _in_the_time_shown("ssh_connections_total"), units.Short, "Connections made in the time shown."
-    ),
-    _over_ssh("Connected", f"max by ({_TARGET}) ({on_hosts('ssh_connected')})", units.Short, "1 if it is connected."),
-    _over_ssh(
-        "Requests", _in_the_time_shown("ssh_requests_total"), units.Short, "Requests to the host in the time shown."
-    ),
-    _over_ssh("Received", _rate_over_ssh("ssh_received_bytes_total"), units.BytesPerSecondSI, "Bytes from the host."),
-    _over_ssh(
-        "CPU of ssh",
-        _rate_over_ssh("ssh_client_cpu_seconds_total"),
-        units.PercentUnit,
-        "CPU used by the ssh client here; 100 % is one processor busy all the time.",
-    ),
-)
+OVER_SSH = [
+    Signal(name, query, unit, absent="No host is watched over ssh: docs/agentless.md.", decimals=1)
+    for name, query, unit in (
+        ("Failures", _growth(_HOSTS("ssh_failures_total"), _TARGET), units.Short),
+        ("Connections", _growth(_HOSTS("ssh_connections_total"), _TARGET), units.Short),
+        ("Connected", f"max by ({_TARGET}) ({_HOSTS('ssh_connected')})", units.Short),
+        ("Requests", _growth(_HOSTS("ssh_requests_total"), _TARGET), units.Short),
+        ("Received", _rate(_HOSTS("ssh_received_bytes_total"), _TARGET), units.BytesPerSecondSI),
+        ("CPU of ssh", _rate(_HOSTS("ssh_client_cpu_seconds_total"), _TARGET), units.PercentUnit),
+    )
+]
 
 # Programs in Go have one too, without a Python.
-_BUILD_INFO = of_exporters("build_info", f'{ANY_HOSTS}, python!=""')
-
-VERSIONS = Signal(
-    name="Targets",
-    query=f"count by (job, version, python) ({_BUILD_INFO})",
-    unit=units.NoUnit,
-    description="Exporters of each version, and of the Python that runs them.",
-    absent=_NONE,
-    decimals=0,
-)
+_BUILD_INFO = of_exporters("build_info", f'{_HOSTS.hosts}, python!=""')
+VERSIONS = _signal("Targets", f"count by (job, version, python) ({_BUILD_INFO})", units.NoUnit, decimals=0)

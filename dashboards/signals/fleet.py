@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
@@ -19,21 +20,14 @@ from dashboards.signals import (
     with_cause,
 )
 
-_NO_HOSTS = "There are no hosts: see docs/watched-hosts.md."
+_count = partial(Signal, unit=units.NoUnit, absent="There are no hosts: see docs/watched-hosts.md.", decimals=0)
 _FIRING = 'alertstate="firing", host=~"$hosts"'
-
-
-_WEIGHED = " or ".join(
-    f'{points} * group by (host, alertname, app, vserver) (ALERTS{{{_FIRING}, severity="{severity}"}})'
-    for severity, points in reversed(SEVERITY_POINTS.items())
-    if points
-)
-_POINTS = f"sum by (host) ({_WEIGHED})"
+_UP = on_hosts("up")
+_SCORE = on_hosts("host:severity:score")
 
 ROWS = 100
 """Of the table of hosts: more nobody reads, and each column of 10,000 would be a megabyte."""
 
-_SCORE = on_hosts("host:severity:score")
 _SHOWN = f"topk({ROWS}, {_SCORE})"
 
 
@@ -42,120 +36,76 @@ def of_shown(signal: Signal) -> Signal:
     return replace(signal, query=f"({signal.expr}) and on (host, platform) {_SHOWN}")
 
 
-SEVERITY = Signal(
-    name="Severity",
-    # A tie goes to the host with the higher overhead.
-    query=f"max by (host, platform) ({_SHOWN})",
-    unit=units.NoUnit,
-    description="Severity of the worst alert that fires for the host; OK: none fires.",
-    absent=_NO_HOSTS,
+_WEIGHED = " or ".join(
+    f'{points} * group by (host, alertname, app, vserver) (ALERTS{{{_FIRING}, severity="{severity}"}})'
+    for severity, points in reversed(SEVERITY_POINTS.items())
+    if points
 )
-
-_WORST = f"topk by (host) (1, {_WEIGHED})"
-_EACH_HOST = f"group by (host) ({_SCORE})"
-
-WORST = Signal(
-    name="Hosts that need attention",
-    # Fractions sort hosts with alerts of the same severity by the points of all their alerts.
-    query=(
-        f'topk(4, (label_join({_WORST}, "why", " ", "alertname", "app", "vserver") '
-        f"or on (host) 0 * {_EACH_HOST}) + on (host) group_left () "
-        f"clamp_max(({_POINTS} or on (host) 0 * {_EACH_HOST}) / 1e6, 0.9))"
-    ),
-    unit=units.NoUnit,
+_SCORE_OF_HOST = f"max by (host) ({_SCORE})"
+# Fractions sort hosts with alerts of the same severity by the points of all their alerts.
+WORST = _count(
+    "Hosts that need attention",
+    f'topk(4, (label_join(topk by (host) (1, {_WEIGHED}), "why", " ", "alertname", "app", "vserver") '
+    f"or on (host) 0 * {_SCORE_OF_HOST}) + on (host) group_left () clamp_max({_SCORE_OF_HOST} / 1e6, 0.9))",
     description=(
-        "The four hosts with the most and severest alerts, and the worst alert of each with its application or virtual "
-        "server. OK: no alert fires."
+        "The four hosts with the most and severest alerts, and the worst alert of each with its application or "
+        "virtual server. OK: no alert fires."
     ),
-    absent=_NO_HOSTS,
     gap="no hosts",
     legend="{{host}} {{why}}",
+    decimals=None,
 )
-
-_ROW = f"0 * {SEVERITY.expr}"
-
-FIRING = Signal(
-    name="Alerts",
-    query=f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}',
-    unit=units.NoUnit,
-    description="Firing alerts of the host, its virtual servers and applications.",
-    absent=_NO_HOSTS,
-    decimals=0,
-)
-
-HOSTS = Signal(
-    name="Hosts",
-    query=f"count(group by (host) ({on_hosts('up')}))",
-    unit=units.NoUnit,
-    description="Monitored machines of the chosen platforms.",
-    absent=_NO_HOSTS,
-    decimals=0,
-)
-
-SILENT = Signal(
-    name="Down",
-    query=f"count(max by (host) ({on_hosts('up')}) == 0) or 0 * count({on_hosts('up')})",
-    unit=units.NoUnit,
+HOSTS = _count("Hosts", f"count(group by (host) ({_UP}))", description="Monitored machines of the chosen platforms.")
+SILENT = _count(
+    "Down",
+    f"count(max by (host) ({_UP}) == 0) or 0 * count({_UP})",
     description="Hosts of which no target answers: they are down, or can't be reached.",
-    absent=_NO_HOSTS,
-    decimals=0,
     critical=1,
 )
-
-CRITICAL = Signal(
-    name="Critical",
-    query=f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({on_hosts("up")})',
-    unit=units.NoUnit,
+CRITICAL = _count(
+    "Critical",
+    f'count(ALERTS{{{_FIRING}, severity="critical"}}) or 0 * count({_UP})',
     description="Firing alerts that need action now.",
-    absent=_NO_HOSTS,
-    decimals=0,
     critical=1,
 )
-
-WARNINGS = replace(
-    CRITICAL,
-    name="Warnings",
-    query=f'count(ALERTS{{{_FIRING}, severity="warning"}}) or 0 * count({on_hosts("up")})',
+WARNINGS = _count(
+    "Warnings",
+    f'count(ALERTS{{{_FIRING}, severity="warning"}}) or 0 * count({_UP})',
     description="Firing alerts that can wait until the morning.",
     high=1,
-    critical=None,
 )
 
-WORST_BURN = Signal(
-    name="Burn rate",
-    query=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
-    unit=units.NoUnit,
-    description=(
-        "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
-        "days."
-    ),
-    absent="No application has an objective: docs/objectives.md.",
+# The table of hosts: a tie goes to the host with the higher overhead.
+SEVERITY = _count("Severity", f"max by (host, platform) ({_SHOWN})", decimals=None)
+_ROW = f"0 * {SEVERITY.expr}"
+FIRING = _count(
+    "Alerts", f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}'
+)
+BURN = Signal(
+    "Max burn rate",
+    lambda at: at("host:slo_burn:ratio"),
+    units.NoUnit,
+    "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
+    "days.",
+    "No application has an objective: docs/objectives.md.",
+    scope=Scope(ANY_HOSTS),
     decimals=1,
     high=1,
     critical=14.4,
 )
-
-BURN = replace(
-    WORST_BURN,
-    name="Max burn rate",
-    query=lambda at: at("host:slo_burn:ratio"),
-    scope=Scope(ANY_HOSTS),
-    legend="{{host}}",
+WORST_BURN = replace(
+    BURN,
+    name="Burn rate",
+    query=f"topk by (host, platform) (1, max by (host, platform, app) ({on_hosts('app:slo_burn:ratio')}))",
 )
-
 HEADROOM = Signal(
-    name="Headroom",
-    query=f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
-    unit=units.NoUnit,
-    description=(
-        "Applications that still fit on the host in busy hours (in its first eight hours: now), before its CPU is used "
-        "up or an objective is missed."
-    ),
+    "Headroom",
+    f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
+    units.NoUnit,
     absent=consolidation.HEADROOM.absent,
     decimals=0,
     low=1,
 )
-
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
 # As a record: the two that it is made of would be read for all hosts to find the highest.
 CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", query=lambda at: at("host:cpu_used:ratio"))
@@ -164,36 +114,13 @@ LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 # Behind a store of several Prometheus each series says whose it is.
 _WHERE = "platform, shard"
 _EACH = f"count by ({_WHERE}) ({_SCORE})"
-
-HOSTS_CRITICAL = Signal(
-    name="Critical",
-    query=f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['critical']}) or 0 * {_EACH}",
-    unit=units.NoUnit,
-    description="Hosts with a critical alert.",
-    absent=_NO_HOSTS,
-    decimals=0,
-    critical=1,
-)
-
-HOSTS_WARNING = replace(
-    HOSTS_CRITICAL,
-    name="Warning",
-    query=(
-        f"count by ({_WHERE}) ({_SCORE} >= {SEVERITY_POINTS['warning']} < {SEVERITY_POINTS['critical']}) or 0 * {_EACH}"
-    ),
-    description="Hosts whose severest alert is a warning.",
-    high=1,
-    critical=None,
-)
-
-HOSTS_DOWN = replace(
-    HOSTS_CRITICAL,
-    name="Down",
-    query=f"count by ({_WHERE}) (max by (host, {_WHERE}) ({on_hosts('up')}) == 0) or 0 * {_EACH}",
-    description="Hosts of which no target answers.",
-)
-
-HOSTS_OF = replace(HOSTS_CRITICAL, name="Hosts", query=_EACH, description="All its hosts.", critical=None)
+_WARNING, _CRITICAL = SEVERITY_POINTS["warning"], SEVERITY_POINTS["critical"]
+BY_PLATFORM = [
+    _count("Critical", f"count by ({_WHERE}) ({_SCORE} >= {_CRITICAL}) or 0 * {_EACH}", critical=1),
+    _count("Warning", f"count by ({_WHERE}) ({_SCORE} >= {_WARNING} < {_CRITICAL}) or 0 * {_EACH}", high=1),
+    _count("Down", f"count by ({_WHERE}) (max by (host, {_WHERE}) ({_UP}) == 0) or 0 * {_EACH}", critical=1),
+    _count("Hosts", _EACH),
+]
 
 ALERTS = replace(
     host.ALERTS,

@@ -6,11 +6,12 @@ kvm-exporter's own series, not the vocabulary: that has what every platform has,
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, native, on_host
-from dashboards.signals.native import described, latest
+from dashboards.signals.native import HOST, described, latest
 
 _GUEST, _VCPU, _DEVICE = "guest, pid", "guest, pid, vcpu", "guest, pid, device"
 _PER_SECOND = "suffix:/s"
@@ -32,7 +33,8 @@ def _of_name(expr: str, *labels: str) -> str:
     return f"sum by ({', '.join(['guest', *labels])}) ({expr})"
 
 
-def _of_guests_now(expr: str) -> str:
+def _now(expr: str) -> str:
+    """The same of those guests that are there now."""
     return native.there_now(f"({expr})", _GUEST, "kvm_guest_start_time_seconds")
 
 
@@ -42,6 +44,7 @@ _NO_NAMES = "The threads of the chosen guests have no names: docs/kvm-exporter.m
 _NO_LIBVIRT = "Only libvirt tells this, for guests of its own: docs/kvm-exporter.md."
 _NO_QUOTA = "No chosen guest has a quota."
 _NO_TAP = "The chosen guests have no tap device, or kvm-exporter may not see whose it is: docs/kvm-exporter.md."
+_number = partial(Signal, unit=units.NoUnit, decimals=0)
 
 # What a guest costs beside what it computes
 
@@ -50,37 +53,27 @@ _COMPUTED = _rate("kvm_guest_guest_seconds_total")
 _VCPUS_RAN = f"sum by ({_GUEST}) ({_rate('kvm_vcpu_run_seconds_total', _VCPU)})"
 _VCPUS_COMPUTED = f"sum by ({_GUEST}) ({_rate('kvm_vcpu_guest_seconds_total', _VCPU)})"
 _VCPUS_SYSTEM = f"sum by ({_GUEST}) ({_rate('kvm_vcpu_system_seconds_total', _VCPU)})"
-_EXITS = f"sum by ({_GUEST}) ({_rate('kvm_vcpu_exits_total', _VCPU)})"
+_POLLED = _rate("kvm_guest_halt_poll_seconds_total", f"{_GUEST}, result")
 
-GUESTS = Signal(
-    name="Guests on the host",
-    query=latest("kvm_host_guests", "host"),
-    unit=units.NoUnit,
-    description="Guests that run on the host.",
-    absent=_NO_DATA,
-    decimals=0,
+GUESTS = _number(
+    "Guests on the host", latest("kvm_host_guests", "host"), description="Guests that run on the host.", absent=_NO_DATA
 )
-
 OVERHEAD = Signal(
-    name="Overhead",
-    query=on_host("vserver:overhead_cpu:rate", role="guest", vserver="$vserver"),
-    unit=CPUS,
-    description=(
-        "CPU used for a guest beside what it computes: exits handled by KVM and QEMU on its vCPUs, polling, QEMU's "
-        "other threads, vhost."
-    ),
+    "Overhead",
+    on_host("vserver:overhead_cpu:rate", role="guest", vserver="$vserver"),
+    CPUS,
+    "CPU used for a guest beside what it computes: exits handled by KVM and QEMU on its vCPUs, polling, QEMU's other "
+    "threads, vhost.",
+    _NO_SPLIT,
     legend="{{vserver}}",
-    absent=_NO_SPLIT,
     decimals=2,
 )
-
 OVERHEAD_OF_ALL = replace(
     OVERHEAD,
     name="Overhead of guests",
     query=f"sum({OVERHEAD.expr})",
     description=f"Of all chosen guests. {OVERHEAD.description}",
 )
-
 OVERHEAD_OF_NONE = replace(
     OVERHEAD,
     name="Host without guests",
@@ -90,223 +83,94 @@ OVERHEAD_OF_NONE = replace(
     ),
     absent=_NO_DATA,
 )
-
-EXITS_OF_ALL = Signal(
-    name="Exits",
-    query=f"sum({on_host('vserver:exits:rate', vserver='$vserver')})",
-    unit=_PER_SECOND,
-    description="Times that vCPUs of the chosen guests left the guest's code, for KVM or QEMU to do something.",
-    absent=_NO_LIBVIRT,
+EXITS = Signal(
+    "Exits",
+    on_host("vserver:exits:rate", vserver="$vserver"),
+    _PER_SECOND,
+    "Times that a guest's vCPUs left its code, for KVM or QEMU to do something.",
+    _NO_LIBVIRT,
+    legend="{{vserver}}",
     decimals=0,
 )
-
-EXITS = replace(
-    EXITS_OF_ALL,
-    query=on_host("vserver:exits:rate", vserver="$vserver"),
-    description="Times that a guest's vCPUs left its code, for KVM or QEMU to do something.",
-    legend="{{vserver}}",
-)
-
-OVERHEAD_RATIO = Signal(
-    name="Overhead / guest time",
-    query=f"{_of_name(f'{_USED} - {_COMPUTED}')} / ({_of_name(_COMPUTED)} > 0.01)",
-    unit=units.PercentUnit,
-    description=(
-        "CPU used for a guest beside what it computes, per CPU that it computes: 50 % is half a second more for each "
-        "second. Absent while it is nearly idle."
-    ),
-    legend="{{guest}}",
-    absent=_NO_SPLIT,
-    decimals=1,
-)
-
-GUEST_TIME = Signal(
-    name="Guest time",
-    query=_COMPUTED,
-    unit=CPUS,
-    description="CPU time in which the guest's own code ran.",
-    legend="guest time",
-    absent=_NO_SPLIT,
-    decimals=2,
-)
-
-VCPU_SYSTEM = Signal(
-    name="In KVM",
-    query=_VCPUS_SYSTEM,
-    unit=CPUS,
-    description=(
-        "CPU time of vCPU threads in the kernel: exits that KVM handles, and its polling. Where the kernel can't tell "
-        "guest time, the guest's own code as well."
-    ),
-    legend="vCPUs in KVM",
-    absent=_NO_NAMES,
-    decimals=2,
-)
-
-VCPU_USER = Signal(
-    name="In QEMU",
-    query=f"clamp_min({_VCPUS_RAN} - {_VCPUS_COMPUTED} - {_VCPUS_SYSTEM}, 0)",
-    unit=CPUS,
-    description="CPU time of vCPU threads in QEMU: exits that it emulates a device for.",
-    legend="vCPUs in QEMU",
-    absent=_NO_SPLIT,
-    decimals=2,
-)
-
-THREADS = Signal(
-    name="Other threads",
-    query=_rate("kvm_guest_thread_cpu_seconds_total", f"{_GUEST}, role"),
-    unit=CPUS,
-    description="CPU time of the guest's other threads, by role.",
-    legend="{{role}}",
-    absent=_NO_NAMES,
-    decimals=2,
-)
-
-
-def _thread(role: str, name: str, what: str) -> Signal:
-    return replace(
-        THREADS, name=name, query=_rate("kvm_guest_thread_cpu_seconds_total", role=role), description=what, legend=name
-    )
-
-
-ROLES = [
-    _thread("emulator", "Emulator", "CPU time of QEMU's main loop, monitor, VNC and the like."),
-    _thread("iothread", "iothread", "CPU time of QEMU's I/O threads, for block devices."),
-    _thread(
-        "worker", "Workers", "CPU time of QEMU's pool of workers, for block devices, and of threads that have ended."
-    ),
-    _thread("vhost", "vhost", "CPU time of the kernel's threads for the guest's network."),
-    _thread("kvm", "KVM threads", "CPU time of KVM's own threads for the guest."),
-]
-
-HALT_POLL = Signal(
-    name="Polling",
-    query=f"sum by ({_GUEST}) ({_rate('kvm_guest_halt_poll_seconds_total', f'{_GUEST}, result')})",
-    unit=CPUS,
-    description=(
-        "CPU time in which KVM polled for an idle vCPU to wake up, a part of the vCPUs' time in KVM (halt_poll_ns)."
-    ),
-    legend="polling",
-    absent=_NO_LIBVIRT,
-    decimals=2,
-)
-
-HALT_POLL_BY_RESULT = replace(
-    HALT_POLL,
-    name="Halt polling",
-    query=_of_name(_rate("kvm_guest_halt_poll_seconds_total", f"{_GUEST}, result"), "result"),
-    description=(
-        "CPU time in which KVM polled for an idle vCPU to wake up, by whether it did in time. What failed is wasted: "
-        "a lower halt_poll_ns (module kvm) saves it."
-    ),
+EXITS_OF_ALL = replace(EXITS, query=f"sum({EXITS.expr})")
+HALT_POLLING = Signal(
+    "Halt polling",
+    _of_name(_POLLED, "result"),
+    CPUS,
+    "CPU time in which KVM polled for an idle vCPU to wake up, by whether it did in time. What failed is wasted: a "
+    "lower halt_poll_ns (module kvm) saves it.",
+    _NO_LIBVIRT,
     legend="{{guest}} {{result}}",
 )
 
-POLL_FAILED = replace(
-    HALT_POLL,
-    name="Polled in vain",
-    query=f"sum({_rate('kvm_guest_halt_poll_seconds_total', _GUEST, result='fail')})",
-    description="CPU time in which KVM polled for idle vCPUs of the chosen guests that did not wake up in time.",
-)
-
-# One below the other, from what is computed to what is furthest from it; polling is a part of what KVM uses.
-COSTS = [GUEST_TIME, VCPU_SYSTEM, VCPU_USER, *ROLES]
+_cpus = partial(Signal, unit=CPUS, absent=_NO_NAMES, decimals=2)
+GUEST_TIME = _cpus("Guest time", _COMPUTED, legend="guest time", absent=_NO_SPLIT)
+_IN_KVM = _cpus("In KVM", _VCPUS_SYSTEM, legend="vCPUs in KVM")
+_IN_QEMU = _cpus("In QEMU", f"clamp_min({_VCPUS_RAN} - {_VCPUS_COMPUTED} - {_VCPUS_SYSTEM}, 0)", legend="vCPUs in QEMU")
+_ROLES = [
+    _cpus(name, _rate("kvm_guest_thread_cpu_seconds_total", role=role), legend=name)
+    for name, role in {
+        "Emulator": "emulator",
+        "iothread": "iothread",
+        "Workers": "worker",
+        "vhost": "vhost",
+        "KVM threads": "kvm",
+    }.items()
+]
+COSTS = [GUEST_TIME, _IN_KVM, _IN_QEMU, *_ROLES]
+"""One on top of the other, from what is computed to what is furthest from it; polling is a part of what KVM uses."""
 
 OF_EACH = [
-    replace(GUEST_TIME, query=_of_guests_now(_COMPUTED)),
-    replace(
-        OVERHEAD,
-        query=_of_guests_now(f"{_USED} - {_COMPUTED}"),
-        description="CPU time used for the guest beside its guest time.",
-    ),
-    *(
-        replace(signal, query=_of_guests_now(signal.expr))
-        for signal in (VCPU_SYSTEM, HALT_POLL, VCPU_USER, *ROLES[:-1])
-    ),
-    replace(EXITS, name="Exits", query=_of_guests_now(_EXITS)),
+    replace(signal, query=_now(signal.expr))
+    for signal in (
+        GUEST_TIME,
+        _cpus("Overhead", f"{_USED} - {_COMPUTED}"),
+        Signal("Ratio", f"({_USED} - {_COMPUTED}) / ({_COMPUTED} > 0.01)", units.PercentUnit, decimals=1),
+        _IN_KVM,
+        _cpus("Polling", f"sum by ({_GUEST}) ({_POLLED})"),
+        _IN_QEMU,
+        *_ROLES[:-1],
+        Signal("Exits", f"sum by ({_GUEST}) ({_rate('kvm_vcpu_exits_total', _VCPU)})", _PER_SECOND, decimals=0),
+    )
 ]
 
 # Guests
 
+_INFO = HOST("kvm_guest_info", **_CHOSEN)
 INFO = [
-    Signal(
-        name="vCPUs",
-        query=described(
-            _value("kvm_guest_vcpus"),
-            _GUEST,
-            on_host("kvm_guest_info", **_CHOSEN),
-            "title, manager, accelerator, id, uuid",
-        ),
-        unit=units.NoUnit,
-        description="vCPUs of the guest.",
+    _number(
+        "vCPUs",
+        described(_value("kvm_guest_vcpus"), _GUEST, _INFO, "title, manager, accelerator, id, uuid"),
         absent=_NO_DATA,
-        decimals=0,
     ),
-    Signal(
-        name="Up",
-        query=f"time() - {_value('kvm_guest_start_time_seconds')}",
-        unit=units.Seconds,
-        description="Time since the guest's process was started.",
-        absent=_NO_DATA,
-        decimals=0,
+    Signal("Up", f"time() - {_value('kvm_guest_start_time_seconds')}", units.Seconds, decimals=0),
+    *(
+        Signal(name, _value(f"kvm_guest_memory_{kind}_bytes"), units.BytesIEC, decimals=1)
+        for name, kind in {"Resident": "resident", "Balloon": "balloon", "Given": "limit"}.items()
     ),
 ]
-
-STATE = Signal(
-    name="Guests in it",
-    query=f"count by (guest, state) ({_value('kvm_guest_state', 'guest, pid, state')} == 1)",
-    unit=units.NoUnit,
-    description="The state of the guest as libvirt knows it.",
+STATE = _number(
+    "Guests in it",
+    f"count by (guest, state) ({_value('kvm_guest_state', 'guest, pid, state')} == 1)",
     absent=_NO_LIBVIRT,
-    decimals=0,
 )
-
-NO_GUEST_TIME = Signal(
-    name="Guests",
-    query=f"count by (guest, reason) ({_value('kvm_guest_time_absent', 'guest, pid, reason')})",
-    unit=units.NoUnit,
-    description="Why guest time is not known: the guest is emulated (tcg), or this kernel can't tell it (kernel).",
+NO_GUEST_TIME = _number(
+    "Guests",
+    f"count by (guest, reason) ({_value('kvm_guest_time_absent', 'guest, pid, reason')})",
     absent="Guest time is known of all chosen guests.",
-    decimals=0,
 )
 
-RESIDENT = Signal(
-    name="Resident",
-    query=_value("kvm_guest_memory_resident_bytes"),
-    unit=units.BytesIEC,
-    description="Memory of the host that the guest's QEMU holds.",
-    absent=_NO_DATA,
-    decimals=1,
-)
-
-BALLOON = replace(
-    RESIDENT,
-    name="Balloon",
-    query=_value("kvm_guest_memory_balloon_bytes"),
-    description="Memory that the guest has now: what its balloon took is taken off.",
-    absent=_NO_LIBVIRT,
-)
-
-GIVEN = replace(
-    RESIDENT,
-    name="Given",
-    query=_value("kvm_guest_memory_limit_bytes"),
-    description="Memory that QEMU was started to give the guest.",
-)
-
-# vCPUs
+# vCPUs and quotas
 
 VCPU_RAN = Signal(
-    name="CPU used by vCPU",
-    query=_of_name(_rate("kvm_vcpu_run_seconds_total", _VCPU), "vcpu"),
-    unit=CPUS,
-    description="CPU time of each vCPU's thread, exits included: 1 CPU is busy all the time.",
+    "CPU used by vCPU",
+    _of_name(_rate("kvm_vcpu_run_seconds_total", _VCPU), "vcpu"),
+    CPUS,
+    "CPU time of each vCPU's thread, exits included: 1 CPU is busy all the time.",
+    _NO_NAMES,
     legend="{{guest}} vCPU {{vcpu}}",
-    absent=_NO_NAMES,
     decimals=2,
 )
-
 VCPU_WAITED = replace(
     VCPU_RAN,
     name="CPU wait by vCPU",
@@ -317,83 +181,53 @@ VCPU_WAITED = replace(
     ),
     decimals=1,
 )
-
-# Quotas
-
 THROTTLED = Signal(
-    name="Throttled",
-    query=_of_name(_rate("kvm_guest_throttled_seconds_total", f"{_GUEST}, part"), "part"),
-    unit=units.PercentUnit,
-    description=(
-        "Time per second that a quota throttled the guest (all), its vCPUs one by one (vcpu), QEMU's emulator or I/O "
-        "threads, summed over CPUs. If CPU wait rises with it, that is the quota; if alone, the neighbours."
-    ),
+    "Throttled",
+    _of_name(_rate("kvm_guest_throttled_seconds_total", f"{_GUEST}, part"), "part"),
+    units.PercentUnit,
+    "Time per second that a quota throttled the guest (all), its vCPUs one by one (vcpu), QEMU's emulator or I/O "
+    "threads, summed over CPUs. If CPU wait rises with it, that is the quota; if alone, the neighbours.",
+    _NO_QUOTA,
     legend="{{guest}} {{part}}",
-    absent=_NO_QUOTA,
     decimals=1,
 )
-
+_PERIODS, _THROTTLED_PERIODS = (
+    _of_name(_rate(f"kvm_guest_{periods}_total", f"{_GUEST}, part"), "part")
+    for periods in ("periods", "throttled_periods")
+)
 THROTTLED_PERIODS = replace(
     THROTTLED,
     name="Throttled periods",
-    query=(
-        f"{_of_name(_rate('kvm_guest_throttled_periods_total', f'{_GUEST}, part'), 'part')}"
-        f" / ({_of_name(_rate('kvm_guest_periods_total', f'{_GUEST}, part'), 'part')} > 0)"
-    ),
+    query=f"{_THROTTLED_PERIODS} / ({_PERIODS} > 0)",
     description="Share of the quota's periods in which it throttled something, by what it is for.",
 )
 
 # Devices
 
-
-def _network(direction: str, what: str, name: str, description: str, unit: str = _PER_SECOND) -> Signal:
-    return Signal(
-        name=name,
-        query=_of_name(_rate(f"kvm_guest_network_{direction}_{what}_total", _DEVICE), "device"),
-        unit=unit,
-        description=description,
-        legend="{{guest}} {{device}}",
-        absent=_NO_TAP,
-        decimals=1,
-    )
-
-
-PACKETS_RECEIVED = _network("receive", "packets", "Packets received", "Packets that the guest received.")
-PACKETS_SENT = _network("transmit", "packets", "Packets sent", "Packets that the guest sent.")
-DROPS_RECEIVED = _network(
-    "receive", "drops", "Received packets dropped", "Packets for the guest that it did not fetch in time."
-)
-DROPS_SENT = _network(
-    "transmit", "drops", "Sent packets dropped", "Packets of the guest that nothing on the host took, such as a bridge."
-)
-ERRORS_RECEIVED = _network("receive", "errors", "Receive errors", "Errors of the host's interface to the guest.")
-ERRORS_SENT = _network("transmit", "errors", "Send errors", "Errors of the host's interface from the guest.")
+INTERFACES = [
+    Signal(name, _now(_rate(f"kvm_guest_network_{metric}_total", _DEVICE)), _PER_SECOND, absent=_NO_TAP, decimals=1)
+    for name, metric in {
+        "Drops (in)": "receive_drops",
+        "Drops (out)": "transmit_drops",
+        "Errors (in)": "receive_errors",
+        "Errors (out)": "transmit_errors",
+        "Packets in": "receive_packets",
+        "Packets out": "transmit_packets",
+    }.items()
+]
 
 
-def _requests(kind: str, name: str) -> Signal:
-    return Signal(
-        name=name,
-        query=_of_name(_rate(f"kvm_guest_block_{kind}_requests_total", _DEVICE), "device"),
-        unit=_PER_SECOND,
-        description=f"{name} of the guest's block devices per second.",
-        legend="{{guest}} {{device}}",
-        absent=_NO_LIBVIRT,
-        decimals=1,
-    )
+def _of_block(kind: str, what: str) -> str:
+    return _rate(f"kvm_guest_block_{kind}_{what}_total", _DEVICE)
 
 
-def _duration(kind: str, name: str, what: str) -> Signal:
-    requests = _requests(kind, name)
-    spent = _of_name(_rate(f"kvm_guest_block_{kind}_seconds_total", _DEVICE), "device")
-    return replace(
-        requests,
-        query=f"{spent} / ({requests.expr} > 0)",
-        unit=units.Seconds,
-        description=f"Mean time that a {what} takes, as QEMU sees it.",
-    )
-
-
-READS, WRITES, FLUSHES = (_requests(kind, f"{kind.capitalize()} requests") for kind in ("read", "write", "flush"))
-READ_TIME = _duration("read", "Time of a read", "read request")
-WRITE_TIME = _duration("write", "Time of a write", "write request")
-FLUSH_TIME = _duration("flush", "Time of a flush", "flush")
+BLOCK_DEVICES = [
+    *(
+        Signal(name, _now(_of_block(kind, "requests")), _PER_SECOND, absent=_NO_LIBVIRT, decimals=1)
+        for name, kind in {"Reads": "read", "Writes": "write", "Flushes": "flush"}.items()
+    ),
+    *(
+        Signal(name, _now(f"{_of_block(kind, 'seconds')} / ({_of_block(kind, 'requests')} > 0)"), units.Seconds)
+        for name, kind in {"A read": "read", "A write": "write", "A flush": "flush"}.items()
+    ),
+]

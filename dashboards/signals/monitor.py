@@ -12,23 +12,21 @@ _USAGE = 'monitor:cpu_usage:rate{host="$host"}'
 _NO_DATA = "No exporter reports its CPU usage from this host: see Prometheus, Status, Targets."
 
 CPU = Signal(
-    name="Monitoring CPU by job",
-    query=_USAGE,
-    unit=units.PercentUnit,
-    description=(
-        "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
-        "busy all the time. It is part of the overhead shown above."
-    ),
+    "Monitoring CPU by job",
+    _USAGE,
+    units.PercentUnit,
+    "CPU used by exporters and the rest of the stack on this host, one band per scrape job; 100 % is one processor "
+    "busy all the time. It is part of the overhead shown above.",
+    _NO_DATA,
     legend="{{job}}",
-    absent=_NO_DATA,
 )
 
 SHARE = Signal(
-    name="Monitoring overhead",
-    query=f"sum by (host) ({_USAGE}) / on (host) {on_host('host:cpu_capacity:cpus')}",
-    unit=units.PercentUnit,
-    description="CPU used by exporters and the rest of the stack on this host, divided by the machine's capacity.",
-    absent=_NO_DATA,
+    "Monitoring overhead",
+    f"sum by (host) ({_USAGE}) / on (host) {on_host('host:cpu_capacity:cpus')}",
+    units.PercentUnit,
+    "CPU used by exporters and the rest of the stack on this host, divided by the machine's capacity.",
+    _NO_DATA,
     decimals=2,
     high=0.02,
 )

@@ -1,37 +1,37 @@
 """An exporter's own series, which no rule has reduced: to one for each set of labels, as a host may be scraped twice.
 
-These are of the chosen host, or of another scope, for the pages that show a platform in its own words (Xen, OpenVZ).
+Those of the chosen host, or of another scope. One platform alone has them, so that the host's name selects them.
 """
 
 from __future__ import annotations
 
-from dashboards.signals import Scope, on_host
+from dashboards.signals import Scope
 
-_HOST = Scope()
+HOST = Scope('host="$host"')
 
 
-def latest(metric: str, by: str, at: Scope = _HOST, /, **labels: str) -> str:
+def latest(metric: str, by: str, at: Scope = HOST, /, **labels: str) -> str:
     """The value of each.
 
     >>> latest("xen_domain_vcpus", "domid, domain", domain="$vserver")
-    'max by (domid, domain) (xen_domain_vcpus{platform="$host_platform", host="$host", domain=~"$vserver"})'
+    'max by (domid, domain) (xen_domain_vcpus{host="$host", domain=~"$vserver"})'
     """
     return f"max by ({by}) ({at(metric, **labels)})"
 
 
 def rate(counter: str, by: str, **labels: str) -> str:
     """How fast the counter of each grows, per second."""
-    return f"avg by ({by}) (rate({on_host(counter, **labels)}[$__rate_interval]))"
+    return f"avg by ({by}) (rate({HOST(counter, **labels)}[$__rate_interval]))"
 
 
-def growth(counter: str, by: str, at: Scope = _HOST, /, **labels: str) -> str:
+def growth(counter: str, by: str, at: Scope = HOST, /, **labels: str) -> str:
     """By how much the counter of each grew in the time that is shown."""
     return f"avg by ({by}) (increase({at(counter, **labels)}[$__range]))"
 
 
 def there_now(expr: str, by: str, metric: str, **labels: str) -> str:
     """Those series of `expr` alone that have the metric now: a rate or a growth goes on for what has ended."""
-    return f"({expr} and on ({by}) {on_host(metric, **labels)})"
+    return f"({expr} and on ({by}) {HOST(metric, **labels)})"
 
 
 def described(expr: str, by: str, info: str, labels: str) -> str:

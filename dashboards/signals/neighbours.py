@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
@@ -10,13 +11,13 @@ from dashboards.signals import CPUS, Scope, Signal, on_host
 
 ROWS, COLUMNS = 8, 7  # of the matrix, as many as are seen at once on a laptop, headers of three lines included
 
-TOTAL, REST = "(total)", "(others)"
-"""Columns of the matrix beside those of the virtual servers; no virtual server is called so."""
+TOTAL = "(total)"
+"""The column of the matrix beside those of the virtual servers; no virtual server is called so."""
 
-COLUMN = "column"
+COLUMN = "ran"
 """The label with the headers of the matrix."""
 
-WITHOUT_PAGE = r"[(](total|others)[)]|host|[^\/]+[.](service|slice|scope|socket|mount)"
+WITHOUT_PAGE = r"[(]total[)]|host|[^\/]+[.](service|slice|scope|socket|mount)"
 """Columns of the matrix that are no virtual servers. A service that was chosen as one is called by its path."""
 
 OWN_THREADS = "own threads"
@@ -24,89 +25,61 @@ OWN_THREADS = "own threads"
 _ESTIMATED = "On Xen these are estimates, from one second of each minute."
 _NOT_MEASURED = "Nobody waits, or not measured: docs/sched-exporter.md; on Xen --xentrace.interval."
 _NO_TIERS = "Nobody waits, not measured (docs/sched-exporter.md), or tiers unknown (docs/objectives.md)."
-_NOBODY_NAMED = "No application waits for a neighbour that can be named: see the evidence on Applications."
-_NOTHING_MOVED = "No named neighbour was capped, moved or stopped in the time shown."
 
 _LEAST = 0.005  # of a cell: it would be read as 0.00
 
-_CAUSED = on_host("vserver:cpu_wait_caused:rate")
-
 
 def _waiting(reasons: str) -> str:
-    return f'{_CAUSED[:-1]}, reason=~"{reasons}"}}'
+    return f'vserver:cpu_wait_caused:rate{{host="$host", reason=~"{reasons}"}}'
 
 
 _FOR_OTHERS = _waiting("neighbour|host")
 _VICTIMS = f"topk({ROWS}, sum by (vserver) ({_FOR_OTHERS}))"
 _OFFENDERS = f"topk({COLUMNS}, sum by (by) ({_FOR_OTHERS}))"
-# A header is narrow: the host's units are called without their slices.
 _WITH_BOTH = f'label_join({_waiting("neighbour|host|self")} and on (by) {_OFFENDERS}, "{COLUMN}", ";", "reason", "by")'
-_WITH_COLUMN = (
-    f'label_replace({_WITH_BOTH}, "{COLUMN}", "$1$2", "{COLUMN}", "host;(?:.*/)?(.+)|(?:neighbour|self);(.+)")'
-)
-_CELLS = f"sum by (vserver, {COLUMN}) ({_WITH_COLUMN})"
-# What has no column of its own, whoever it is.
-_UNNAMED = f"sum by (vserver) ({_waiting('neighbour|host|unknown')} unless on (by) {_OFFENDERS})"
-_ALL = f"sum by (vserver) ({_waiting('neighbour|host|unknown')})"
-
-
-def _as_column(expr: str, name: str) -> str:
-    return f'label_replace({expr}, "{COLUMN}", "{name}", "", "")'
-
-
+# A header is narrow: the host's units are called without their slices.
+_WITH_COLUMN = f'label_replace({_WITH_BOTH}, "{COLUMN}", "$1$2", "{COLUMN}", "host;(?:.*/)?(.+)|[a-z]+;(.+)")'
+_TOTALS = f'label_replace({_waiting("neighbour|host|unknown")}, "{COLUMN}", "{TOTAL}", "", "")'
 MATRIX = Signal(
-    name="Who waits for whom on the host",
-    query=(
-        f"sort_desc((({_CELLS} or {_as_column(_UNNAMED, REST)} or {_as_column(_ALL, TOTAL)})"
-        f" and on (vserver) {_VICTIMS}) >= {_LEAST})"
-    ),
-    unit=units.NoUnit,
-    description=(
-        "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
-        "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
-        f"{ROWS} that wait most and the {COLUMNS} that are waited for most (the rest is in {REST}), cells below "
-        f"{_LEAST}, and waiting for a cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is without "
-        f"its own threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either."
-    ),
-    absent=_NOT_MEASURED,
+    "Who waits for whom on the host",
+    f"sort_desc((sum by (vserver, {COLUMN}) ({_WITH_COLUMN}) or sum by (vserver, {COLUMN}) ({_TOTALS}))"
+    f" >= {_LEAST} and on (vserver) {_VICTIMS})",
+    units.NoUnit,
+    "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
+    "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
+    f"{ROWS} that wait most and the {COLUMNS} that are waited for most, cells below {_LEAST}, and waiting for a cap, a "
+    f"hypervisor below and waking up, which the graphs have. {TOTAL} is of all neighbours, without its own threads, "
+    f"which stand where row and column are the same. {_ESTIMATED} A click leads to either.",
+    _NOT_MEASURED,
     decimals=2,
 )
 
 
-def _of_chosen(at: Scope, *, reason: str) -> str:
-    """Waiting of the chosen virtual servers, with another matcher."""
-    return f"{at('vserver:cpu_wait_caused:rate', vserver='$vserver')[:-1]}, {reason}}}"
+def _caused(at: Scope, *matchers: str) -> str:
+    return at("vserver:cpu_wait_caused:rate", *matchers, vserver="$vserver")
 
 
-BY_REASON = Signal(
-    name="Waiting by reason",
-    query=lambda at: f"sum by (reason) ({at('vserver:cpu_wait_caused:rate', vserver='$vserver')})",
-    unit=CPUS,
+_of_cpus = partial(Signal, unit=CPUS, absent=_NOT_MEASURED)
+BY_REASON = _of_cpus(
+    "Waiting by reason",
+    lambda at: f"sum by (reason) ({_caused(at)})",
     description=(
         "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
         "kernel threads), stolen (by a hypervisor below), wakeup (an idle CPU that was waking up), unknown. 1 CPU is "
         f"one thread or vCPU that waits all the time. {_ESTIMATED}"
     ),
     legend="{{reason}}",
-    absent=_NOT_MEASURED,
 )
-
-WHO = Signal(
-    name="Who ran meanwhile",
-    # Added up before they are renamed: of a thousand pairs, renaming each at each moment takes most of the time.
-    query=lambda at: (
-        f"""sum by (by) ({_of_chosen(at, reason='reason!="self"')})"""
-        f""" or label_replace(sum({_of_chosen(at, reason='reason="self"')}), "by", "{OWN_THREADS}", "", "")"""
-    ),
-    unit=CPUS,
+WHO = _of_cpus(
+    "Who ran meanwhile",
+    lambda at: f"""sum by (by) ({_caused(at, 'reason!="self"')})""",
     description=(
         "Waiting of the chosen virtual servers by who ran meanwhile: choose one at the top. In parentheses what is "
         f"nobody: its cap, a hypervisor below (stolen), a CPU that was waking up. {_ESTIMATED}"
     ),
     legend="{{by}}",
-    absent=_NOT_MEASURED,
 )
-
+OWN = _of_cpus(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
 APP_BY_REASON = replace(
     BY_REASON,
     name="Waiting by reason (neighbour)",
@@ -117,16 +90,14 @@ APP_BY_REASON = replace(
     ),
     absent=_NO_TIERS,
 )
-
 APP_FOR = replace(
-    BY_REASON,
+    WHO,
     name="Waiting for each neighbour (neighbour)",
     query=f"sum by (by) ({on_host('app:cpu_wait_caused:rate', app='$app', reason='neighbour')})",
     description=(
         "Waiting of the chosen applications while each neighbour ran. Named is who has a third of it or more, if those "
         f"together have half: of many small ones nobody is named. {_ESTIMATED}"
     ),
-    legend="{{by}}",
     absent=_NO_TIERS,
 )
 
@@ -140,48 +111,28 @@ def _of_named(at: Scope) -> str:
 
 
 GIVES_BACK = Signal(
-    name="Would give back at most",
-    query=lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
-    unit=CPUS,
-    description=(
-        "Moving or capping the neighbour would give the application back at most so many CPUs of waiting: what it "
-        "waited for while the neighbour ran. Less, if another takes its place."
-    ),
-    absent=_NOBODY_NAMED,
+    "Would give back at most",
+    lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
+    CPUS,
+    absent="No application waits for a neighbour that can be named: see the evidence on Applications.",
     decimals=2,
 )
-
-SHARE = Signal(
-    name="Share",
-    query=_share,
-    unit=units.PercentUnit,
-    description="Of the application's waiting for its neighbours the part during which this one ran.",
-    absent=_NOBODY_NAMED,
-    decimals=0,
-)
-
+SHARE = Signal("Share", _share, units.PercentUnit, decimals=0)
 SINCE = Signal(
-    name="Named since",
-    query=lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
-    unit=units.DateTimeFromNow,
-    description="Since when it has been named without a break.",
-    absent=_NOBODY_NAMED,
+    "Named since",
+    lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
+    units.DateTimeFromNow,
 )
-
 PREDICTED = Signal(
-    name="Predicted, at most",
-    query=lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
-    unit=CPUS,
-    description="What the application waited for while this neighbour ran, before that was capped, moved or stopped.",
-    absent=_NOTHING_MOVED,
+    "Predicted, at most",
+    lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
+    CPUS,
+    absent="No named neighbour was capped, moved or stopped in the time shown.",
     decimals=2,
 )
-
 REGAINED = Signal(
-    name="Measured",
-    query=lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
-    unit=CPUS,
-    description="By how much all waiting of the application has fallen since; below 0, it waits more than before.",
-    absent=_NOTHING_MOVED,
+    "Measured",
+    lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
+    CPUS,
     decimals=2,
 )

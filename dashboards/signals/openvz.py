@@ -6,410 +6,198 @@ vestat-exporter's own series, not the vocabulary: that has what every platform h
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, ONE_HOST, Scope, Signal, on_host
-from dashboards.signals.native import described, growth, latest, rate, there_now
+from dashboards.signals import CPUS, Scope, Signal, native
+from dashboards.signals.native import HOST, described, growth, latest, there_now
 
-_CTID = "ctid"
 _CHOSEN = {"ctid": "$vserver"}
 _PER_SECOND = "suffix:/s"
+
+
+def _value(metric: str, by: str = "ctid") -> str:
+    return latest(f"openvz_{metric}", by, **_CHOSEN)
+
+
+def _rate(counter: str, by: str = "ctid") -> str:
+    return native.rate(f"openvz_container_{counter}_total", by, **_CHOSEN)
+
 
 _NO_DATA = "Not an OpenVZ host, or no values from vestat-exporter: see Monitoring and docs/vestat-exporter.md."
 _NO_COUNTERS = "No beancounters of this container: docs/vestat-exporter.md says what reads them."
 _NO_IOACCT = "This kernel has no /proc/bc/CTID/ioacct, or no value of this kind in it."
 _NO_LATENCY = "This kernel does not count these waits, or not in a known unit: docs/vestat-exporter.md."
 _NO_QUOTA = "No container has a disk quota in /proc/vz/vzquota; Virtuozzo 7 limits disk images instead."
+_number = partial(Signal, unit=units.NoUnit, decimals=0)
 
 # Containers
 
 LONGEST_WAIT = Signal(
-    name="Longest wait for a CPU",
-    query=latest("openvz_container_scheduling_latency_max_seconds", _CTID, **_CHOSEN),
-    unit=units.Seconds,
-    description="Longest recent wait of one of the container's processes for a CPU.",
+    "Longest wait for a CPU",
+    _value("container_scheduling_latency_max_seconds"),
+    units.Seconds,
+    "Longest recent wait of one of the container's processes for a CPU.",
+    _NO_LATENCY,
     legend="{{ctid}}",
-    absent=_NO_LATENCY,
     gap="not counted",
     decimals=1,
 )
-
 LONGEST_OF_ALL = replace(LONGEST_WAIT, name="Max wait for a CPU", query=f"max({LONGEST_WAIT.expr})")
-
-FAILURES = Signal(
-    name="Beancounter failures",
-    query=f"sum({growth('openvz_beancounter_failures_total', 'ctid, resource', **_CHOSEN)})",
-    unit=units.NoUnit,
+FAILURES = _number(
+    "Beancounter failures",
+    f"sum({growth('openvz_beancounter_failures_total', 'ctid, resource', **_CHOSEN)})",
     description=(
         "Requests for a resource that the kernel refused to containers in the time shown: programs saw errors or "
         "waited. The table of beancounters names the resource."
     ),
     absent=_NO_COUNTERS,
-    decimals=0,
 )
-
-PROCESSES = Signal(
-    name="Processes",
-    query=latest("openvz_container_processes", _CTID, **_CHOSEN),
-    unit=units.NoUnit,
-    description="Processes of the container.",
+_PROCESSES = _value("container_processes")
+ALL_PROCESSES = _number(
+    "Processes",
+    f"sum({_PROCESSES})",
+    description="Processes of all containers chosen.",
     absent="This kernel has no /proc/vz/veinfo.",
     gap="no veinfo",
-    decimals=0,
 )
-
-ALL_PROCESSES = replace(PROCESSES, query=f"sum({PROCESSES.expr})", description="Processes of all containers chosen.")
-
-DIRTY = Signal(
-    name="Dirty memory",
-    query=latest("openvz_container_io_dirty_bytes", _CTID, **_CHOSEN),
-    unit=units.BytesIEC,
-    description="Bytes changed in memory by the container and not yet written to disk.",
-    legend="{{ctid}}",
-    absent=_NO_IOACCT,
+ALL_DIRTY = Signal(
+    "Dirty memory",
+    f"sum({_value('container_io_dirty_bytes')})",
+    units.BytesIEC,
+    "Bytes changed in memory by the containers and not yet written to disk.",
+    _NO_IOACCT,
     gap="no ioacct",
+    decimals=1,
 )
-
-ALL_DIRTY = replace(DIRTY, query=f"sum({DIRTY.expr})", decimals=1)
-
 CONTAINERS = [
-    replace(
-        PROCESSES,
-        query=described(PROCESSES.expr, _CTID, on_host("openvz_container_info", **_CHOSEN), "name, hostname, template"),
+    _number(
+        "Processes",
+        described(_PROCESSES, "ctid", HOST("openvz_container_info", **_CHOSEN), "name, hostname, template"),
+        absent="This kernel has no /proc/vz/veinfo.",
     ),
     Signal(
-        name="Idle",
-        query=there_now(
-            rate("openvz_container_cpu_idle_seconds_total", _CTID, **_CHOSEN),
-            _CTID,
-            "openvz_container_uptime_seconds",
-            **_CHOSEN,
-        ),
-        unit=CPUS,
-        description="Virtual CPUs of the container that had nothing to do.",
-        absent=_NO_DATA,
+        "Idle",
+        there_now(_rate("cpu_idle_seconds"), "ctid", "openvz_container_uptime_seconds", **_CHOSEN),
+        CPUS,
         decimals=2,
     ),
-    Signal(
-        name="Addresses",
-        query=latest("openvz_container_addresses", _CTID, **_CHOSEN),
-        unit=units.NoUnit,
-        description="IP addresses of the container.",
-        absent=_NO_DATA,
-        decimals=0,
-    ),
+    _number("Addresses", _value("container_addresses")),
     replace(LONGEST_WAIT, name="Max wait"),
-    Signal(
-        name="Uptime",
-        query=latest("openvz_container_uptime_seconds", _CTID, **_CHOSEN),
-        unit=units.Seconds,
-        description="Time since the container was started.",
-        absent=_NO_DATA,
-        decimals=1,
-    ),
+    Signal("Uptime", _value("container_uptime_seconds"), units.Seconds, decimals=1),
 ]
 
-CPU_BY_MODE = Signal(
-    name="CPU used by mode",
-    query=rate("openvz_container_cpu_seconds_total", "ctid, mode", **_CHOSEN),
-    unit=CPUS,
-    description="CPU used by each container in user mode, there by niced processes, and in the kernel (system).",
-    legend="{{ctid}} {{mode}}",
-    absent=_NO_DATA,
-)
-
-# Beancounters of one container: all of a host's would be thousands of rows.
-
-_RESOURCE = "resource"
+# Beancounters of the one container that is chosen for this: all of a host's would be thousands of rows. Its name is no
+# regular expression.
+_ONE = Scope(f'{HOST.hosts}, ctid="$ctid"')
 
 
-_ONE = Scope(f'{ONE_HOST}, ctid="$ctid"')
-"""The one container that is chosen for this: its name is no regular expression."""
-
-
-def _of_resource(name: str, metric: str, unit: str, description: str) -> Signal:
-    return Signal(
-        name=name,
-        query=latest(metric, _RESOURCE, _ONE),
-        unit=unit,
-        description=description,
-        absent=_NO_COUNTERS,
+def _beancounters(suffix: str, unit: str) -> list[Signal]:
+    """Failures and values of the resources whose metrics have this suffix, in one unit."""
+    held, *others = (
+        Signal(name, latest(f"openvz_beancounter_{metric}{suffix}", "resource", _ONE), unit)
+        for name, metric in {"Held": "held", "Max": "maxheld", "Barrier": "barrier", "Limit": "limit"}.items()
     )
+    failed = growth("openvz_beancounter_failures_total", "resource", _ONE)
+    return [_number("Failed", f"{failed} and on (resource) {held.expr}", absent=_NO_COUNTERS), held, *others]
 
 
-def _beancounters(held: str, maxheld: str, barrier: str, limit: str, unit: str) -> list[Signal]:
-    """Failures and values of the resources that have these metrics, in one unit."""
-    held_now = _of_resource("Held", held, unit, "What the container holds now.")
-    failed = growth("openvz_beancounter_failures_total", _RESOURCE, _ONE)
-    return [
-        Signal(
-            name="Failed",
-            query=f"{failed} and on ({_RESOURCE}) {held_now.expr}",
-            unit=units.NoUnit,
-            description="Requests for the resource that the kernel refused in the time shown.",
-            absent=_NO_COUNTERS,
-            decimals=0,
-        ),
-        held_now,
-        _of_resource("Max", maxheld, unit, "What it has held at most."),
-        _of_resource("Barrier", barrier, unit, "Above it only urgent requests are met."),
-        _of_resource("Limit", limit, unit, "What it may hold at most."),
-    ]
+BYTES = _beancounters("_bytes", units.BytesIEC)
+NUMBERS = _beancounters("", units.Short)
 
+# CPU and waits
 
-BYTES = _beancounters(
-    "openvz_beancounter_held_bytes",
-    "openvz_beancounter_maxheld_bytes",
-    "openvz_beancounter_barrier_bytes",
-    "openvz_beancounter_limit_bytes",
-    units.BytesIEC,
+CPU_BY_MODE = Signal(
+    "CPU used by mode",
+    _rate("cpu_seconds", "ctid, mode"),
+    CPUS,
+    "CPU used by each container in user mode, there by niced processes, and in the kernel (system).",
+    _NO_DATA,
+    legend="{{ctid}} {{mode}}",
 )
-NUMBERS = _beancounters(
-    "openvz_beancounter_held",
-    "openvz_beancounter_maxheld",
-    "openvz_beancounter_barrier",
-    "openvz_beancounter_limit",
-    units.Short,
+SCHEDULINGS = Signal(
+    "Schedulings",
+    _rate("schedulings"),
+    _PER_SECOND,
+    "Times that one of the container's processes was given a CPU.",
+    _NO_LATENCY,
+    legend="{{ctid}}",
 )
+HOST_WAITS = [
+    Signal("Time waited", native.rate("openvz_host_latency_seconds_total", "type"), "suffix:s/s", absent=_NO_LATENCY),
+    Signal("Waits", native.rate("openvz_host_latency_calls_total", "type"), _PER_SECOND),
+    Signal("Longest", latest("openvz_host_latency_max_seconds", "type"), units.Seconds),
+]
 
 # Disk I/O
 
-
-def _io(name: str, counter: str, unit: str, description: str, series: str = "") -> Signal:
-    """`series`: what of the container the counter has, in the legend of a graph of several."""
-    return Signal(
-        name=name,
-        query=rate(counter, _CTID, **_CHOSEN),
-        unit=unit,
-        description=description,
-        legend=f"{{{{ctid}}}} {series}".rstrip(),
-        absent=_NO_IOACCT,
-    )
-
-
-VFS_READS = _io(
-    "Calls of read()",
-    "openvz_container_io_vfs_reads_total",
-    units.OpsPerSecond,
-    "Calls of read() and the like.",
-)
-VFS_WRITES = _io(
-    "Calls of write()",
-    "openvz_container_io_vfs_writes_total",
-    units.OpsPerSecond,
-    "Calls of write() and the like.",
-)
-VFS_READ_BYTES = _io(
+_bytes_per_second = partial(Signal, unit=units.BytesPerSecondSI, absent=_NO_IOACCT, legend="{{ctid}}")
+READ_BYTES = _bytes_per_second(
     "Bytes read",
-    "openvz_container_io_vfs_read_bytes_total",
-    units.BytesPerSecondSI,
-    "Bytes that came through read() and the like, from disk, cache, pipes or elsewhere.",
+    _rate("io_vfs_read_bytes"),
+    description="Bytes that came through read() and the like, from disk, cache, pipes or elsewhere.",
 )
-VFS_WRITTEN_BYTES = _io(
-    "Bytes written",
-    "openvz_container_io_vfs_write_bytes_total",
-    units.BytesPerSecondSI,
-    "Bytes given to write() and the like.",
+WRITTEN_BYTES = _bytes_per_second(
+    "Bytes written", _rate("io_vfs_write_bytes"), description="Bytes given to write() and the like."
 )
-
+_DIRTIED = HOST("openvz_container_io_dirtied_bytes", **_CHOSEN)
+IO = [
+    Signal("Dirty memory", _value("container_io_dirty_bytes"), units.BytesIEC, absent=_NO_IOACCT),
+    # A gauge: newer kernels step back a little.
+    _bytes_per_second("Dirtied", f"clamp_min(avg by (ctid) (deriv({_DIRTIED}[$__rate_interval])), 0)"),
+    _bytes_per_second("Cancelled", _rate("io_cancelled_bytes")),
+    _bytes_per_second("Missed", _rate("io_missed_bytes")),
+    Signal("read()", _rate("io_vfs_reads"), units.OpsPerSecond),
+    Signal("write()", _rate("io_vfs_writes"), units.OpsPerSecond),
+    Signal("FUSE requests", _rate("io_fuse_requests"), units.OpsPerSecond),
+    _bytes_per_second("FUSE bytes", _rate("io_fuse_bytes")),
+]
+_SYNCS = {"fsync()": "fsyncs", "sync()": "syncs", "sync_file_range()": "range_syncs"}
 SYNCS = [
-    _io(
-        "Syncs",
-        "openvz_container_io_fsyncs_total",
-        units.OpsPerSecond,
-        "Calls of fsync(), fdatasync(), sync() and sync_file_range(): each waits for the disk.",
-        "fsync",
+    *(
+        Signal(name, _rate(f"io_{metric}"), units.OpsPerSecond, absent=_NO_IOACCT)
+        for name, metric in {**_SYNCS, "fdatasync()": "fdatasyncs"}.items()
     ),
-    _io(
-        "fdatasync()", "openvz_container_io_fdatasyncs_total", units.OpsPerSecond, "Calls of fdatasync().", "fdatasync"
-    ),
-    _io("sync()", "openvz_container_io_syncs_total", units.OpsPerSecond, "Calls of sync().", "sync"),
-    _io(
-        "sync_file_range()",
-        "openvz_container_io_range_syncs_total",
-        units.OpsPerSecond,
-        "Calls of sync_file_range().",
-        "sync_file_range",
-    ),
+    *(_number(f"In {name}", _value(f"container_io_{metric}_active")) for name, metric in _SYNCS.items()),
 ]
-
-
-def _active(name: str, gauge: str, series: str) -> Signal:
-    return Signal(
-        name=name,
-        query=latest(gauge, _CTID, **_CHOSEN),
-        unit=units.NoUnit,
-        description="Calls of fsync(), sync() and sync_file_range() that wait for the disk now.",
-        legend=f"{{{{ctid}}}} {series}",
-        absent=_NO_IOACCT,
-    )
-
-
-SYNCS_ACTIVE = [
-    _active("Syncs under way", "openvz_container_io_fsyncs_active", "fsync"),
-    _active("sync() under way", "openvz_container_io_syncs_active", "sync"),
-    _active("sync_file_range() under way", "openvz_container_io_range_syncs_active", "sync_file_range"),
-]
-
-_DIRTIED = on_host("openvz_container_io_dirtied_bytes", **_CHOSEN)
-WRITE_BACK = [
-    Signal(
-        name="Memory dirtied",
-        # A gauge: newer kernels step back a little.
-        query=f"clamp_min(avg by ({_CTID}) (deriv({_DIRTIED}[$__rate_interval])), 0)",
-        unit=units.BytesPerSecondSI,
-        description=(
-            "Bytes changed in memory that are to be written (dirtied), that never had to be, as their file was cut or "
-            "deleted (cancelled), and that the kernel could not ascribe to the container in time (missed)."
-        ),
-        legend="{{ctid}} dirtied",
-        absent=_NO_IOACCT,
-    ),
-    _io(
-        "Cancelled",
-        "openvz_container_io_cancelled_bytes_total",
-        units.BytesPerSecondSI,
-        "Bytes that never had to be written.",
-        "cancelled",
-    ),
-    _io(
-        "Missed",
-        "openvz_container_io_missed_bytes_total",
-        units.BytesPerSecondSI,
-        "Bytes not ascribed in time.",
-        "missed",
-    ),
-]
-
-_NO_FUSE = "This kernel does not count FUSE: Virtuozzo 7 does."
-FUSE_REQUESTS = replace(
-    _io(
-        "FUSE requests",
-        "openvz_container_io_fuse_requests_total",
-        units.OpsPerSecond,
-        "Requests to file systems outside of the kernel.",
-    ),
-    absent=_NO_FUSE,
-)
-FUSE_BYTES = replace(
-    _io(
-        "FUSE bytes",
-        "openvz_container_io_fuse_bytes_total",
-        units.BytesPerSecondSI,
-        "Bytes to and from these file systems.",
-    ),
-    absent=_NO_FUSE,
-)
-
 UNKNOWN = Signal(
-    name="Value",
-    query=latest("openvz_container_io_unknown", "ctid, field", **_CHOSEN),
-    unit=units.NoUnit,
-    description="As the kernel prints it, in a unit that is not known.",
+    "Value",
+    _value("container_io_unknown", "ctid, field"),
+    units.NoUnit,
     absent="Every value of ioacct is known to vestat-exporter.",
-)
-
-# Waits
-
-SCHEDULINGS = Signal(
-    name="Schedulings",
-    query=rate("openvz_container_schedulings_total", _CTID, **_CHOSEN),
-    unit=_PER_SECOND,
-    description="Times that one of the container's processes was given a CPU.",
-    legend="{{ctid}}",
-    absent=_NO_LATENCY,
-)
-
-_TYPE = "type"
-
-HOST_WAIT = Signal(
-    name="Time waited (host)",
-    query=rate("openvz_host_latency_seconds_total", _TYPE),
-    unit="suffix:s/s",
-    description=(
-        "Seconds per second that processes of the whole host waited for a CPU (scheduling), for memory (aloc*), and "
-        "for pages from swap and disk (swap_in, page_in)."
-    ),
-    legend="{{type}}",
-    absent=_NO_LATENCY,
-)
-
-HOST_WAITS = replace(
-    HOST_WAIT,
-    name="Waits (host)",
-    query=rate("openvz_host_latency_calls_total", _TYPE),
-    unit=_PER_SECOND,
-    description="Waits per second of the whole host's processes, by what for.",
-)
-
-HOST_LONGEST = replace(
-    HOST_WAIT,
-    name="Longest wait (host)",
-    query=latest("openvz_host_latency_max_seconds", _TYPE),
-    unit=units.Seconds,
-    description="Longest recent wait of a process of the whole host, by what for.",
 )
 
 # Disk quotas
 
-
-def _quota(name: str, metric: str, unit: str, description: str) -> Signal:
-    return Signal(
-        name=name,
-        query=latest(metric, _CTID, **_CHOSEN),
-        unit=unit,
-        description=description,
-        absent=_NO_QUOTA,
-    )
-
-
 QUOTAS = [
-    _quota("Used", "openvz_quota_used_bytes", units.BytesIEC, "Bytes of disk used."),
-    _quota("Inodes", "openvz_quota_used_inodes", units.Short, "Inodes used."),
-    _quota(
-        "Soft limit", "openvz_quota_soft_limit_bytes", units.BytesIEC, "Bytes that may be used but for a grace period."
-    ),
-    _quota("Hard limit", "openvz_quota_hard_limit_bytes", units.BytesIEC, "Bytes that may be used at most."),
-    _quota(
-        "Soft (inodes)",
-        "openvz_quota_soft_limit_inodes",
-        units.Short,
-        "Inodes that may be used but for a grace period.",
-    ),
-    _quota("Hard (inodes)", "openvz_quota_hard_limit_inodes", units.Short, "Inodes that may be used at most."),
-    _quota("Enforced", "openvz_quota_on", units.BoolYesNo, "Whether the quota is counted and enforced."),
+    Signal(name, _value(f"quota_{metric}"), unit, absent=_NO_QUOTA)
+    for name, metric, unit in (
+        ("Used", "used_bytes", units.BytesIEC),
+        ("Inodes", "used_inodes", units.Short),
+        ("Soft limit", "soft_limit_bytes", units.BytesIEC),
+        ("Hard limit", "hard_limit_bytes", units.BytesIEC),
+        ("Soft (inodes)", "soft_limit_inodes", units.Short),
+        ("Hard (inodes)", "hard_limit_inodes", units.Short),
+        ("Enforced", "on", units.BoolYesNo),
+    )
 ]
-
-_LIMIT = "ctid, limit"
+_GRACE_END = _value("quota_grace_end_timestamp_seconds", "ctid, limit")
 GRACE = [
-    Signal(
-        name="Grace period",
-        query=latest("openvz_quota_grace_period_seconds", _LIMIT, **_CHOSEN),
-        unit=units.Seconds,
-        description="Time for which the container may exceed the soft limit.",
-        absent=_NO_QUOTA,
-    ),
-    Signal(
-        name="Ends in",
-        query=f"{latest('openvz_quota_grace_end_timestamp_seconds', _LIMIT, **_CHOSEN)} - time()",
-        unit=units.Seconds,
-        description="Time until the container is held to the soft limit that it exceeds; below 0 it is.",
-        absent=_NO_QUOTA,
-        signed=True,
-    ),
+    Signal("Grace period", _value("quota_grace_period_seconds", "ctid, limit"), units.Seconds, absent=_NO_QUOTA),
+    Signal("Ends in", f"{_GRACE_END} - time()", units.Seconds),
 ]
 
 # What the kernel's files say of themselves
 
 
 def _of_file(info: str, file: str, labels: str) -> str:
-    return f'label_replace(group by ({labels}) ({on_host(info)}), "file", "{file}", "", "")'
+    return f'label_replace(group by ({labels}) ({HOST(info)}), "file", "{file}", "", "")'
 
 
 FILES = Signal(
-    name="Read",
-    query=" or ".join(
+    "Read",
+    " or ".join(
         [
             _of_file("openvz_host_info", "/proc/vz/version", "version"),
             _of_file("openvz_vestat_info", "/proc/vz/vestat", "version"),
@@ -417,7 +205,6 @@ FILES = Signal(
             _of_file("openvz_vestat_units_info", "time in vestat", "unit, hz, decided_by"),
         ]
     ),
-    unit=units.BoolYesNo,
-    description="Whether it is read now.",
+    units.BoolYesNo,
     absent=_NO_DATA,
 )

@@ -20,14 +20,12 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
     shown, played = known(chosen), known(f'{chosen}, host=~"demo-.+"')
     recordings = of_exporters("source_info", f'{chosen}, detail=~"replay:.+"')
     return Signal(
-        name="Data",
-        query=f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
-        unit=units.NoUnit,
-        description=(
-            "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter "
-            "reads at least one of the hosts from a recording."
-        ),
-        absent="No records of the chosen hosts in this time range: see Prometheus, Status, Targets.",
+        "Data",
+        f"clamp_max(count({played}), 1) or 2 * clamp_max(count({recordings}), 1) or 0 * count({shown})",
+        units.NoUnit,
+        "Hosts called demo-* don't exist: `make demo` plays them, after a study of 2007. Replayed: an exporter reads "
+        "at least one of the hosts from a recording.",
+        "No records of the chosen hosts in this time range: see Prometheus, Status, Targets.",
     )
 
 

@@ -1,11 +1,15 @@
 """Where an event fell, as in the studies: the share of each place in all of it in the same domain.
 
 From the exporter's own series, not the vocabulary: an imported study lies in the past, where rules record nothing.
+Events are counted where they are known ($kind, $other_kind): perf varies the period, so that samples stand for
+more of them here than there. A report of fixed periods has samples alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 
 from grafana_foundation_sdk.models import units
 
@@ -24,122 +28,77 @@ IMAGE = {"image": "Image", **_OF}
 _ROWS = 40  # of each domain; the exporter has about as many
 _LINES = 5  # of all domains together: a legend of long names has room for one a line
 
-
-def _fell(chosen: str, window: str) -> str:
-    """How many of the event fell on each place within a range (and offset)."""
-    # Events where they are known: perf varies the period, so that samples stand for more of them here than there. A
-    # report of fixed periods has samples alone.
-    selected = f"{{{chosen}}}{window}"
-    return f"increase(perf_profile_events_total{selected}) or increase(perf_profile_samples_total{selected})"
-
-
-def _share(by: Iterable[str], chosen: str, window: str) -> str:
-    """The part of each place in all of the event in its domain, within a range (and offset)."""
-    fell = _fell(chosen, window)
-    return (
-        f"sum by ({', '.join(by)}) ({fell})"
-        f" / on (vserver, domain) group_left () (sum by (vserver, domain) ({fell}) > 0) > 0"
-    )
-
-
-def _most(by: Iterable[str], chosen: str, offset: str) -> str:
-    return f"topk by (vserver, domain) ({_ROWS}, {_share(by, chosen, f'[$__range]{offset}')})"
-
-
-def _most_over_time(chosen: str, offset: str) -> str:
-    """Shares over time of the places that most of the whole time fell on (topk alone would choose others at each step),
-    with their rank among these as label `_rank`, which sorts before all others.
-
-    The rank of a place follows from how many of "the first", "the first two", ... it is among. All of them are the same
-    at each step, so Prometheus finds them once.
-    """
-    place = ", ".join(PLACE)
-    whole_time = f"sum by ({place}) ({_fell(chosen, f'[$__range] @ end(){offset}')})"
-    among = " or ".join(
-        f'label_replace(topk({count}, {whole_time}), "among", "{count}", "", "")' for count in range(1, _LINES + 1)
-    )
-    ranks = f'count_values by ({place}) ("_rank", {_LINES + 1} - count by ({place}) ({among}))'
-    return f"({_share(PLACE, chosen, f'[$__rate_interval]{offset}')}) * on ({place}) group_left (_rank) {ranks}"
-
-
 # The host's own samples have no guest's name, and are shown whichever guests are chosen.
-_CHOSEN = 'host="$host", event="$event", vserver=~"$vserver|"'
-_BESIDE = 'host="$other_host", event="$other_event", vserver=~"$other_vserver|"'
+_CHOSEN = '{__name__="$kind", host="$host", event="$event", vserver=~"$vserver|"}'
+_BESIDE = '{__name__="$other_kind", host="$other_host", event="$other_event", vserver=~"$other_vserver|"}'
 _EARLIER = " offset $other_time"
 
-_LEGEND = "{{_rank}}. {{vserver}}{{domain}} {{symbol}} {{image}}"
-_NONE = "No profile of this host and event in this time range: docs/profiles.md."
-_NONE_BESIDE = 'No profile of that host and event at that time: choose another under "Compare".'
+
+def _share(by: Iterable[str], fell: str) -> str:
+    """The part of each place in all of the event in its domain."""
+    return f"sum by ({', '.join(by)}) ({fell}) / on (vserver, domain) group_left () sum by (vserver, domain) ({fell})"
+
+
+def _highest_shares(by: Iterable[str], chosen: str, offset: str) -> str:
+    return f"topk by (vserver, domain) ({_ROWS}, {_share(by, f'increase({chosen}[$__range]{offset})')} > 0)"
+
+
+def _over_time(chosen: str, offset: str) -> str:
+    """Shares of the places that most of the whole time fell on: topk alone would choose others at each step."""
+    whole_time = f"sum by ({', '.join(PLACE)}) (increase({chosen}[$__range] @ end(){offset}))"
+    return f"{_share(PLACE, f'increase({chosen}[$__rate_interval]{offset})')} and topk({_LINES}, {whole_time})"
+
+
+_of_chosen = partial(
+    Signal, unit=units.PercentUnit, absent="No profile of this host and event in this time range: docs/profiles.md."
+)
+_of_other = partial(
+    Signal,
+    unit=units.PercentUnit,
+    absent='No profile of that host and event at that time: choose another under "Compare".',
+)
 _SAME_BESIDE = 'The same of the host, event and time that are chosen under "Compare".'
 
-SHARE = Signal(
-    name="Share",
-    query=_most(PLACE, _CHOSEN, ""),
-    unit=units.PercentUnit,
+SHARE = _of_chosen(
+    "Share",
+    _highest_shares(PLACE, _CHOSEN, ""),
     description=(
         "Share of each image and symbol in all samples of the chosen event in the same domain, over the time shown. "
         "The symbol (other) stands for those without a series."
     ),
-    absent=_NONE,
     decimals=2,
 )
-
-OTHER_SHARE = Signal(
-    name="Share",
-    query=_most(PLACE, _BESIDE, _EARLIER),
-    unit=units.PercentUnit,
-    description=_SAME_BESIDE,
-    absent=_NONE_BESIDE,
-    decimals=2,
-)
-
-IMAGE_SHARE = Signal(
-    name="Share",
-    query=_most(IMAGE, _CHOSEN, ""),
-    unit=units.PercentUnit,
+IMAGE_SHARE = replace(
+    SHARE,
+    query=_highest_shares(IMAGE, _CHOSEN, ""),
     description="Share of each program, library or kernel in all samples of the event in the same domain.",
-    absent=_NONE,
-    decimals=2,
 )
+OTHER_SHARE = _of_other("Share", _highest_shares(PLACE, _BESIDE, _EARLIER), description=_SAME_BESIDE, decimals=2)
+OTHER_IMAGE_SHARE = replace(OTHER_SHARE, query=_highest_shares(IMAGE, _BESIDE, _EARLIER))
 
-OTHER_IMAGE_SHARE = Signal(
-    name="Share",
-    query=_most(IMAGE, _BESIDE, _EARLIER),
-    unit=units.PercentUnit,
-    description=_SAME_BESIDE,
-    absent=_NONE_BESIDE,
-    decimals=2,
-)
-
-TOP = Signal(
-    name="Share over time",
-    query=_most_over_time(_CHOSEN, ""),
-    unit=units.PercentUnit,
+_LEGEND = "{{vserver}}{{domain}} {{symbol}} {{image}}"
+TOP = _of_chosen(
+    "Share over time",
+    _over_time(_CHOSEN, ""),
     description=(
         f"The {_LINES} symbols with most samples of the event in the time shown, and the share of each in all of the "
         "same domain. A line that steps up is code that began to miss the cache then."
     ),
     legend=_LEGEND,
-    absent=_NONE,
 )
-
-OTHER_TOP = Signal(
-    name="Share over time",
-    query=_most_over_time(_BESIDE, _EARLIER),
-    unit=units.PercentUnit,
+OTHER_TOP = _of_other(
+    "Share over time",
+    _over_time(_BESIDE, _EARLIER),
     description=f"{_SAME_BESIDE} An earlier time is shifted to now.",
     legend=_LEGEND,
-    absent=_NONE_BESIDE,
 )
 
 _OF_HOST = 'host="$host", vserver=~"$vserver|"'
 _NOT_LIVE = "Not sampled now: no perf-exporter profiles here, or the profile was imported (docs/profiles.md)."
-
 SAMPLED = Signal(
-    name="Sampled now",
-    query=f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
-    unit=units.BoolYesNo,
-    description="How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
+    "Sampled now",
+    f"max by (vserver, event, pace, scope) (perf_profile_info{{{_OF_HOST}}})",
+    units.BoolYesNo,
     absent=_NOT_LIVE,
 )
 
@@ -151,19 +110,18 @@ def _by_guest(counter: str) -> str:
 
 
 SAMPLED_CPUS = Signal(
-    name="Time sampled on $host",
-    query=_by_guest("perf_profile_seconds_total"),
-    unit=units.PercentUnit,
-    description="Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
+    "Time sampled on $host",
+    _by_guest("perf_profile_seconds_total"),
+    units.PercentUnit,
+    "Share of the time in which the CPUs were sampled; a round takes a part of each minute.",
+    _NOT_LIVE,
     legend="{{vserver}}",
-    absent=_NOT_LIVE,
 )
-
 LOST = Signal(
-    name="Lost samples on $host",
-    query=_by_guest("perf_profile_lost_samples_total"),
-    unit="suffix:/s",
-    description="Samples that perf came too late to keep: lower the frequency if there are many.",
+    "Lost samples on $host",
+    _by_guest("perf_profile_lost_samples_total"),
+    "suffix:/s",
+    "Samples that perf came too late to keep: lower the frequency if there are many.",
+    _NOT_LIVE,
     legend="{{vserver}}",
-    absent=_NOT_LIVE,
 )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Self
 
-from deploy.programs import CHECKOUT
-from lab import LabError, guard, machine
-from lab.allocation.load import Count
+from lab import LabError, guard, machine, wait_until
+from lab.allocation.loads import Count
 from lab.allocation.results import Sample
 from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
+from lab.processes import LOOPBACK, Process
 
 WEIGHT = 10_000  # the maximum: nothing else on the machine gets in their way
-TRANSACTIONS = "lab.allocation.transactions"
 START_SECONDS = 30.0  # until each has finished a task, with the least of caps and on a busy machine
 
 
@@ -33,14 +31,12 @@ class Containers:
         folder: of their own, and there as long as they are; a killed lab's guard removes it with them.
         log: gets what the loads have to complain about.
         """
-        self._folder = folder
-        self._log = log
-        self._load = load
+        self._folder, self._log = folder, log
         self._limits = TierLimits(WEIGHT, 1 / number, cpus)
         self._cgroups = [Cgroup(f"allocation-{each + 1}", mounted()) for each in range(number)]
         self._clients = Cgroup("allocation-clients", mounted()) if load == TRANSACTIONAL else None
         self._counts: list[Count] = []
-        self._programs: list[tuple[Cgroup, subprocess.Popen[bytes]]] = []
+        self._programs: list[Process] = []
         self._ending = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -51,17 +47,18 @@ class Containers:
             # Clients end first: they would complain about servers that are gone.
             clients = [(self._clients, TierLimits(WEIGHT))] if self._clients else []
             ending.enter_context(guard.guarded(self._folder, [*cgroups, *clients]))
-            with self._log.open("ab") as log:
-                if self._clients:
-                    self._serve_and_visit(self._clients, log.fileno())
-                else:
-                    self._compute(log.fileno())
-            deadline = time.monotonic() + START_SECONDS
-            while not all(count.read() for count in self._counts):
-                self.check()
-                if time.monotonic() > deadline:
-                    raise LabError(f"a container has not finished a task within {START_SECONDS:g} s; see {self._log}")
-                time.sleep(0.05)
+            if self._clients:
+                ports = []
+                for cgroup in self._cgroups:
+                    with socket.create_server((LOOPBACK, 0)) as listening:
+                        self._run(cgroup, "serve", listening.fileno())
+                        ports.append(str(listening.getsockname()[1]))
+                self._run(self._clients, "visit", self._count(), *ports)
+            else:
+                for cgroup in self._cgroups:
+                    self._run(cgroup, "compute", self._count())
+            if not wait_until(self._all_work, START_SECONDS):
+                raise LabError(f"a container has not finished a task within {START_SECONDS:g} s; see {self._log}")
             self._ending = ending.pop_all()
         return self
 
@@ -80,39 +77,23 @@ class Containers:
 
     def check(self) -> None:
         """Raise `LabError` if a load has ended."""
-        for cgroup, program in self._programs:
-            if program.poll() is not None:
-                status = program.returncode
-                raise LabError(f"the load in {cgroup.path} has ended with status {status}; see {self._log}")
+        for program in self._programs:
+            program.check()
+
+    def _all_work(self) -> bool:
+        self.check()
+        return all(count.read() for count in self._counts)
+
+    def _count(self) -> int:
+        self._counts.append(count := Count())
+        return count.descriptor
 
     def _wait(self) -> None:
-        for _cgroup, program in self._programs:
-            program.wait()
+        for program in self._programs:
+            program.popen.wait()
         for count in self._counts:
             count.close()
 
-    def _compute(self, log: int) -> None:
-        for cgroup in self._cgroups:
-            self._counts.append(count := Count())
-            self._run(cgroup, "lab.allocation.load", [], count.descriptor, log)
-
-    def _serve_and_visit(self, clients: Cgroup, log: int) -> None:
-        ports = []
-        for cgroup in self._cgroups:
-            with socket.create_server(("127.0.0.1", 0)) as listening:
-                self._run(cgroup, TRANSACTIONS, ["serve"], listening.fileno(), log)
-                ports.append(str(listening.getsockname()[1]))
-        self._counts.append(count := Count())
-        self._run(clients, TRANSACTIONS, ["visit"], count.descriptor, log, *ports)
-
-    def _run(self, cgroup: Cgroup, module: str, what: list[str], descriptor: int, log: int, *more: str) -> None:
-        program = subprocess.Popen(
-            cgroup.joining([sys.executable, "-m", module, *what, str(descriptor), *more]),
-            cwd=CHECKOUT,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=[descriptor],
-            start_new_session=True,  # Ctrl-C is for the lab, which then stops them
-        )
-        self._programs.append((cgroup, program))
+    def _run(self, cgroup: Cgroup, what: str, descriptor: int, *ports: str) -> None:
+        command = cgroup.joining([sys.executable, "-m", "lab.allocation.loads", what, str(descriptor), *ports])
+        self._programs.append(Process(f"the load in {cgroup.path}", command, self._log, pass_fds=[descriptor]))

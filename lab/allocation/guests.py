@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import threading
-import time
+import os
 from pathlib import Path
 from typing import Self
 
-from lab import LabError, ssh
+from lab import LabError, wait_until
 from lab.allocation import platforms
 from lab.allocation.platforms import SCHEDULERS, CpuTimes, Platform
 from lab.allocation.results import Sample
 from lab.allocation.scenario import Elsewhere, Guest
+from lab.processes import Process, over_ssh
 from lab.shell import Shell
 
 START_SECONDS = 60.0  # until each load has finished a task
@@ -41,21 +40,16 @@ class Guests:
         with contextlib.ExitStack() as ending:
             shell = ending.enter_context(self._shell)
             names = [guest.name for guest in self._elsewhere.guests]
-            xl_info = shell.run("xl info") if self._elsewhere.platform == "xen" else ""
+            xl_info = shell.run("xl info") if self._elsewhere.platform == "xen" else None
             self._platform = platforms.of(self._elsewhere.platform, names, xl_info)
             shell.undo(self._platform.undo(shell.run(self._platform.look)))
             self._platform.times(shell.run(self._platform.sample))  # raises if it isn't understood
-            with self._log.open("ab") as log:
-                for guest in self._elsewhere.guests:
-                    if guest.ssh:
-                        self._loads.append(load := _Load(guest.name, guest.ssh, log.fileno()))
-                        ending.callback(load.stop)
-            deadline = time.monotonic() + START_SECONDS
-            while not all(load.tasks for load in self._loads):
-                self.check()
-                if time.monotonic() > deadline:
-                    raise LabError(f"a load has not finished a task within {START_SECONDS:g} s; see {self._log}")
-                time.sleep(0.05)
+            for guest in self._elsewhere.guests:
+                if guest.ssh:
+                    self._loads.append(load := _Load(guest.name, guest.ssh, self._log))
+                    ending.callback(load.stop)
+            if not wait_until(self._all_work, START_SECONDS):
+                raise LabError(f"a load has not finished a task within {START_SECONDS:g} s; see {self._log}")
             self._ending = ending.pop_all()
         return self
 
@@ -84,17 +78,19 @@ class Guests:
     def check(self) -> None:
         """Raise `LabError` if a load has ended."""
         for load in self._loads:
-            if load.has_ended:
-                raise LabError(f"the load in {load.guest} has ended; see {self._log}")
+            load.check()
+
+    def _all_work(self) -> bool:
+        self.check()
+        return all(load.tasks for load in self._loads)
 
 
 def commands(elsewhere: Elsewhere, caps: list[float]) -> list[str]:
     """What runs where, as lines to read; `caps` are all those that a scenario has."""
     names = [guest.name for guest in elsewhere.guests]
-    of: Platform = platforms.Xen(names) if elsewhere.platform == "xen" else platforms.of(elsewhere.platform, names)
-    asked = [of.look]
-    if elsewhere.platform == "xen":
-        asked = [f"xl info  (its scheduler: {SCHEDULERS[0]}, as below, or {SCHEDULERS[1]})", *asked]
+    of = platforms.of(elsewhere.platform, names)
+    scheduler = [f"xl info  (its scheduler: {SCHEDULERS[0]}, as below, or {SCHEDULERS[1]})"]
+    asked = [*(scheduler if elsewhere.platform == "xen" else []), of.look]
     return [
         f"On {elsewhere.host}, over ssh:",
         *(f"  {command}" for command in asked),
@@ -111,33 +107,20 @@ def _in_guest(guest: Guest) -> str:
     return f"In {guest.name}, over ssh to {guest.ssh}:\n  {LOAD}"
 
 
-class _Load:
-    """A load in a guest, and how many tasks it has finished."""
+class _Load(Process):
+    """A load in a guest, which prints a line for each task that it has finished."""
 
-    def __init__(self, guest: str, destination: str, log: int) -> None:
-        self.guest = guest
-        self.tasks = 0
-        self._process = subprocess.Popen(
-            ssh.command(destination, LOAD),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-        self._reader = threading.Thread(target=self._count, daemon=True)
-        self._reader.start()
+    def __init__(self, guest: str, destination: str, log: Path) -> None:
+        super().__init__(f"the load in {guest}", over_ssh(destination, LOAD), log, talks=True)
+        self._tasks = 0
+        assert self.popen.stdout is not None
+        os.set_blocking(self.popen.stdout.fileno(), False)
 
     @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-
-    def _count(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for _ in lines:
-                self.tasks += 1
+    def tasks(self) -> int:
+        """How many it has finished."""
+        assert self.popen.stdout is not None
+        with contextlib.suppress(BlockingIOError):  # no more yet
+            while more := os.read(self.popen.stdout.fileno(), 65_536):
+                self._tasks += more.count(b"\n")
+        return self._tasks

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from lab import LabError
 from virtscope.openvz import vestat
@@ -20,7 +21,9 @@ from virtscope.xen import xl_domains, xl_host
 
 T = TypeVar("T")
 SCHEDULERS = ("credit2", "credit")  # of Xen, those with caps
-NO_CAP = 0.0
+PERIOD_US = 20_000  # of caps under KVM; as of the lab's own cgroups, and for the same reason
+_VIRSH = "virsh -c qemu:///system"
+_NO_QUOTA = 17_592_186_044_415  # what libvirt says under cgroup version 2 where there is none: 2 ** 44 - 1
 
 
 @dataclass(frozen=True)
@@ -33,57 +36,36 @@ class CpuTimes:
     guests: tuple[float, ...]
 
 
-class Platform(Protocol):
+@dataclass(frozen=True)
+class Platform:
     """Commands for a shell on a host, and what they print; what isn't understood raises `LabError`."""
 
-    @property
-    def look(self) -> str:
-        """The command that says which caps there are, for `undo`."""
-
-    def undo(self, printed: str) -> list[str]:
-        """The commands that give each guest the cap that it has now, as `look` has printed it, or none."""
-
-    def cap(self, guest: str, cpus: float) -> str:
-        """The command that gives it this cap."""
-
-    @property
-    def sample(self) -> str:
-        """The command that says how much CPU has been used, for `times`."""
-
-    def times(self, printed: str) -> CpuTimes:
-        """What `sample` has printed."""
+    look: str
+    """Says which caps there are, for `undo`."""
+    undo: Callable[[str], list[str]]
+    """The commands that give each guest the cap that it has now, as `look` has printed it, or none."""
+    cap: Callable[[str, float], str]
+    """The command that gives a guest this cap in CPUs."""
+    sample: str
+    """Says how much CPU has been used, for `times`."""
+    times: Callable[[str], CpuTimes]
+    """What `sample` has printed."""
 
 
-@dataclass(frozen=True)
-class Xen:
-    """Domains by name, with the scheduler credit2 or credit, and Dom0 as the host."""
+def xen(guests: Sequence[str], scheduler: str = "credit2") -> Platform:
+    """Domains by name, with the scheduler credit2 or credit, and Dom0 as the host; all domains are the machine."""
+    look = f"xl sched-{scheduler}"
 
-    guests: Sequence[str]
-    scheduler: str = "credit2"
+    def cap(guest: str, cpus: float) -> str:
+        return f"{look} -d {shlex.quote(guest)} -c {round(cpus * 100)}"
 
-    @property
-    def look(self) -> str:
-        """As `Platform.look`."""
-        return f"xl sched-{self.scheduler}"
+    def undo(printed: str) -> list[str]:
+        # Name  ID Weight Cap; names may hold anything, so columns count from the right.
+        lines = re.findall(r"^(.*?) +\d+ +\d+ +(\d+)$", printed, re.MULTILINE)
+        caps = _those(guests, {name: int(percent) / 100 for name, percent in lines}, "domain", look)
+        return [cap(guest, cpus) for guest, cpus in caps.items()]
 
-    def undo(self, printed: str) -> list[str]:
-        """As `Platform.undo`."""
-        found = {}
-        for line in printed.splitlines():
-            # Name  ID Weight Cap; names may hold anything, so columns count from the right.
-            if columns := re.fullmatch(r"(.*?) +\d+ +\d+ +(\d+)", line):
-                found[columns[1]] = int(columns[2]) / 100
-        caps = _those(self.guests, found, "domain", self.look)
-        return [self.cap(guest, cpus) for guest, cpus in caps.items()]
-
-    def cap(self, guest: str, cpus: float) -> str:
-        """As `Platform.cap`."""
-        return f"xl sched-{self.scheduler} -d {shlex.quote(guest)} -c {round(cpus * 100)}"
-
-    sample = "cat /proc/uptime && xl list"
-
-    def times(self, printed: str) -> CpuTimes:
-        """As `Platform.times`: all domains are the machine."""
+    def times(printed: str) -> CpuTimes:
         clock, _, rest = printed.partition("\n")
         try:
             domains, unknown = xl_domains.parse_list(rest.encode())
@@ -91,106 +73,105 @@ class Xen:
             raise LabError(f"xl list: {error}") from error
         if unknown:
             raise LabError(f"xl list prints a line that is not understood: {unknown[0]!r}")
-        used = {domain.name: domain.cpu_seconds for domain in domains}
-        by_guest = _those(self.guests, used, "domain", "xl list")
+        used = _those(guests, {domain.name: domain.cpu_seconds for domain in domains}, "domain", "xl list")
         machine = {str(domain.domid): domain.cpu_seconds for domain in domains}
-        return CpuTimes(_uptime(clock), machine, tuple(by_guest.values()))
+        return CpuTimes(_uptime(clock), machine, tuple(used.values()))
+
+    return Platform(look, undo, cap, "cat /proc/uptime && xl list", times)
 
 
-@dataclass(frozen=True)
-class OpenVz:
-    """Containers by CTID."""
+def openvz(guests: Sequence[str]) -> Platform:
+    """Containers by CTID; user, nice and system time of /proc/vz/vestat, in the jiffies of that kernel."""
+    look = f"vzlist -H -o ctid,cpulimit {' '.join(map(shlex.quote, guests))}"
 
-    guests: Sequence[str]
-
-    @property
-    def look(self) -> str:
-        """As `Platform.look`."""
-        return f"vzlist -H -o ctid,cpulimit {' '.join(map(shlex.quote, self.guests))}"
-
-    def undo(self, printed: str) -> list[str]:
-        """As `Platform.undo`: a limit in percent, 0 or - if there is none."""
-        found = {}
-        for line in printed.splitlines():
-            if columns := re.fullmatch(r" *(\S+) +(\d+|-) *", line):
-                found[columns[1]] = NO_CAP if columns[2] == "-" else int(columns[2]) / 100
-        caps = _those(self.guests, found, "container", self.look)
-        return [self.cap(guest, cpus) for guest, cpus in caps.items()]
-
-    def cap(self, guest: str, cpus: float) -> str:
-        """As `Platform.cap`."""
+    def cap(guest: str, cpus: float) -> str:
         return f"vzctl set {shlex.quote(guest)} --cpulimit {round(cpus * 100)}"
 
-    sample = (
-        "cat /proc/uptime && head -n 1 /proc/stat && cat /proc/vz/vestat && echo && cat /proc/vz/stats 2>/dev/null; :"
-    )
+    def undo(printed: str) -> list[str]:
+        lines = re.findall(r"^ *(\S+) +(\d+|-) *$", printed, re.MULTILINE)  # percent; 0 or - if there is no limit
+        caps = {ctid: 0.0 if percent == "-" else int(percent) / 100 for ctid, percent in lines}
+        return [cap(guest, cpus) for guest, cpus in _those(guests, caps, "container", look).items()]
 
-    def times(self, printed: str) -> CpuTimes:
-        """As `Platform.times`: user, nice and system time of /proc/vz/vestat, in the jiffies of that kernel."""
-        clock, stat, rest = _three(printed)
-        table, _, stats = rest.partition("\n\n")
+    def used(printed: str) -> dict[str, float]:
+        table, _, stats = printed.partition("\n\n")
         try:
             rows = vestat.parse(f"{table}\n").rows
             units = vestat.decide(rows, vestat.parse_stats(stats))
         except SourceMalformed as error:
             raise LabError(str(error)) from error
-        used = {row.ctid: (row.user + row.nice + row.system) / units.hz for row in rows} if units else {}
-        by_guest = _those(self.guests, used, "container", "/proc/vz/vestat")
-        return CpuTimes(_uptime(clock), {"": _machine(stat)}, tuple(by_guest.values()))
+        found = {row.ctid: (row.user + row.nice + row.system) / units.hz for row in rows} if units else {}
+        return _those(guests, found, "container", "/proc/vz/vestat")
+
+    sample = f"{_OF_HOST} && cat /proc/vz/vestat && echo && cat /proc/vz/stats 2>/dev/null; :"
+    return Platform(look, undo, cap, sample, partial(_of_host, used=used))
 
 
-@dataclass(frozen=True)
-class Kvm:
+def kvm(guests: Sequence[str]) -> Platform:
     """Domains of libvirt by name; a domain's CPU is that of all of its QEMU's threads."""
+    quoted = [shlex.quote(guest) for guest in guests]
 
-    guests: Sequence[str]
-    period_us: int = 20_000  # as of the lab's own cgroups, and for the same reason
+    def limit(guest: str, period: int, quota: int) -> str:
+        return f"{_VIRSH} schedinfo {shlex.quote(guest)} --live global_period={period} global_quota={quota}"
 
-    @property
-    def look(self) -> str:
-        """As `Platform.look`: a block of lines for each."""
-        each = (
-            f"echo 'Domain: '{shlex.quote(guest)} && {_VIRSH} schedinfo {shlex.quote(guest)}" for guest in self.guests
-        )
-        return " && ".join(each)
-
-    def undo(self, printed: str) -> list[str]:
-        """As `Platform.undo`."""
+    def undo(printed: str) -> list[str]:
         found = {}
         for name, block in _blocks(printed).items():
             values = dict(re.findall(r"^(global_period|global_quota) *: *(-?\d+)$", block, re.MULTILINE))
             if len(values) < 2:
                 raise LabError(f"virsh schedinfo {name} has no global_quota: caps need libvirt 1.3.3 or newer")
             period, quota = int(values["global_period"]), int(values["global_quota"])
-            found[name] = self._set(name, period, quota if 0 < quota < _NO_QUOTA else -1)
-        return list(_those(self.guests, found, "domain", "virsh schedinfo").values())
+            found[name] = limit(name, period, quota if 0 < quota < _NO_QUOTA else -1)
+        return list(_those(guests, found, "domain", "virsh schedinfo").values())
 
-    def cap(self, guest: str, cpus: float) -> str:
-        """As `Platform.cap`."""
-        return self._set(guest, self.period_us, round(cpus * self.period_us))
+    def used(printed: str) -> dict[str, float]:
+        found = {}
+        for name, block in _blocks(printed).items():
+            if time := re.search(r"^ *cpu\.time=(\d+)$", block, re.MULTILINE):
+                found[name] = int(time[1]) / 1e9
+        return _those(guests, found, "domain", "virsh domstats")
 
-    def _set(self, guest: str, period: int, quota: int) -> str:
-        return f"{_VIRSH} schedinfo {shlex.quote(guest)} --live global_period={period} global_quota={quota}"
-
-    @property
-    def sample(self) -> str:
-        """As `Platform.sample`."""
-        names = " ".join(map(shlex.quote, self.guests))
-        return f"cat /proc/uptime && head -n 1 /proc/stat && {_VIRSH} domstats --cpu-total {names}"
-
-    def times(self, printed: str) -> CpuTimes:
-        """As `Platform.times`."""
-        clock, stat, rest = _three(printed)
-        used = {}
-        for name, block in _blocks(rest).items():
-            if found := re.search(r"^ *cpu\.time=(\d+)$", block, re.MULTILINE):
-                used[name] = int(found[1]) / 1e9
-        by_guest = _those(self.guests, used, "domain", "virsh domstats")
-        return CpuTimes(_uptime(clock), {"": _machine(stat)}, tuple(by_guest.values()))
+    return Platform(
+        " && ".join(f"echo 'Domain: '{guest} && {_VIRSH} schedinfo {guest}" for guest in quoted),
+        undo,
+        lambda guest, cpus: limit(guest, PERIOD_US, round(cpus * PERIOD_US)),
+        f"{_OF_HOST} && {_VIRSH} domstats --cpu-total {' '.join(quoted)}",
+        partial(_of_host, used=used),
+    )
 
 
-_VIRSH = "virsh -c qemu:///system"
-_NO_QUOTA = 17_592_186_044_415  # what libvirt says under cgroup version 2 where there is none: 2 ** 44 - 1
+def of(platform: str, guests: Sequence[str], xl_info: str | None = None) -> Platform:
+    """The platform of this name; `xl_info` is what `xl info` prints, for Xen. Raises `LabError`."""
+    if platform != "xen":
+        return openvz(guests) if platform == "openvz" else kvm(guests)
+    if xl_info is None:
+        return xen(guests)
+    scheduler = xl_host.parse_info(xl_info.encode()).scheduler
+    if scheduler not in SCHEDULERS:
+        raise LabError(
+            f"Xen's scheduler {scheduler or '(unknown)'} has no caps: boot with sched=credit2 or sched=credit"
+        )
+    return xen(guests, scheduler)
+
+
+_OF_HOST = "cat /proc/uptime && head -n 1 /proc/stat"
+
+
+def _of_host(printed: str, used: Callable[[str], Mapping[str, float]]) -> CpuTimes:
+    """The times of a host that prints `_OF_HOST` before what `used` reads.
+
+    The machine's are all but idle and waiting for disks, in the 1/100 s that every architecture here has.
+    """
+    clock, stat, rest = (printed + "\n\n").split("\n", 2)
+    if not (found := re.fullmatch(r"cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)( \d+)*", stat)):
+        raise LabError(f"/proc/stat is not understood: {stat!r}")
+    machine = sum(map(int, found.groups()[:5])) / 100
+    return CpuTimes(_uptime(clock), {"": machine}, tuple(used(rest).values()))
+
+
+def _uptime(line: str) -> float:
+    if not (found := re.fullmatch(r"(\d+\.\d\d) \d+\.\d\d", line)):
+        raise LabError(f"/proc/uptime is not understood: {line!r}")
+    return float(found[1])
 
 
 def _blocks(printed: str) -> dict[str, str]:
@@ -204,36 +185,3 @@ def _those(guests: Sequence[str], found: Mapping[str, T], kind: str, where: str)
     if missing:
         raise LabError(f"there is no running {kind} {missing[0]!r} in what {where} prints; is its name right?")
     return {guest: found[guest] for guest in guests}
-
-
-def _three(printed: str) -> tuple[str, str, str]:
-    clock, _, rest = printed.partition("\n")
-    stat, _, rest = rest.partition("\n")
-    return clock, stat, rest
-
-
-def _uptime(line: str) -> float:
-    if not (found := re.fullmatch(r"(\d+\.\d\d) \d+\.\d\d", line)):
-        raise LabError(f"/proc/uptime is not understood: {line!r}")
-    return float(found[1])
-
-
-def _machine(line: str) -> float:
-    """All but idle and waiting for disks: /proc/stat's first line, in the 1/100 s that every architecture here has."""
-    if not (found := re.fullmatch(r"cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)( \d+)*", line)):
-        raise LabError(f"/proc/stat is not understood: {line!r}")
-    return sum(map(int, found.groups()[:5])) / 100
-
-
-def of(platform: str, guests: Sequence[str], xl_info: str = "") -> Platform:
-    """The platform of this name; `xl_info` is what `xl info` prints, for Xen. Raises `LabError`."""
-    if platform == "openvz":
-        return OpenVz(guests)
-    if platform == "kvm":
-        return Kvm(guests)
-    scheduler = xl_host.parse_info(xl_info.encode()).scheduler
-    if scheduler not in SCHEDULERS:
-        raise LabError(
-            f"Xen's scheduler {scheduler or '(unknown)'} has no caps: boot with sched=credit2 or sched=credit"
-        )
-    return Xen(guests, scheduler)

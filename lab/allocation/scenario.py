@@ -23,23 +23,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_args
 
-import yaml
+from pydantic import AfterValidator, Field, model_validator
 
-from alerts.generator.document import Value
+from deploy.documents import KeyProblem, Model
 from lab import keys
 from lab.cgroups import SMALLEST_CAP
-from lab.environments import PLATFORMS
-from lab.keys import one_of, one_or_more, seconds, whole_seconds, yes
+from lab.environments import Platform
+from lab.keys import OneOrMore, Seconds, WholeSeconds, distinct, rotated
 
 STUDY = "allocation"
 CONTAINERS = (2, 4)
-PINNING = ("unpinned", "pinned")
 IN_PERCENT = ("xen", "openvz")  # how their tools take caps
-COMPUTATIONAL, TRANSACTIONAL = LOADS = ("computational", "transactional")
+Load = Literal["computational", "transactional"]
+COMPUTATIONAL, TRANSACTIONAL = LOADS = get_args(Load)
 STATIC, CONTROL, DYNAMIC = "static", "control", "dynamic"
 
 
@@ -94,21 +94,34 @@ class Step:
         return self.low if (container + switches) % 2 == 0 else self.high
 
 
-@dataclass(frozen=True)
-class Guest:
+def _argument(text: str) -> str:
+    """A name for a command on one line, never taken for an option."""
+    if not text.isprintable() or not text or text.startswith("-"):
+        raise ValueError(f"{text!r} is no name: it must be printable, and not begin with -")
+    return text
+
+
+Argument = Annotated[str, AfterValidator(_argument)]
+
+
+class Guest(Model):
     """A guest whose cap is switched: its name on its host, and where ssh(1) reaches it to run its load, if it may."""
 
-    name: str
-    ssh: str | None = None
+    name: Argument
+    ssh: Argument | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(Model):
     """A host whose guests' caps are switched; `host` is as for ssh(1), `emulated` says that the machine below is."""
 
-    platform: str
-    host: str
-    guests: tuple[Guest, ...]
+    platform: Platform
+    host: Argument
+    guests: Annotated[OneOrMore[Guest], distinct(lambda guest: guest.name)]
     emulated: bool = False
 
     @property
@@ -116,22 +129,56 @@ class Elsewhere:
         """The host without a user, for the name of its run, such as "xen1"."""
         return re.sub(r"[^A-Za-z0-9.]+", "-", self.host.rpartition("@")[2]).strip("-")
 
+    def refuse(self, magnitude: tuple[float, float]) -> str:
+        """Why its guests can't have these caps; "" if they can."""
+        if containers_of(magnitude) != len(self.guests):
+            return f"is of {containers_of(magnitude)} containers, but {self.host} has {len(self.guests)} guests"
+        if self.platform in IN_PERCENT and any(abs(cap * 100 - round(cap * 100)) > 1e-6 for cap in magnitude):
+            return f"caps of {self.platform} are whole percent of a CPU, such as 0.25"
+        return ""
 
-@dataclass(frozen=True)
-class Allocation:
-    """A valid scenario; times in seconds."""
 
-    name: str
-    digest: str
-    about: str
-    magnitudes: tuple[tuple[float, float], ...]
-    intervals: tuple[int, ...]
-    duration: int = 360
-    warm_up: float = 5.0
-    repetitions: int = 5
-    pinning: tuple[str, ...] = ("unpinned",)
-    load: tuple[str, ...] = (COMPUTATIONAL,)
-    targets: tuple[Elsewhere, ...] = ()  # this machine if there is none
+def _magnitude(caps: tuple[float, float]) -> tuple[float, float]:
+    low, high = caps
+    if low >= high:
+        raise ValueError(
+            "the first cap must be the smaller one; equal caps always run, as the static baseline and the control"
+        )
+    if low < SMALLEST_CAP:
+        raise ValueError(f"{low:g} is less than the smallest cap, {SMALLEST_CAP:g} CPUs")
+    if containers_of(caps) is None:
+        raise ValueError(f"caps of two containers add up to 1, those of four to 0.5 in each pair, not to {sum(caps):g}")
+    return caps
+
+
+Magnitude = Annotated[tuple[float, float], AfterValidator(_magnitude)]
+
+
+class Allocation(keys.Scenario):
+    """A valid scenario."""
+
+    study: Literal["allocation"]
+    magnitudes: Annotated[tuple[Magnitude, ...], distinct(), Field(min_length=1)]
+    # From 3 s on there is a second between two switches in which the first has taken effect.
+    intervals: OneOrMore[Annotated[WholeSeconds, Field(ge=3, le=3_600)]]
+    duration: Annotated[WholeSeconds, Field(ge=6, le=86_400)] = 360
+    warm_up: Annotated[Seconds, Field(le=3_600)] = 5.0
+    pinning: OneOrMore[Literal["unpinned", "pinned"]] = ("unpinned",)
+    load: OneOrMore[Load] = ("computational",)
+    targets: Annotated[OneOrMore[Elsewhere], distinct(lambda host: host.short)] | None = Field(None, alias="target")
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.duration < 2 * (longest := max(self.intervals)):
+            problem = f"{self.duration} s are too short for switches every {longest} s: give at least {2 * longest}s"
+            raise KeyProblem(problem, "duration" if "duration" in self.model_fields_set else "intervals")
+        for elsewhere in self.targets or ():
+            for number, magnitude in enumerate(self.magnitudes):
+                if problem := elsewhere.refuse(magnitude):
+                    raise KeyProblem(problem, "magnitudes", number)
+            for key in self.model_fields_set & {"pinning", "load"}:
+                raise KeyProblem(f"is of cgroups: {_LEFT_TO_GUESTS[key]}", key)
+        return self
 
     @property
     def target(self) -> Elsewhere | None:
@@ -142,9 +189,14 @@ class Allocation:
     @property
     def runs(self) -> tuple[Allocation, ...]:
         """One for each host, in their order; with several hosts the names of runs end in theirs."""
-        if len(self.targets) < 2:
+        if len(self.targets or ()) < 2:
             return (self,)
-        return tuple(replace(self, name=f"{self.name}-{each.short}", targets=(each,)) for each in self.targets)
+        return tuple(self._of_host(each) for each in self.targets or ())
+
+    def _of_host(self, host: Elsewhere) -> Allocation:
+        run = self.model_copy(update={"targets": (host,)})
+        run._name = f"{self.name}-{host.short}"
+        return run
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -160,8 +212,7 @@ class Allocation:
             return
         equal = 1 / containers
         kinds = [(STATIC, equal, equal), (CONTROL, equal, equal), *((DYNAMIC, *pair) for pair in pairs)]
-        first = (repetition - 1) % len(kinds)
-        for kind in kinds[first:] + kinds[:first]:
+        for kind in rotated(kinds, repetition - 1):
             yield Step(containers, pinning, interval, *kind, repetition, load)
 
 
@@ -170,113 +221,8 @@ def containers_of(magnitude: tuple[float, float]) -> int | None:
     return next((number for number in CONTAINERS if abs(sum(magnitude) * number / 2 - 1) < 1e-6), None)
 
 
-def parse(text: str, file_name: str) -> Allocation:
-    """The scenario in a text; raises `ScenarioError`."""
-    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
-
-
-def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Allocation:
-    longest = max(values["intervals"])
-    if (duration := values.get("duration", Allocation.duration)) < 2 * longest:
-        fields.get("duration", fields["intervals"]).refuse(
-            f"{duration} s are too short for switches every {longest} s: give at least {2 * longest}s"
-        )
-    targets = values.pop("target", ())
-    for elsewhere in targets:
-        _agree(elsewhere, fields)
-    return Allocation(targets=targets, **values)
-
-
-def _magnitudes(value: Value) -> tuple[tuple[float, float], ...]:
-    found: list[tuple[float, float]] = []
-    for each in value.items():
-        if (pair := _magnitude(each)) in found:
-            each.refuse("is there twice; to run it again, use repetitions")
-        found.append(pair)
-    return tuple(found) or value.refuse("the list is empty")
-
-
-def _magnitude(value: Value) -> tuple[float, float]:
-    caps = [cap.number() for cap in value.items()]
-    if len(caps) != 2:
-        value.refuse("must be the smaller and the larger cap, such as [0.2, 0.8]")
-    low, high = caps
-    if low >= high:
-        value.refuse(
-            "the first cap must be the smaller one; equal caps always run, as the static baseline and the control"
-        )
-    if low < SMALLEST_CAP:
-        value.refuse(f"{low:g} is less than the smallest cap, {SMALLEST_CAP:g} CPUs")
-    if containers_of((low, high)) is None:
-        value.refuse(f"caps of two containers add up to 1, those of four to 0.5 in each pair, not to {low + high:g}")
-    return low, high
-
-
-def _targets(value: Value) -> tuple[Elsewhere, ...]:
-    found: dict[str, Elsewhere] = {}
-    for each in value.one_or_more():
-        target = _target(each)
-        if target.short in found:
-            each.refuse(f"the host {target.short} is there twice, and has one run")
-        found[target.short] = target
-    return tuple(found.values()) or value.refuse("the list is empty")
-
-
-def _target(value: Value) -> Elsewhere:
-    examples = {"platform": "xen", "host": "root@xen1", "guests": "[web1, web2]"}
-    fields = value.fields(examples, optional=["emulated"])
-    platform = one_of(PLATFORMS)(fields["platform"])
-    guests = one_or_more(_guest)(fields["guests"])
-    if len({guest.name for guest in guests}) < len(guests):
-        fields["guests"].refuse("two guests have the same name")
-    if len(guests) not in CONTAINERS:
-        fields["guests"].refuse(f"must be two or four guests, not {len(guests)}")
-    return Elsewhere(platform, _argument(fields["host"]), guests, "emulated" in fields and yes(fields["emulated"]))
-
-
-def _guest(value: Value) -> Guest:
-    if isinstance(value.node, yaml.MappingNode):
-        fields = value.fields({"name": "web1", "ssh": "root@web1"})
-        return Guest(_argument(fields["name"]), _argument(fields["ssh"]))
-    return Guest(_argument(value))
-
-
-def _argument(value: Value) -> str:
-    """A name for a command on one line, never taken for an option; a CTID is a number."""
-    text = value.scalar("a name")
-    if not text.isprintable() or not text.strip() or text.startswith("-"):
-        value.refuse(f"{text!r} is no name: it must be printable, and not begin with -")
-    return text
-
-
-def _agree(elsewhere: Elsewhere, fields: Mapping[str, Value]) -> None:
-    """Refuse what can't be done with a host's guests."""
-    for pair, value in zip(_magnitudes(fields["magnitudes"]), fields["magnitudes"].items(), strict=True):
-        if containers_of(pair) != len(elsewhere.guests):
-            value.refuse(
-                f"is of {containers_of(pair)} containers, but {elsewhere.host} has {len(elsewhere.guests)} guests"
-            )
-        if elsewhere.platform in IN_PERCENT and any(abs(cap * 100 - round(cap * 100)) > 1e-6 for cap in pair):
-            value.refuse(f"caps of {elsewhere.platform} are whole percent of a CPU, such as 0.25")
-    if "pinning" in fields:
-        fields["pinning"].refuse("is of cgroups: how a host's guests are pinned is left as it is")
-    if "load" in fields:
-        fields["load"].refuse("is of cgroups: guests run the computational load, or their own")
-
-
-_KEYS: keys.Keys = {
-    "magnitudes": _magnitudes,
-    # From 3 s on there is a second between two switches in which the first has taken effect.
-    "intervals": one_or_more(whole_seconds(3, 3_600)),
-    "duration": whole_seconds(6, 86_400),
-    "warm_up": seconds(0, 3_600),
-    "pinning": one_or_more(one_of(PINNING)),
-    "load": one_or_more(one_of(LOADS)),
-    "target": _targets,
+_LEFT_TO_GUESTS = {
+    "pinning": "how a host's guests are pinned is left as it is",
+    "load": "guests run the computational load, or their own",
 }
-_REQUIRED = {  # with an example for each
-    "study": STUDY,
-    "about": "Two containers.",
-    "magnitudes": "[[0.2, 0.8]]",
-    "intervals": "[6s, 30s]",
-}
+parse = Allocation.parse

@@ -13,7 +13,7 @@ from lab import LabError, machine
 from lab.allocation import scenario
 from lab.allocation.containers import Containers
 from lab.allocation.guests import Guests, commands
-from lab.allocation.load import LOAD as COMPUTING
+from lab.allocation.loads import ANSWERING, COMPUTING
 from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import (
     COMPUTATIONAL,
@@ -24,7 +24,6 @@ from lab.allocation.scenario import (
     Allocation,
     Step,
 )
-from lab.allocation.transactions import LOAD as ANSWERING
 from lab.cgroups import PARENT, cap_setting, mounted
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import select
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab.children import Child
 from lab.clients.metrics import LATE_SECONDS
 from lab.clients.orders import Order, decode_numbers, encode
+from lab.processes import Process, beside, read_until
+from lab.prometheus import DIRECT
 
 START_SECONDS = 60.0  # Locust takes two seconds to import, on a machine that is not busy
 LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
@@ -33,14 +33,14 @@ class Counts:
         return Counts(answers, self.starts - earlier.starts, self.late_starts - earlier.late_starts)
 
 
-class Clients(Child):
+class Clients(Process):
     """The running process; `port` is where its metrics are, on loopback."""
 
     def __init__(self, log: Path, cpus: str) -> None:
         """Start it. Raises `LabError` if it doesn't start."""
-        command = [sys.executable, "-m", "lab.clients"]
         # With priority over others on its CPU: a client that is delayed measures itself, not the application.
-        super().__init__("the clients' process", command, log=log, cpus=cpus, niceness=-15, talks=True)
+        command = beside(cpus, [sys.executable, "-m", "lab.clients"], niceness=-15)
+        super().__init__("the clients' process", command, log, talks=True)
         try:
             self.port = self._answer(START_SECONDS)["port"]
         except BaseException:
@@ -49,10 +49,10 @@ class Clients(Child):
 
     def carry_out(self, order: Order) -> None:
         """Carry out an order; returns once clients have been started, and stopped ones have had their answers."""
-        assert self.process.stdin is not None
+        assert self.popen.stdin is not None
         try:
-            self.process.stdin.write(encode(order))
-            self.process.stdin.flush()
+            self.popen.stdin.write(encode(order).encode())
+            self.popen.stdin.flush()
         except BrokenPipeError:
             raise self.failure("has ended") from None
         self._answer(START_SECONDS + order.habits.timeout_seconds)
@@ -74,20 +74,15 @@ class Clients(Child):
         return Counts(answers, starts, starts - punctual)
 
     def _metrics(self) -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         try:
-            connection.request("GET", "/metrics")
-            return connection.getresponse().read().decode()
+            with DIRECT.open(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+                return str(answer.read().decode())
         except (OSError, http.client.HTTPException) as error:
             raise self.failure(f"doesn't expose its metrics ({error})") from None
-        finally:
-            connection.close()
 
     def _answer(self, seconds: float) -> dict[str, int]:
-        assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
+        line = read_until(b"\n", self.popen.stdout, seconds)
+        if not line.endswith(b"\n"):
+            self.check()
             raise self.failure(f"has not answered for {seconds:g} s")
-        line = self.process.stdout.readline()
-        if not line:
-            raise self.failure("has ended")
-        return decode_numbers(line)
+        return decode_numbers(line.decode())

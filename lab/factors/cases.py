@@ -29,22 +29,20 @@ class Case:
     @property
     def name(self) -> str:
         """In words, such as "4 servers on 2 CPUs, free"; `parse` reads it."""
-        if self.elsewhere:
-            return self.elsewhere
-        what = f"{_count(self.servers, 'server')} on {_count(self.cpus, 'CPU')}, {'pinned' if self.pinned else 'free'}"
-        if self.weights:
-            what += f", weights {':'.join(map(str, self.weights))}"
-        return what if self.cap is None else f"{what}, cap {self.cap:g}"
+        servers, cpus = "server" if self.servers == 1 else "servers", "CPU" if self.cpus == 1 else "CPUs"
+        return self._said(f"{self.servers} {servers} on {self.cpus} {cpus}, ", ", ", " ", ":") or self.elsewhere
 
     @property
     def slug(self) -> str:
         """The same in the name of a step, such as "4on2-free"."""
+        return self._said(f"{self.servers}on{self.cpus}-", "-", "-", "-") or re.sub(r"[^\w.-]+", "-", self.elsewhere)
+
+    def _said(self, begin: str, between: str, blank: str, of_weights: str) -> str:
         if self.elsewhere:
-            return re.sub(r"[^\w.-]+", "-", self.elsewhere)
-        what = f"{self.servers}on{self.cpus}-{'pinned' if self.pinned else 'free'}"
-        if self.weights:
-            what += f"-weights-{'-'.join(map(str, self.weights))}"
-        return what if self.cap is None else f"{what}-cap-{self.cap:g}"
+            return ""
+        weights = f"{between}weights{blank}{of_weights.join(map(str, self.weights))}" if self.weights else ""
+        cap = "" if self.cap is None else f"{between}cap{blank}{self.cap:g}"
+        return f"{begin}{'pinned' if self.pinned else 'free'}{weights}{cap}"
 
     def of_server(self, server: int) -> str:
         """The name of one of its virtual servers, from 0, where they differ."""
@@ -75,13 +73,8 @@ class Case:
         if found is None:
             return None
         servers, cpus, pinned, weights, cap = found.groups()
-        return cls(
-            servers=int(servers),
-            cpus=int(cpus),
-            pinned=pinned == "pinned",
-            weights=tuple(map(int, weights.split(":"))) if weights else (),
-            cap=float(cap) if cap else None,
-        )
+        each = tuple(map(int, weights.split(":"))) if weights else ()
+        return cls(int(servers), int(cpus), pinned == "pinned", each, float(cap) if cap else None)
 
 
 _NAME = re.compile(
@@ -89,7 +82,3 @@ _NAME = re.compile(
     r"(?:, weights ((?:\d{1,6}:){0,99}\d{1,6}))?(?:, cap (\d{1,6}(?:\.\d{1,9})?))?",
     re.ASCII,
 )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -53,7 +53,7 @@ def plan(what: Factors) -> list[str]:
         *(f"  in each: {command}" for workload in what.workloads for command in commands(workload)),
         *([f"  in {PARENT}/factors-peers: iperf3 --server, on loopback"] if "network" in what.workloads else []),
         *(
-            f"On {guest.destination}: {command}"
+            f"On {guest.ssh}: {command}"
             for guest in what.guests
             for workload in COMPUTING
             if (guest.name, workload) in of_guests
@@ -92,17 +92,9 @@ class Cases:
         of = {case.name: statistics.fmean(values)}
         if case.weights:
             of |= {case.of_server(server): value for server, value in enumerate(values)}
+        platform = (where.virtualization, where.emulated) if where else ("cgroup", False)
         for name, value in of.items():
-            yield Measurement(
-                environment=name,
-                virtualization=where.virtualization if where else "cgroup",
-                emulated=where.emulated if where else False,
-                test=benchmark.name,
-                unit=benchmark.unit,
-                better="higher",
-                repetition=step.repetition,
-                value=value,
-            )
+            yield Measurement(name, *platform, benchmark.name, benchmark.unit, "higher", step.repetition, value)
 
     def _where(self, case: Case) -> Environment | None:
         """Where the only program of a case runs; None if it is one of virtual servers."""
@@ -113,15 +105,13 @@ class Cases:
     def _values(self, case: Case, benchmark: Benchmark) -> list[float]:
         """The result in each virtual server."""
         command = benchmark.command(self.what.warm_up, self.what.duration)
-        with self._peers(case, benchmark) as ports:
-            commands = [[*command, str(port)] for port in ports] if ports else [command] * case.servers
+        others = ",".join(map(str, self.available[: -case.cpus] or self.available))
+        with contextlib.ExitStack() as ending:
+            commands = [command] * case.servers
+            if benchmark.has_peer:
+                ports = ending.enter_context(servers.peers(case.servers, others, INSTANCES / "factors-peers"))
+                commands = [[*command, str(port)] for port in ports]
             return [benchmark.read(text) for text in self._said(case, commands)]
-
-    def _peers(self, case: Case, benchmark: Benchmark) -> contextlib.AbstractContextManager[list[int]]:
-        if not benchmark.has_peer:
-            return contextlib.nullcontext([])
-        others = self.available[: -case.cpus] or self.available
-        return servers.peers(case.servers, ",".join(map(str, others)), INSTANCES / "factors-peers")
 
     def _said(self, case: Case, commands: Sequence[list[str]]) -> list[str]:
         """What the benchmarks print."""
@@ -132,10 +122,9 @@ class Cases:
             with servers.side_by_side(case, cpus, INSTANCES / "factors") as running:
                 return running.run(commands, seconds, self.course.pass_time)
         [command] = commands
-        if case.elsewhere != BASE:
-            return [where.run(command, 2 * seconds + servers.START_SECONDS)]
-        with servers.own_folder(INSTANCES / "factors") as state:
-            return [where.run(servers.enclosed(state, command), 2 * seconds + servers.START_SECONDS)]
+        with servers.own_folder(INSTANCES / "factors") if case.elsewhere == BASE else contextlib.nullcontext() as state:
+            there = servers.enclosed(state, command) if state else command
+            return [where.run(there, 2 * seconds + servers.START_SECONDS)]
 
 
 STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

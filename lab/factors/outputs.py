@@ -5,10 +5,10 @@ All programs are asked for a warm-up, which is not in the number.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 from lab import LabError
@@ -42,25 +42,16 @@ def sysbench_memory(text: str) -> float:
 
 def fio(text: str) -> float:
     """Reads per second of its one job; raises `OutputError`. The format is that of --output-format=json."""
-
-    def read(found: object) -> object:
-        job = _at(found, "jobs", 0)
-        if error := _at(job, "error"):
-            raise OutputError(f"fio reports error {error} of its job")
-        return _at(job, "read", "iops")
-
-    return _json(text, "fio", read)
+    if error := _at(found := _json(text), "jobs", 0, "error"):
+        raise OutputError(f"fio reports error {error} of its job")
+    return _number(_at(found, "jobs", 0, "read", "iops"), "fio", text)
 
 
 def iperf3(text: str) -> float:
     """Bytes per second that were received, by whichever end; raises `OutputError`. The format is that of --json."""
-
-    def read(found: object) -> object:
-        if isinstance(found, dict) and "error" in found:
-            raise OutputError(f"iperf3: {found['error']}")
-        return _at(found, "end", "sum_received", "bits_per_second")
-
-    return _json(text, "iperf3", read) / BITS
+    if error := _at(found := _json(text), "error"):
+        raise OutputError(f"iperf3: {error}")
+    return _number(_at(found, "end", "sum_received", "bits_per_second"), "iperf3", text) / BITS
 
 
 def _measured(text: str, pattern: str, what: str) -> float:
@@ -70,23 +61,27 @@ def _measured(text: str, pattern: str, what: str) -> float:
     return float(reports[1])
 
 
-def _json(text: str, program: str, read: Callable[[object], object]) -> float:
-    try:
-        # fio may print notes before and after it.
-        found = read(json.JSONDecoder().raw_decode(text, max(0, text.find("{")))[0])
-        value = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else math.nan
-    except (ValueError, LookupError, TypeError, RecursionError, OverflowError):
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise OutputError(f"{program} gives no result: {_end(text)}")
-    return value
+def _json(text: str) -> object:
+    """The object in a text; fio may print notes before and after it. None without one."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.JSONDecoder().raw_decode(text, max(0, text.find("{")))[0]
+    return None
 
 
 def _at(found: Any, *path: str | int) -> Any:
-    """What is there in nested lists and objects; raises `LookupError` or `TypeError`."""
-    for step in path:
-        found = found[step]
-    return found
+    """What is there in nested lists and objects; None if there is nothing."""
+    with contextlib.suppress(LookupError, TypeError):
+        for step in path:
+            found = found[step]
+        return found
+    return None
+
+
+def _number(found: object, program: str, text: str) -> float:
+    with contextlib.suppress(OverflowError):
+        if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= float(found) < math.inf:
+            return float(found)
+    raise OutputError(f"{program} gives no result: {_end(text)}")
 
 
 def _end(text: str) -> str:

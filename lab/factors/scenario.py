@@ -12,26 +12,27 @@ under a workload, in each repetition once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, Self, get_args
 
-from alerts.generator.document import Value
+from pydantic import AfterValidator, Field, model_validator
+
+from deploy.documents import KeyProblem
 from lab import environments, keys
-from lab.cgroups import SMALLEST_CAP
 from lab.environments import Guest
 from lab.factors.cases import BASE, Case
-from lab.keys import one_of, one_or_more, whole, whole_seconds
+from lab.keys import Cap, OneOrMore, Weight, WholeSeconds, rotated
 
 STUDY = "factors"
+Workload = Literal["cpu", "memory", "disk", "network"]
+WORKLOADS = get_args(Workload)
 COMPUTING = ("cpu", "memory")  # workloads that CPU factors act upon
-WORKLOADS = (*COMPUTING, "disk", "network")
-VIRTUALISATION, SERVERS, OVERCOMMIT = "virtualisation", "servers", "overcommit"
-AFFINITY, SPARE_CORE, WEIGHTS, CAPS = "affinity", "spare core", "weights", "caps"
-FACTORS = (VIRTUALISATION, SERVERS, OVERCOMMIT, AFFINITY, SPARE_CORE, WEIGHTS, CAPS)
+Factor = Literal["virtualisation", "servers", "overcommit", "affinity", "spare core", "weights", "caps"]
+VIRTUALISATION, SERVERS, OVERCOMMIT, AFFINITY, SPARE_CORE, WEIGHTS, CAPS = FACTORS = get_args(Factor)
 OF_ALL_WORKLOADS = (VIRTUALISATION, SERVERS)
 SEVERAL_CPUS = (AFFINITY, SPARE_CORE)  # factors that mean nothing on a single one
-MOST_SERVERS = 512
+MAX_SERVERS = 512
 
 
 @dataclass(frozen=True)
@@ -48,24 +49,55 @@ class Step:
         return f"{self.workload}-{self.case.slug}-{self.repetition}"
 
 
-@dataclass(frozen=True)
-class Factors:
-    """A valid scenario; times in seconds."""
+def _differ(weights: tuple[int, int]) -> tuple[int, int]:
+    if weights[0] == weights[1]:
+        raise ValueError("must be two different weights, such as [100, 300]")
+    return weights
 
-    name: str
-    digest: str
-    about: str
-    workloads: tuple[str, ...] = WORKLOADS
-    factors: tuple[str, ...] = FACTORS
-    cpus: int = 2
-    servers: tuple[int, ...] = ()
-    overcommit: tuple[int, ...] = (1, 2, 3, 4)
-    weights: tuple[int, ...] = (100, 300)
-    caps: tuple[float, ...] = (0.25, 0.5)
-    guests: tuple[Guest, ...] = ()
-    duration: int = 10
-    warm_up: int = 2
-    repetitions: int = 5
+
+def _no_case(guests: tuple[Guest, ...]) -> tuple[Guest, ...]:
+    for number, guest in enumerate(guests):
+        if Case.parse(guest.name):
+            raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number)
+    return guests
+
+
+_DISTINCT = environments.guests(lambda name: Case(elsewhere=name).slug, taken=(BASE,))
+
+
+class Factors(keys.Scenario):
+    """A valid scenario."""
+
+    study: Literal["factors"]
+    workloads: OneOrMore[Workload] = WORKLOADS
+    factors: OneOrMore[Factor] = FACTORS
+    cpus: Annotated[int, Field(ge=1, le=256)] = 2
+    servers: OneOrMore[Annotated[int, Field(ge=1, le=MAX_SERVERS)]] | None = None
+    overcommit: OneOrMore[Annotated[int, Field(ge=1, le=16)]] = (1, 2, 3, 4)
+    weights: Annotated[tuple[Weight, Weight], AfterValidator(_differ)] = (100, 300)
+    caps: OneOrMore[Annotated[Cap, Field(lt=1)]] = (0.25, 0.5)
+    guests: Annotated[tuple[Guest, ...], _DISTINCT, AfterValidator(_no_case)] = ()
+    duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10
+    warm_up: Annotated[WholeSeconds, Field(ge=1, le=600)] = 2
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """Refuse values that are only invalid together."""
+        given = self.model_fields_set
+        if self.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in self.factors), None)):
+            raise KeyProblem(f"{one} needs at least two CPUs; leave it out of factors", "cpus")
+        if (most := max(self.overcommit) * self.cpus) > MAX_SERVERS:
+            problem = f"{most} virtual servers at the largest overcommitment are too many: at most {MAX_SERVERS} run"
+            raise KeyProblem(problem, "overcommit" if "overcommit" in given else "cpus")
+        names = [step.name for step in self.steps]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            key = "guests" if "guests" in given else "caps"  # all others are whole numbers and words
+            raise KeyProblem(f"two steps would be called {twice}: make these names or caps differ more", key)
+        if not names:
+            none = f"none of them acts on {' and '.join(self.workloads)}: take {' or '.join(OF_ALL_WORKLOADS)} too"
+            raise KeyProblem(none, "factors")
+        return self
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -77,8 +109,7 @@ class Factors:
         for workload in self.workloads:
             wanted = [factor for factor in self.factors if workload in COMPUTING or factor in OF_ALL_WORKLOADS]
             cases = list(dict.fromkeys(case for factor in wanted for case in self.cases(factor, workload)))
-            first = (repetition - 1) % len(cases) if cases else 0
-            for case in cases[first:] + cases[:first]:
+            for case in rotated(cases, repetition - 1):
                 yield Step(workload, case, repetition)
 
     def cases(self, factor: str, workload: str) -> list[Case]:
@@ -98,64 +129,4 @@ class Factors:
         }[factor]
 
 
-def parse(text: str, file_name: str) -> Factors:
-    """The scenario in a text; raises `ScenarioError`."""
-    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
-
-
-def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Factors:
-    """Refuse values that are only invalid together."""
-    found = Factors(**values)
-    if found.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in found.factors), None)):
-        fields["cpus"].refuse(f"{one} needs at least two CPUs; leave it out of factors")
-    if (most := max(found.overcommit) * found.cpus) > MOST_SERVERS:
-        fields.get("overcommit", fields.get("cpus", fields["about"])).refuse(
-            f"{most} virtual servers at the largest overcommitment are too many: at most {MOST_SERVERS} run"
-        )
-    names = [step.name for step in found.steps]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        key = next(key for key in ("guests", "caps") if key in fields)  # all others are whole numbers and words
-        fields[key].refuse(f"two steps would be called {twice}: make these names or caps differ more")
-    if not found.steps:
-        fields.get("factors", fields["about"]).refuse(
-            f"none of them acts on {' and '.join(found.workloads)}: take {' or '.join(OF_ALL_WORKLOADS)} too"
-        )
-    return found
-
-
-def _cap(value: Value) -> float:
-    cap = value.number()
-    if not SMALLEST_CAP <= cap < 1:
-        value.refuse(f"{cap:g} is no cap for one thread: give at least {SMALLEST_CAP:g} CPUs, and less than one")
-    return cap
-
-
-def _weights(value: Value) -> tuple[int, ...]:
-    weights = tuple(map(whole(1, 10_000), value.items()))
-    if len(weights) != 2 or weights[0] == weights[1]:
-        value.refuse("must be two different weights, such as [100, 300]")
-    return weights
-
-
-def _guests(value: Value) -> tuple[Guest, ...]:
-    guests = environments.guests(value, lambda name: Case(elsewhere=name).slug, taken=(BASE,))
-    for guest, at in zip(guests, value.items(), strict=True):
-        if Case.parse(guest.name):
-            at.refuse(f"the name {guest.name!r} is taken; give it another")
-    return guests
-
-
-_KEYS: keys.Keys = {
-    "workloads": one_or_more(one_of(WORKLOADS)),
-    "factors": one_or_more(one_of(FACTORS)),
-    "cpus": whole(1, 256),
-    "servers": one_or_more(whole(1, MOST_SERVERS)),
-    "overcommit": one_or_more(whole(1, 16)),
-    "weights": _weights,
-    "caps": one_or_more(_cap),
-    "guests": _guests,
-    "duration": whole_seconds(1, 3_600),
-    "warm_up": whole_seconds(1, 600),
-}
-_REQUIRED = {"study": STUDY, "about": "Does pinning help?"}  # with an example for each
+parse = Factors.parse

@@ -19,6 +19,7 @@ from lab.measurements import Measurement
 from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
+from lab.servers import enclosure
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
 
@@ -40,7 +41,10 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
     programs.root(programs.BENCHMARKS)
     if what.web_rates:
         programs.root(programs.WEB_SERVER)
-        _vegeta()
+        try:
+            go_programs.path("vegeta")  # built before it is needed in a step
+        except GoProgramsError as error:
+            raise LabError(f"no vegeta for the web load: {error}; leave web_rates out") from None
     cpus, counts, course = ends_on(sorted(os.sched_getaffinity(0))), counts_events(), run.course
     with contextlib.ExitStack() as ending:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
@@ -60,33 +64,28 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
 
 def plan(what: Network) -> list[str]:
     """What a run makes on this machine, and what it runs in guests, as lines to read."""
+    direction, size = what.directions[0], what.sizes[0]
+    loads = [(size, rate) for size in FILES for rate in what.web_rates or ()]
     lines = ["On this machine, in network namespaces that only the step's own processes see, gone when these end:"]
     for path in what.paths:
         _, _, address, _ = paths.ends(path)
-        lines += [f"  {path}: {' '.join(command)}" for command in paths.make(path)]
-        of = Configuration(path, what.directions[0], what.sizes[0], what.offloads[0])
-        lines.append(f"  {path}: {' '.join(paths.iperf3_client(of, address, what.duration))}")
-        lines += [f"  {path}: {' '.join(web.SERVER)}"] if what.web_rates else []
-        for load in (WebLoad(path, size, rate) for size in FILES for rate in what.web_rates):
-            lines.append(f"  {path}: {' '.join(web.attack(load, what.duration))}, which is {web.target(load, address)}")
+        client = paths.iperf3_client(Configuration(path, direction, size, what.offloads[0]), address, what.duration)
+        commands = [*paths.make(path), client, *([web.SERVER] if loads else [])]
+        lines += [f"  {path}: {' '.join(command)}" for command in commands]
+        lines += [f"  {path}: {_asking(WebLoad(path, *load), address, what)}" for load in loads]
     for guest in what.guests:
-        of = Configuration(guest_path(guest), what.directions[0], what.sizes[0], UNCHANGED)
-        lines += [
-            f'On {guest.destination}: echo "$SSH_CONNECTION", which says its {ADDRESS}',
-            *(
-                f"On {guest.destination}: {' '.join(server)}"
-                for server in paths.iperf3(of, ADDRESS, what.warm_up, what.duration).servers.values()
-            ),
-            f"On this machine: {' '.join(paths.iperf3_client(of, ADDRESS, what.duration))}",
-        ]
-        if what.web_rates:
-            lines.append(
-                f"On {guest.destination}: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp"
-            )
-        for load in (WebLoad(guest_path(guest), size, rate) for size in FILES for rate in what.web_rates):
-            asked = web.target(load, ADDRESS)
-            lines.append(f"On this machine: {' '.join(web.attack(load, what.duration))}, which is {asked}")
+        stream = paths.iperf3(Configuration(guest_path(guest), direction, size, UNCHANGED), ADDRESS, 1, what.duration)
+        there = [f'echo "$SSH_CONNECTION", which says its {ADDRESS}', *map(" ".join, stream.servers.values())]
+        if loads:
+            there.append("nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp")
+        here = [" ".join(stream.client), *(_asking(WebLoad(guest_path(guest), *load), ADDRESS, what) for load in loads)]
+        lines += [f"On {guest.ssh}: {command}" for command in there]
+        lines += [f"On this machine: {command}" for command in here]
     return lines
+
+
+def _asking(load: WebLoad, address: str, what: Network) -> str:
+    return f"{' '.join(web.attack(load, what.duration))}, which is {web.target(load, address)}"
 
 
 def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
@@ -146,7 +145,7 @@ def measured(
             seconds, offloads = what.warm_up + duration + web.TIMEOUT, ON
             web.prepare(STATE, web.target(of, address))
             ends = web.ends(of, what.warm_up, duration)
-            enclosed_ends = ends.enclosed(partial(web.enclosed, state))
+            enclosed_ends = ends.enclosed(lambda command: enclosure.enclosed(state, command, programs.WEB_SERVER))
             servers = [(web.server_in_guest(address), web.STARTED, "nginx")]
         else:
             seconds, offloads = what.warm_up + duration, of.offloads
@@ -159,68 +158,46 @@ def measured(
             script = paths.script_to_guest(enclosed_ends, cpus, events=events)
         else:
             script = paths.script(of.path, offloads, enclosed_ends, cpus, events=events)
-        said = _said(of.name, script, seconds)
+        file = STATE / "step.sh"  # not an argument, or it would be in each message
+        file.write_text(script)
+        said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)
     if isinstance(of, WebLoad):
         return web_values(step, outputs.read_web(said, of.rate), duration, guest)
     return values(step, outputs.read(said), duration, guest)
 
 
-def _said(name: str, script: str, seconds: float) -> str:
-    """What a step's script prints, which runs what is measured for so many seconds."""
-    file = STATE / "step.sh"  # not an argument, or it would be in each message
-    file.write_text(script)
-    return Base(name=name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)
-
-
-def _vegeta() -> None:
-    """Have it built, before it is needed in a step."""
-    try:
-        go_programs.path("vegeta")
-    except GoProgramsError as error:
-        raise LabError(f"no vegeta for the web load: {error}; leave web_rates out") from None
-
-
-@dataclass(frozen=True)
-class _Value:
-    test: str
-    unit: str
-    better: str
-    value: float
+Value = tuple[str, str, str, float]
+"""Test, unit, which is better, and the value."""
 
 
 def values(step: Step, counted: Counted, duration: int, guest: Guest | None = None) -> list[Measurement]:
     """What a step has measured: rates, and what each byte cost, by CPU time and by event."""
-    found = [_Value(THROUGHPUT, "bytes/s", "higher", counted.throughput)]
-    found += _costs(counted, "byte", counted.throughput * duration, duration)
-    return _measurements(step, found, guest)
+    costs = _costs(counted, "byte", counted.throughput * duration, duration)
+    return _measurements(step, [(THROUGHPUT, "bytes/s", "higher", counted.throughput), *costs], guest)
 
 
 def web_values(step: Step, served: Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
     """The same of requests that were answered, and how long their answers took."""
     answered = len(served.latencies)
     found = [
-        _Value(REQUESTS, "requests/s", "higher", answered / max(served.seconds, duration)),
-        _Value(FAILED, "requests", "lower", served.failed),
-        *(_Value(test, "s", "lower", served.latency(quantile)) for test, quantile in LATENCIES.items()),
+        (REQUESTS, "requests/s", "higher", answered / max(served.seconds, duration)),
+        (FAILED, "requests", "lower", served.failed),
+        *((test, "s", "lower", served.latency(quantile)) for test, quantile in LATENCIES.items()),
         *_costs(served, "request", answered, duration),
     ]
     return _measurements(step, found, guest)
 
 
-def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[_Value]:
+def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[Value]:
     """What was used per second, and for each of so many."""
     for test, whole, unit in ((CPU, counted.cpu_seconds, "s"), *((name, n, "") for name, n in counted.events.items())):
-        yield _Value(test, f"{unit}/s" if unit else "per second", "lower", whole / duration)
-        yield _Value(f"{test} per {of}", f"{unit}/{of}" if unit else f"per {of}", "lower", whole / number)
+        yield test, f"{unit}/s" if unit else "per second", "lower", whole / duration
+        yield f"{test} per {of}", f"{unit}/{of}" if unit else f"per {of}", "lower", whole / number
 
 
-def _measurements(step: Step, found: Sequence[_Value], guest: Guest | None) -> list[Measurement]:
-    where, platform = step.configuration.name, guest.virtualization if guest else NONE
-    emulated = guest is not None and guest.emulated
-    return [
-        Measurement(where, platform, emulated, one.test, one.unit, one.better, step.repetition, one.value)
-        for one in found
-    ]
+def _measurements(step: Step, found: Sequence[Value], guest: Guest | None) -> list[Measurement]:
+    where = step.configuration.name, guest.platform if guest else NONE, guest is not None and guest.emulated
+    return [Measurement(*where, test, unit, better, step.repetition, value) for test, unit, better, value in found]
 
 
 STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lab.factors.outputs import OutputError, iperf3
 from lab.machine import busy_seconds
@@ -48,6 +49,16 @@ class Served:
         return self.latencies[max(0, math.ceil(quantile * len(self.latencies)) - 1)]
 
 
+class _Result(NamedTuple):
+    """What became of a request; `sent` is a Unix time, `took` until the end of its answer, in nanoseconds."""
+
+    sent: int
+    code: int
+    took: int
+    number: int
+    error: str
+
+
 def read(text: str) -> Counted:
     """Of a step in which bytes were sent; raises `OutputError`."""
     cpu, counted, between, _ = _parts(text)
@@ -61,12 +72,11 @@ def read_web(text: str, rate: int) -> Served:
     """Of a step with so many requests a second; raises `OutputError`."""
     cpu, counted, _, results = _parts(text)
     try:
-        answers = [
-            _Result(_whole(row[0]), _whole(row[1]), _whole(row[2]), _whole(row[8]), row[5])
-            for row in csv.reader(results)
-        ]
+        rows = [*csv.reader(results)]
+        answers = [_Result(_whole(r[0]), _whole(r[1]), _whole(r[2]), _whole(r[8]), r[5]) for r in rows]
     except (ValueError, IndexError, csv.Error):
-        raise OutputError(f"these are no results of vegeta: {_end(results)}") from None
+        last = f"the last is {results[-1][:200]!r}" if results else "there are none"
+        raise OutputError(f"these are no results of vegeta: {last}") from None
     good = [one for one in answers if one.code == OK and not one.error]
     if not good:
         why = next((one.error or f"status {one.code}" for one in answers), "it has sent none")
@@ -77,17 +87,6 @@ def read_web(text: str, rate: int) -> Served:
     latencies = sorted((one.sent + one.took - first - one.number * interval) / 10**9 for one in good)
     seconds = (max(one.sent + one.took for one in good) - first) / 10**9
     return Served(latencies, seconds, len(answers) - len(good), cpu, counted)
-
-
-@dataclass(frozen=True)
-class _Result:
-    """What became of a request; `sent` is a Unix time, `took` until the end of its answer, in nanoseconds."""
-
-    sent: int
-    code: int
-    took: int
-    number: int
-    error: str
 
 
 def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
@@ -113,10 +112,6 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _end(lines: Sequence[str]) -> str:
-    return f"the last is {lines[-1][:200]!r}" if lines else "there are none"
-
-
 def events(text: str) -> dict[str, float]:
     """The counts by event, without those that the machine doesn't have or didn't count.
 
@@ -126,9 +121,5 @@ def events(text: str) -> dict[str, float]:
     >>> events("4710341,,instructions,1000413,100.00,,\\n<not supported>,,cycles,0,100.00,,")
     {'instructions': 4710341.0}
     """
-    found: dict[str, float] = {}
-    for line in text.splitlines():
-        fields = line.split(",")
-        if len(fields) >= 3 and fields[0].isascii() and fields[0].isdigit() and len(fields[0]) < 20 and int(fields[0]):
-            found[fields[2].partition(":")[0]] = float(fields[0])
-    return found
+    found = re.findall(r"^(\d{1,19}),[^,]*,([^,:]+)", text, re.MULTILINE | re.ASCII)
+    return {name: float(count) for count, name in found if int(count)}

@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from deploy.programs import CHECKOUT
 from lab.network.outputs import AFTERWARDS
@@ -44,8 +45,7 @@ class Ends:
         return Ends(servers, by(self.warm_up), by(self.client), after)
 
 
-@dataclass(frozen=True)
-class Cpus:
+class Cpus(NamedTuple):
     """Where both ends run, as lists for taskset."""
 
     server: str
@@ -85,11 +85,6 @@ def make(path: str) -> list[list[str]]:
     return made
 
 
-def iperf3_server(address: str, port: int = PORT) -> list[str]:
-    """The end that waits; it says at once that it listens."""
-    return ["iperf3", "--server", f"--bind={address}", f"--port={port}", "--forceflush"]
-
-
 def iperf3_client(of: Configuration, address: str, seconds: int, port: int = PORT) -> list[str]:
     """The end that connects, and says who sends. Without Nagle's delay, so that small messages stay small."""
     direction = ["--reverse"] if of.direction == RECEIVE else []
@@ -103,7 +98,8 @@ def iperf3(of: Configuration, address: str, warm_up: int, duration: int) -> Ends
     The warm-up has a server of its own: after each client iperf3 closes its socket and opens it again, and resets who
     has connected meanwhile.
     """
-    servers = {port: iperf3_server(address, port) for port in (WARM_UP_PORT, PORT)}
+    server = ["iperf3", "--server", "--forceflush", f"--bind={address}"]  # which says at once that it listens
+    servers = {port: [*server, f"--port={port}"] for port in (WARM_UP_PORT, PORT)}
     before = iperf3_client(of, address, warm_up, WARM_UP_PORT)
     return Ends(servers, before, iperf3_client(of, address, duration))
 
@@ -138,7 +134,7 @@ def script(path: str, offloads: str, of: Ends, cpus: Cpus, *, events: bool) -> s
 
 
 def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -> list[str]:
-    """The part of a script that starts a server, and goes on once it listens; `there` comes before what runs there."""
+    """The lines that start a server, and go on once it listens; `there` comes before what runs there."""
     listening = [*there, "grep", "-q", f":{port:04X} 00000000:0000 0A", "/proc/net/tcp"]
     return [
         f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *server])} >/run/server 2>&1 &",

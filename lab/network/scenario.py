@@ -15,23 +15,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import Self
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field
 
 from lab import environments, keys
 from lab.environments import Guest
-from lab.keys import one_of, one_or_more, whole, whole_seconds
+from lab.keys import OneOrMore, WholeSeconds, rotated
 
 STUDY = "network"
-LOOPBACK, VETH, BRIDGE = "loopback", "veth", "bridge"
-PATHS = (LOOPBACK, VETH, BRIDGE)
-SEND, RECEIVE = "send", "receive"
-DIRECTIONS = (SEND, RECEIVE)
-ON, OFF = "on", "off"
-OFFLOADS = (ON, OFF)
+Path = Literal["loopback", "veth", "bridge"]
+LOOPBACK, VETH, BRIDGE = PATHS = get_args(Path)
+Direction = Literal["send", "receive"]
+SEND, RECEIVE = DIRECTIONS = get_args(Direction)
+Offloads = Literal["on", "off"]
+ON, OFF = OFFLOADS = get_args(Offloads)
 UNCHANGED = "unchanged"  # of the path to a guest: what it is made of belongs to the user
 GUEST = "guest "  # how the path to one begins
 FILES = (1_024, 131_072)  # bytes; a small page, and an image
-MOST_REQUESTS = 100_000  # per second
 
 
 @dataclass(frozen=True, order=True)
@@ -116,22 +117,22 @@ class Step:
         return f"{self.configuration.slug}-{self.repetition}"
 
 
-@dataclass(frozen=True)
-class Network:
-    """A valid scenario; times in seconds, sizes in bytes."""
+def _slug(path: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", path)
 
-    name: str
-    digest: str
-    about: str
-    paths: tuple[str, ...] = PATHS
-    directions: tuple[str, ...] = DIRECTIONS
-    sizes: tuple[int, ...] = (256, 131_072)
-    offloads: tuple[str, ...] = OFFLOADS
-    web_rates: tuple[int, ...] = ()
-    guests: tuple[Guest, ...] = ()
-    duration: int = 10
-    warm_up: int = 2
-    repetitions: int = 5
+
+class Network(keys.Scenario):
+    """A valid scenario; sizes in bytes, rates per second."""
+
+    study: Literal["network"]
+    paths: OneOrMore[Path] = PATHS
+    directions: OneOrMore[Direction] = DIRECTIONS
+    sizes: OneOrMore[Annotated[int, Field(ge=16, le=1_048_576)]] = (256, 131_072)
+    offloads: OneOrMore[Offloads] = OFFLOADS
+    web_rates: OneOrMore[Annotated[int, Field(ge=1, le=100_000)]] | None = None
+    guests: Annotated[tuple[Guest, ...], environments.guests(_slug)] = ()
+    duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10
+    warm_up: Annotated[WholeSeconds, Field(ge=1, le=600)] = 2
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -140,13 +141,9 @@ class Network:
         of: list[Configuration | WebLoad] = [
             *(Configuration(*one) for one in product(self.paths, self.directions, self.sizes, self.offloads)),
             *(Configuration(*one, UNCHANGED) for one in product(of_guests, self.directions, self.sizes)),
-            *(WebLoad(*one) for one in product((*self.paths, *of_guests), FILES, self.web_rates)),
+            *(WebLoad(*one) for one in product((*self.paths, *of_guests), FILES, self.web_rates or ())),
         ]
-        return tuple(
-            Step(one, turn + 1)
-            for turn in range(self.repetitions)
-            for one in of[turn % len(of) :] + of[: turn % len(of)]
-        )
+        return tuple(Step(one, turn + 1) for turn in range(self.repetitions) for one in rotated(of, turn))
 
 
 def guest_path(guest: Guest) -> str:
@@ -154,23 +151,4 @@ def guest_path(guest: Guest) -> str:
     return f"{GUEST}{guest.name}"
 
 
-def parse(text: str, file_name: str) -> Network:
-    """The scenario in a text; raises `ScenarioError`."""
-    return keys.scenario(text, file_name, _KEYS, _REQUIRED, lambda values, _: Network(**values))
-
-
-def _slug(path: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", path)
-
-
-_KEYS: keys.Keys = {
-    "paths": one_or_more(one_of(PATHS)),
-    "directions": one_or_more(one_of(DIRECTIONS)),
-    "sizes": one_or_more(whole(16, 1_048_576)),
-    "offloads": one_or_more(one_of(OFFLOADS)),
-    "web_rates": one_or_more(whole(1, MOST_REQUESTS)),
-    "guests": lambda value: environments.guests(value, _slug),
-    "duration": whole_seconds(1, 3_600),
-    "warm_up": whole_seconds(1, 600),
-}
-_REQUIRED = {"study": STUDY, "about": "What does a bridge cost?"}  # with an example for each
+parse = Network.parse

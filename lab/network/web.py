@@ -7,13 +7,11 @@ due, as wrk2 does: a client that waits for its turn is a user who waits.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
-from deploy import go_programs, programs
+from deploy import go_programs
 from lab.network.paths import Ends
 from lab.network.scenario import FILES, WebLoad
-from lab.servers import enclosure
 
 CONFIG = Path(__file__).with_name("nginx.conf")
 IN_GUEST = Path(__file__).with_name("nginx.sh")
@@ -37,11 +35,6 @@ def prepare(folder: Path, target: str) -> None:
     (config / "target").write_text(f"{target}\n")
     for size in FILES:
         (site / str(size)).write_bytes(b"x" * size)
-
-
-def enclosed(state: Path, command: Sequence[str]) -> list[str]:
-    """A command, as nobody who sees nginx and what `prepare` has put beside `state`, and may write to `state` alone."""
-    return enclosure.enclosed(state, command, programs.WEB_SERVER)
 
 
 def target(of: WebLoad, address: str) -> str:

@@ -3,6 +3,6 @@
     recorded (runs, measurements) -> allocation, factors, network, suites (with statistics, units)
     consolidation (queries over the time of each step)                    -> page (with charts) -> rendering
 
-Each study has its comparisons, tables and verdict in Python, and its texts and the publication's numbers in `studies`.
+Each study has its comparisons and verdict in Python, and its texts and the publication's numbers in `studies`.
 A report only uses Prometheus's data, so it can be created on another machine, later, or again after a bug is fixed.
 """

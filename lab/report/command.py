@@ -20,7 +20,7 @@ from lab.prometheus import Prometheus
 from lab.report import allocation, factors, network, recorded, suites
 from lab.report.consolidation import page as consolidation
 from lab.report.page import Page
-from lab.report.recorded import Recording
+from lab.report.recorded import Recording, Run
 from lab.report.rendering import write
 from lab.suites import outputs, table
 from lab.suites.rows import OutputError
@@ -33,7 +33,6 @@ STUDIES: Mapping[str, Callable[[Recording], Page]] = {
     "network": network.write_up,
     "suites": suites.write_up,
 }
-OF_A_RUN = "`python -m lab report [RUN] [--prometheus URL] [--output DIR]`: the report of a run."
 OF_FILES = """`python -m lab suites FILE...`: the report of benchmark results that were made elsewhere.
 
     python -m lab suites base=host.0 base=host.1 xen=guest.0 --output DIR
@@ -48,16 +47,12 @@ columns of lab/report/studies/fisher2012.csv. The others are compared with the e
 def add_to(commands: Any) -> None:
     """Add the subcommands to argparse's; `func` of their arguments runs them and returns the exit status."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        "report", help="write the report of a run, from what Prometheus recorded", description=OF_A_RUN
+        "report", help="write the report of a run, from what Prometheus recorded"
     )
     parser.add_argument("run", nargs="?", metavar="RUN", help="its name; without, the newest run")
-    parser.add_argument(
-        "--prometheus", metavar="URL", help="where it was recorded; default: the stack's own, on 127.0.0.1"
-    )
-    parser.add_argument(
-        "--output", metavar="DIR", type=Path, help="where the files go; default: .stack/lab/reports/RUN"
-    )
-    parser.set_defaults(func=lambda arguments: _written(_report, arguments))
+    parser.add_argument("--prometheus", metavar="URL", help="where it was recorded; default: the stack's own")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="where to write; default: .stack/lab/reports/RUN")
+    parser.set_defaults(func=lambda arguments: _written(_of_run, arguments))
     parser = commands.add_parser(
         "suites",
         help="write the report of benchmark results that were made elsewhere",
@@ -81,14 +76,17 @@ def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments:
     return 0
 
 
-def _report(arguments: argparse.Namespace) -> tuple[Page, Path]:
+def _of_run(arguments: argparse.Namespace) -> tuple[Page, Path]:
     prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports_in_use()[PROMETHEUS.name]}")
-    run, now = recorded.find_run(prometheus, arguments.run), time.time()
+    run = recorded.find_run(prometheus, arguments.run)
+    return page_of(prometheus, run, time.time()), arguments.output or REPORTS / run.name
+
+
+def page_of(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
+    """The report of a run; raises `LabError`."""
     if run.study in STUDIES:
-        page = STUDIES[run.study](recorded.collect(prometheus, run, now))
-    else:
-        page = consolidation.write_up(prometheus, run, now)
-    return page, arguments.output or REPORTS / run.name
+        return STUDIES[run.study](recorded.collect(prometheus, run, asked_at))
+    return consolidation.write_up(prometheus, run, asked_at)
 
 
 def _of_files(arguments: argparse.Namespace) -> tuple[Page, Path]:
@@ -101,10 +99,10 @@ def measurements(files: Sequence[str]) -> Iterator[Measurement]:
     for file in files:
         environment, is_output, name = file.partition("=")
         if not is_output or Path(file).is_file():
-            yield from table.measurements(table.parse(_text(Path(file)), file))
+            yield from table.measurements(table.parse(Path(file).read_text(errors="replace"), file))
             continue
         try:
-            runs = outputs.parse(_text(Path(name)))
+            runs = outputs.parse(Path(name).read_text(errors="replace"))
         except OutputError as error:
             raise LabError(f"{name}: {error}") from None
         for run in runs:
@@ -112,7 +110,3 @@ def measurements(files: Sequence[str]) -> Iterator[Measurement]:
             for row in run:
                 of, repetition = row.test, seen[environment, row.test.suite]
                 yield Measurement(environment, "", False, of.key, of.unit, of.better, repetition, row.value)
-
-
-def _text(file: Path) -> str:
-    return file.read_text(errors="replace")

@@ -5,276 +5,199 @@ The cost ratio is that of Menon et al. 2005: the ratio of CPU time or of an even
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Generic, TypeVar
 
 from lab.measurements import Measurement
 from lab.network.experiment import CPU, FAILED, P50, P99, PER_BYTE, PER_REQUEST, REQUESTS, THROUGHPUT
 from lab.network.paths import EVENTS
 from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad
-from lab.report.page import Builder, Page, Study, Table, every_value, interval, label
-from lab.report.recorded import Recording, values
-from lab.report.statistics import Estimate, estimate, ratio
-from lab.report.units import MISSING, significant, write
+from lab.report.comparison import Pair, Values
+from lab.report.page import Page, Section, Table, every_value, interval, load_study, page, three_digits
+from lab.report.recorded import Recording
+from lab.report.statistics import Estimate, estimate
+from lab.report.units import MISSING, significant, unit_of
 
 INSTRUCTIONS, _ = EVENTS
 COUNTED = (*EVENTS, CPU)
 GUEST = "xen-guest1 / xen-domain0"  # of the study: on a CPU of its own, as both ends are here
 ENOUGH = 0.98  # of the rate: a load that is reached
-_OFFLOADS = (*OFFLOADS, UNCHANGED)
-C = TypeVar("C", bound=Configuration | WebLoad)
+OF_A_LOAD = {REQUESTS: "Answered", FAILED: "Failed", P50: "p50", P99: "p99", CPU + PER_REQUEST: "CPU time each"}
+Load = Configuration | WebLoad
 
 
 @dataclass(frozen=True)
-class Compared(Generic[C]):
-    """Ratios to a baseline: of throughput, of what was counted per second, and of what each byte or request cost."""
+class Compared:
+    """Ratios to a baseline: of throughput, of an event per second, and of what a byte or request cost of it."""
 
-    configuration: C
-    baseline: C
+    group: str
+    load: Load
+    baseline: Load
+    event: str
     throughput: Estimate
-    counted: dict[str, Estimate]
-    cost: dict[str, Estimate]
+    counted: Estimate
+    cost: Estimate | None
+    emulated: bool
 
 
-@dataclass(frozen=True)
 class Results:
-    """All that a run has measured."""
+    """All comparisons of a run; `judged_by` is instructions where they were counted, else CPU time."""
 
-    measurements: Sequence[Measurement]
+    def __init__(self, measurements: Sequence[Measurement]) -> None:
+        self.values = Values.of(measurements)
+        loads = sorted((one for name in self.values.tests if (one := _parse(name))), key=_order)
+        self.web_loads = [one for one in loads if isinstance(one, WebLoad)]
+        self.judged_by = INSTRUCTIONS if any(one.test == INSTRUCTIONS for one in measurements) else CPU
+        self.compared = [
+            compared
+            for group, beside in (("paths", _first_path), ("offloads", _offloads), ("sizes", _largest))
+            for one in loads
+            if (base := beside(one, loads)) and base != one
+            for compared in self._compare("requests" if isinstance(one, WebLoad) else group, one, base)
+        ]
 
-    @cached_property
-    def configurations(self) -> list[Configuration]:
-        """All of which anything was measured: by direction, size, offloads and path."""
-        found = {one for each in self.measurements if (one := Configuration.parse(each.environment))}
-        return sorted(found, key=lambda one: (one.direction, one.size, _OFFLOADS.index(one.offloads), _rank(one.path)))
+    def of(self, group: str) -> list[Compared]:
+        """Those of paths, requests (over paths), offloads or sizes."""
+        return [one for one in self.compared if one.group == group]
 
-    @cached_property
-    def loads(self) -> list[WebLoad]:
-        """All loads of a web server that were measured: by size, rate and path."""
-        found = {one for each in self.measurements if (one := WebLoad.parse(each.environment))}
-        return sorted(found, key=lambda one: (one.size, one.rate, _rank(one.path)))
-
-    @cached_property
-    def emulated(self) -> set[str]:
-        """The names of configurations of emulated guests."""
-        return {one.environment for one in self.measurements if one.emulated}
-
-    @cached_property
-    def counted(self) -> list[str]:
-        """Of `COUNTED`, what was."""
-        there_are = {one.test for one in self.measurements}
-        return [name for name in COUNTED if name in there_are]
-
-    @property
-    def judged_by(self) -> str:
-        """What the cost of a byte is in: instructions where they were counted, else CPU time."""
-        return INSTRUCTIONS if INSTRUCTIONS in self.counted else CPU
-
-    @cached_property
-    def paths(self) -> list[Compared[Configuration]]:
-        """Each path beside the first of `PATHS` that was measured; those to guests beside it with offloads."""
-        first = _first(one.path for one in self.configurations)
-        offloads = ON if first in PATHS else UNCHANGED
-        return self._beside(
-            self.configurations,
-            lambda one: replace(one, path=first, offloads=offloads if one.offloads == UNCHANGED else one.offloads),
-        )
-
-    @cached_property
-    def offloads(self) -> list[Compared[Configuration]]:
-        """Without offloads beside with them."""
-        own = [one for one in self.configurations if one.offloads in OFFLOADS]
-        return self._beside(own, lambda one: replace(one, offloads=ON))
-
-    @cached_property
-    def sizes(self) -> list[Compared[Configuration]]:
-        """Smaller messages beside the largest."""
-        largest = max((one.size for one in self.configurations), default=0)
-        return self._beside(self.configurations, lambda one: replace(one, size=largest))
-
-    @cached_property
-    def requests(self) -> list[Compared[WebLoad]]:
-        """Each load of a web server beside the same over the first of `PATHS`."""
-        first = _first(one.path for one in self.loads)
-        return self._beside(self.loads, lambda one: replace(one, path=first))
-
-    def of(self, test: str, one: Configuration | WebLoad) -> list[float]:
-        """A test's values, by repetition."""
-        return values(self.measurements, test, one.name)
-
-    def _beside(self, all_of: Sequence[C], baseline_of: Callable[[C], C]) -> list[Compared[C]]:
-        pairs = ((one, baseline_of(one)) for one in all_of)
-        return [found for one, baseline in pairs if one != baseline and (found := self._compare(one, baseline))]
-
-    def _compare(self, one: C, baseline: C) -> Compared[C] | None:
-        """None unless both were measured."""
+    def _compare(self, group: str, one: Load, baseline: Load) -> Iterator[Compared]:
+        """Nothing unless both were measured."""
+        found = {each.test: each for each in self.values.compare([Pair(group, one.name, baseline.name)])}
         test, per = (REQUESTS, PER_REQUEST) if isinstance(one, WebLoad) else (THROUGHPUT, PER_BYTE)
-        throughput = self._ratio(test, one, baseline)
-        if throughput is None:
-            return None
-        counted = {name: found for name in self.counted if (found := self._ratio(name, one, baseline))}
-        # The study's ratio, with the relative interval of the repetitions' costs: not with one from both ratios'
-        # intervals, as in a repetition that is slow both are smaller.
-        cost = {
-            name: each.scaled(of.value / throughput.value / each.value)
-            for name, of in counted.items()
-            if (each := self._ratio(name + per, one, baseline)) and each.value > 0
-        }
-        return Compared(one, baseline, throughput, counted, cost)
-
-    def _ratio(self, test: str, one: C, baseline: C) -> Estimate | None:
-        return ratio(self.of(test, one), self.of(test, baseline))
+        for event in COUNTED if test in found else ():
+            if event in found:
+                throughput, counted, cost = found[test].ratio, found[event].ratio, found.get(event + per)
+                # The study's ratio, with the relative interval of the repetitions' costs: not with one from both
+                # ratios' intervals, as in a repetition that is slow both are smaller.
+                each = (
+                    cost.ratio.mapped(counted.value / throughput.value / cost.ratio.value)
+                    if cost and cost.ratio.value > 0
+                    else None
+                )
+                yield Compared(group, one, baseline, event, throughput, counted, each, found[test].emulated)
 
 
-def _rank(path: str) -> tuple[int, str]:
+def _parse(name: str) -> Load | None:
+    return Configuration.parse(name) or WebLoad.parse(name)
+
+
+def _order(one: Load) -> tuple[object, ...]:
+    """Configurations by direction, size, offloads and path, then loads of a web server by size, rate and path."""
+    if isinstance(one, WebLoad):
+        return 1, one.size, one.rate, _rank(one)
+    return 0, one.direction, one.size, (*OFFLOADS, UNCHANGED).index(one.offloads), _rank(one)
+
+
+def _rank(one: Load) -> tuple[int, str]:
     """Guests come last."""
-    return (PATHS.index(path) if path in PATHS else len(PATHS), path)
+    return (PATHS.index(one.path) if one.path in PATHS else len(PATHS), one.path)
 
 
-def _first(paths: Iterable[str]) -> str:
-    return min(paths, key=_rank, default="")
+def _first_path(one: Load, loads: Sequence[Load]) -> Load:
+    """The same over the first of `PATHS` that was measured; of paths to guests beside it with offloads."""
+    first = min((each for each in loads if type(each) is type(one)), key=_rank).path
+    if isinstance(one, WebLoad):
+        return replace(one, path=first)
+    on = ON if first in PATHS else UNCHANGED
+    return replace(one, path=first, offloads=on if one.offloads == UNCHANGED else one.offloads)
+
+
+def _offloads(one: Load, _: Sequence[Load]) -> Load | None:
+    """The same with offloads."""
+    return replace(one, offloads=ON) if isinstance(one, Configuration) and one.offloads in OFFLOADS else None
+
+
+def _largest(one: Load, loads: Sequence[Load]) -> Load | None:
+    """The same in the largest messages."""
+    sizes = [each.size for each in loads if isinstance(each, Configuration)]
+    return replace(one, size=max(sizes)) if isinstance(one, Configuration) else None
 
 
 def write_up(recording: Recording) -> Page:
     """The report of a run."""
-    study, results = Study.load("network"), Results(recording.measurements)
-    build = Builder(study, recording)
-    return build.page(
-        verdict(results, study),
-        (
-            build.section("paths", _compared(results.paths, results, "a byte")),
-            build.section("published", _published(study)),
-            build.section("offloads", _compared(results.offloads, results, "a byte")),
-            build.section("sizes", _compared(results.sizes, results, "a byte")),
-            build.section("requests", _compared(results.requests, results, "a request")),
-            build.section("loads", _requests(results)),
-        ),
-        every_value(recording.measurements),
-        emulated=dict.fromkeys(one.path for one in results.configurations if one.name in results.emulated),
+    study, results = load_study("network"), Results(recording.measurements)
+    published = Table(
+        ("Configuration", "Relative to", *study["published"]["head"]),
+        tuple((*names.split(" / "), *map(str, row)) for names, row in study["published"]["rows"].items()),
     )
+    sections = (
+        Section("paths", _compared(results, "paths", "a byte")),
+        Section("published", published),
+        Section("offloads", _compared(results, "offloads", "a byte")),
+        Section("sizes", _compared(results, "sizes", "a byte")),
+        Section("requests", _compared(results, "requests", "a request")),
+        Section("loads", _loads(results)),
+    )
+    said = verdict(results, study["receiver"][GUEST]["instruction_cost"])
+    guests = [load.path for load in map(_parse, results.values.emulated) if load]
+    return page(study, recording, said, sections, every_value(recording.measurements), emulated=sorted(guests))
 
 
-# --- Tables -----------------------------------------------------------------------------------------------------------
-
-
-def _number(value: float | None) -> str:
-    """A ratio's digits; empty if there is none."""
-    return "" if value is None else f"{value:.3f}"
-
-
-def _compared(of: Sequence[Compared[C]], results: Results, each: str) -> Table:
-    """Ratios to the baseline: configuration x event; `each` is what costs, such as "a byte"."""
-    heads = ["CPU time" if name == CPU else name.capitalize() for name in results.counted]
-    counted = (cell for head in heads for cell in (head, f"Cost of {each}, {head}", "95 % interval of that"))
-    rows = [
+def _compared(results: Results, group: str, each: str) -> Table:
+    """Ratios to the baseline, a row for each event that was counted; `each` is what costs, such as "a byte"."""
+    rows = (
         (
-            _named(one.configuration.name, results),
-            _named(one.baseline.name, results),
-            _number(one.throughput.value),
-            interval(one.throughput, _number),
-            *(cell for name in results.counted for cell in _event(one, name)),
+            *(results.values.label(load.name) for load in (one.load, one.baseline)),
+            *(three_digits(one.throughput.value), interval(one.throughput)),
+            *("CPU time" if one.event == CPU else one.event, three_digits(one.counted.value)),
+            *((three_digits(one.cost.value), interval(one.cost)) if one.cost else (MISSING, "")),
             str(one.throughput.n),
         )
-        for one in of
-    ]
-    return Table(("Configuration", "Relative to", "Throughput", "95 % interval", *counted, "n"), tuple(rows))
-
-
-def _event(one: Compared[C], name: str) -> tuple[str, str, str]:
-    if (cost := one.cost.get(name)) is None:
-        return (MISSING, MISSING, "")
-    return _number(one.counted[name].value), _number(cost.value), interval(cost, _number)
-
-
-def _named(name: str, results: Results) -> str:
-    return label(name, emulated=name in results.emulated)
-
-
-def _requests(results: Results) -> Table:
-    """What each load of a web server reached, how long its answers took, and what one cost."""
-    heads = {
-        REQUESTS: "Requests answered",
-        FAILED: "Failed",
-        P50: "p50",
-        P99: "p99",
-        CPU + PER_REQUEST: "CPU time each",
-    }
-    units = {one.test: one.unit for one in results.measurements}
-
-    def mean(test: str, one: WebLoad) -> str:
-        found = estimate(results.of(test, one))
-        return write(found.value, units[test]) if found else MISSING
-
-    rows = (
-        (_named(one.name, results), *(mean(test, one) for test in heads), str(len(results.of(REQUESTS, one))))
-        for one in results.loads
+        for one in results.of(group)
     )
-    return Table(("Load", *heads.values(), "n"), tuple(rows))
+    head = ("Configuration", "Relative to", "Throughput", "95 % interval", "Of what", "Ratio")
+    return Table((*head, f"Cost of {each}", "95 % interval of that", "n"), tuple(rows))
 
 
-def _published(study: Study) -> Table:
-    """What the study prints of its receiver."""
-    events = {"data_tlb": "Data TLB", "instruction_tlb": "Instruction TLB", "l2": "L2"}
-    rows = []
-    for names, one in study.content["receiver"].items():
-        misses = one["miss_rates"]
-        ratios = (*map(_number, (one.get("instructions"), one.get("throughput"))), f"{one['instruction_cost']:g}")
-        rows.append((*names.split(" / "), *ratios, *(f"{misses[key]:g}" if key in misses else "" for key in events)))
-    head = ("Configuration", "Relative to", "Instructions", "Throughput", "Cost of a byte, Instructions")
-    return Table((*head, *(f"{name} misses per instruction" for name in events.values())), tuple(rows))
+def _loads(results: Results) -> Table:
+    """What each load of a web server reached, how long its answers took, and what one cost."""
+    units = {one.test: unit_of(one.unit) for one in results.values.measurements}
+
+    def cell(load: WebLoad, test: str) -> str:
+        found = estimate(results.values.tests[load.name].get(test, ()))
+        return units[test].write(found.value) if found else MISSING
+
+    rows = ((results.values.label(one.name), *(cell(one, test) for test in OF_A_LOAD)) for one in results.web_loads)
+    return Table(("Load", *OF_A_LOAD.values()), tuple(rows))
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(results: Results, study: Study) -> list[str]:
+def verdict(results: Results, of_study: float) -> list[str]:
     """For readers who read no further: the paths first, each by the configuration in which it costs most.
 
     That is one in which it costs more beyond noise, if there is any: where little is sent, noise is the greatest ratio.
     """
     judged = results.judged_by
 
-    def real(of: Sequence[Compared[C]], *, is_real: bool = True) -> list[Compared[C]]:
-        names = results.emulated
-        return [one for one in of if is_real != bool({one.configuration.name, one.baseline.name} & names)]
+    def each_path(*, emulated: bool) -> Iterator[str]:
+        for group, what in (("paths", "a byte"), ("requests", "a request")):
+            there = [one for one in results.of(group) if one.emulated == emulated]
+            for path in dict.fromkeys(one.load.path for one in there):
+                on_path = [one for one in there if one.load.path == path]
+                yield from _most(on_path, judged, f"{_on(path)}, {what}", lambda one: _on(one.baseline.path).lower())
 
-    def each_path(*, is_real: bool) -> Iterator[str]:
-        yield from _by_path(real(results.paths, is_real=is_real), judged, "a byte")
-        yield from _by_path(real(results.requests, is_real=is_real), judged, "a request")
-
+    sizes = [one for one in results.of("sizes") if not one.emulated]
     found = [
-        *each_path(is_real=True),
-        *_most(results.offloads, judged, "Without segmentation offloads, a byte", lambda _: "with them"),
-        *_most(
-            real(results.sizes),
-            judged,
-            "In small messages, a byte",
-            lambda one: f"in messages of {one.baseline.size} bytes",
-        ),
+        *each_path(emulated=False),
+        *_most(results.of("offloads"), judged, "Without segmentation offloads, a byte", lambda _: "with them"),
+        *_most(sizes, judged, "In small messages, a byte", lambda one: f"in messages of {one.baseline.size} bytes"),
         *_not_reached(results),
     ]
-    if emulated := " ".join(each_path(is_real=False)):
+    if emulated := " ".join(each_path(emulated=True)):
         found.append(f"On emulated hardware, so no more than a sign that it works. {emulated}")
     if not found:
         return ["No configuration was measured together with one to compare it with, so there is nothing to say yet."]
-    if results.paths:
-        theirs = study.content["receiver"][GUEST]["instruction_cost"]
+    if results.of("paths"):
         found.append(
-            f"In the study, a byte received in a Xen guest cost {theirs:g} times the driver domain's instructions."
+            f"In the study, a byte received in a Xen guest cost {of_study:g} times the driver domain's instructions."
         )
     if judged == CPU:
         found.append(
             "This machine counted no instructions, so costs are CPU seconds of the whole machine, softirqs included."
         )
     return found
-
-
-def _by_path(of: Sequence[Compared[C]], judged: str, what: str) -> Iterator[str]:
-    for path in dict.fromkeys(one.configuration.path for one in of):
-        on_path = [one for one in of if one.configuration.path == path]
-        yield from _most(on_path, judged, f"{_on(path)}, {what}", lambda one: _on(one.baseline.path).lower())
 
 
 def _on(path: str) -> str:
@@ -285,16 +208,15 @@ def _on(path: str) -> str:
     return f"Over {path}" if path in PATHS else f"To and from {path}"
 
 
-def _most(of: Sequence[Compared[C]], judged: str, begin: str, than: Callable[[Compared[C]], str]) -> Iterator[str]:
+def _most(of: Sequence[Compared], judged: str, begin: str, than: Callable[[Compared], str]) -> Iterator[str]:
     """Where it costs most; nothing if that wasn't counted anywhere."""
-    known = [one for one in of if judged in one.cost]
+    known = [(one.cost, one) for one in of if one.cost and one.event == judged]
     if not known:
         return
-    more = [one for one in known if one.cost[judged].differs(1) and one.cost[judged].value > 1]
-    most = max(more or known, key=lambda one: one.cost[judged].value)
-    cost, unit = most.cost[judged], "as much CPU time" if judged == CPU else f"as many {judged}"
-    ends = interval(cost, _number)
-    where = f"{most.configuration.name}{f', 95 % interval {ends}' if ends else ''}"
+    more = [(cost, one) for cost, one in known if cost.differs(1) and cost.value > 1]
+    cost, most = max(more or known, key=lambda each: each[0].value)
+    ends, unit = interval(cost), "as much CPU time" if judged == CPU else f"as many {judged}"
+    where = f"{most.load.name}{ends and f', 95 % interval {ends}'}"
     noise = "" if not ends or cost.differs(1) else "; that is within noise"
     size = "" if len(known) == 1 else "up to "
     yield f"{begin} costs {size}{cost.value:.2f} times {unit} as {than(most)} ({where}){noise}."
@@ -303,8 +225,8 @@ def _most(of: Sequence[Compared[C]], judged: str, begin: str, than: Callable[[Co
 def _not_reached(results: Results) -> list[str]:
     """Loads of which some requests failed, or came later and later."""
     few = [
-        f"{_named(one.name, results)}: {significant(reached.value)} answered"
-        for one in results.loads
-        if (reached := estimate(results.of(REQUESTS, one))) and reached.value < ENOUGH * one.rate
+        f"{results.values.label(one.name)}: {significant(reached.value)} answered"
+        for one in results.web_loads
+        if (reached := estimate(results.values.tests[one.name].get(REQUESTS, ()))) and reached.value < ENOUGH * one.rate
     ]
     return [f"Not all requests were answered in time ({'; '.join(few)}): the server was saturated."] if few else []

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from lab.measurements import METRIC, Measurement
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate
-from lab.report.units import MISSING, write
+from lab.report.units import MISSING, unit_of
 
 STUDIES = Path(__file__).with_name("studies")
 SPREAD = ("Mean", "Std. deviation", "95 % interval", "n")
-UNKNOWN = "not recorded"
 # Labels of lab_run_info, and the programs of which they have the versions.
 SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
 SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
+
+Study = Mapping[str, Any]
+"""A file of `studies`: the publication that a study repeats, its numbers, and the texts of the report."""
 
 
 @dataclass(frozen=True)
@@ -41,48 +44,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page. Its chart is an <svg> element; `absent` says why there is none."""
+    """A section of the page. Title and text are in the study's file by `key`; `more` follows the text."""
 
     key: str
-    title: str
-    text: str
+    table: Table | None
+    """A section whose table has no rows is left out."""
     figure: str | None = None
+    """An SVG file's text; `absent` says why there is none."""
     absent: str = ""
-    table: Table | None = None
-    study: str = ""
-    asked: tuple[Asked, ...] = ()
-
-
-@dataclass(frozen=True)
-class Study:
-    """The publication that a study repeats: a file of `studies` with its numbers and the texts of the report."""
-
-    short: str
-    citation: str
-    setting: str
-    said: Mapping[str, str]
-    """The publication's results in its own words, or nearly so, by section."""
-    content: Mapping[str, Any]
-
-    @classmethod
-    def load(cls, name: str) -> Study:
-        """Read the file of this study."""
-        content = yaml.safe_load((STUDIES / f"{name}.yml").read_text())
-        of = content["source"]
-        return cls(of["short"], f"{of['title']}. {of['where']}.", content["setting"], content["said"], content)
-
-
-class Asking(Protocol):
-    """What was asked about a run: where, when, and the labels of lab_run_info."""
-
-    @property
-    def url(self) -> str: ...
-
-    @property
-    def asked_at(self) -> float: ...
-
-    @property
-    def info(self) -> Mapping[str, str]: ...
+    more: str = ""
+    asked: tuple[Asked, ...] | None = None
+    """None: the query for all measurements of the run."""
 
 
 @dataclass(frozen=True)
@@ -90,108 +62,97 @@ class Page:
     """The whole report."""
 
     title: str
-    verdict: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
-    overview: Table | None
-    """The verdict as a table; None if there is none."""
-    steps: Table
-    remarks: tuple[tuple[str, str], ...]
+    study: Study
+    verdict: Sequence[str]
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+    steps: Table | None
+    overview: Table | None = None
+    """The verdict as a table."""
+    remarks: Sequence[tuple[str, str]] = ()
     """Remarks about single steps or environments: which, and the remark."""
-    study: Study
+    differences: Sequence[tuple[str, str]] = ()
+    """The study's, and ours."""
+    asked: Sequence[Asked] = ()
+    """About the run itself."""
 
 
-@dataclass(frozen=True)
-class Builder:
-    """Makes the parts of the page of a run; `recording` is None for results that come from files."""
+@cache
+def load_study(name: str) -> Study:
+    """Read the file of this study."""
+    found: Study = yaml.safe_load((STUDIES / f"{name}.yml").read_text())
+    return found
 
-    study: Study
-    recording: Recording | None
 
-    def section(
-        self, key: str, table: Table | None, figure: str | None = None, *, absent: str = "", more: str = ""
-    ) -> Section | None:
-        """A section with the title and text of the study's file; None if its table is empty."""
-        if table is None or not table.rows:
-            return None
-        of = self.study.content["sections"].get(key, {"title": key})
-        said, text = self.study.said.get(key, ""), f"{of.get('text', '')}{more}".strip()
-        return Section(key, of["title"], text, figure, "" if figure else absent, table, said, self._asked(METRIC))
+def page(
+    study: Study,
+    recording: Recording | None,
+    verdict: Iterable[str],
+    sections: Iterable[Section],
+    steps: Table | None = None,
+    *,
+    title: str = "",
+    facts: Iterable[tuple[str, str]] = (),
+    overview: Table | None = None,
+    remarks: Iterable[tuple[str, str]] = (),
+    emulated: Iterable[str] = (),
+    platform: str = "",
+) -> Page:
+    """The page of a run, or without a recording of results from files.
 
-    def page(
-        self,
-        verdict: Iterable[str],
-        sections: Iterable[Section | None],
-        steps: Table,
-        *,
-        title: str = "",
-        facts: Iterable[tuple[str, str]] = (),
-        overview: Table | None = None,
-        emulated: Iterable[str] = (),
-        differences: str | None = None,
-    ) -> Page:
-        """The page; `differences` names the platform if the study's file has them by platform."""
-        of = self.recording
-        rows = self.study.content["differences"]
-        table = Table(("The study", "Here"), tuple(map(tuple, rows[differences] if differences else rows)))
-        text = "Read the study's numbers as shapes, not as targets."
-        run = "Where the facts at the top of this page come from."
-        queries = [name for name in (of.asked if of else ()) if name != METRIC]
-        more = [Section("run", "Machine and plan", run, asked=self._asked(*queries))] if queries else []
-        more.append(Section("differences", "What differs from the study", text, table=table))
-        return Page(
-            title or (f"Run {of.run.name}: scenario {of.run.scenario}" if of else ""),
-            (*verdict, *(incomplete(of.finished_steps, of.planned_steps) if of else ())),
-            (*(_run_facts(of) if of else ()), *facts),
-            (*(section for section in sections if section), *more),
-            overview,
-            steps,
-            tuple((name, "runs on emulated hardware: its values show that it works, and no more") for name in emulated),
-            self.study,
-        )
-
-    def _asked(self, *names: str) -> tuple[Asked, ...]:
-        if self.recording is None:
-            return ()
-        run = self.recording.run
+    facts: at the top, in place of those of the same name; platform: selects the differences from the study if its file
+    has them by platform.
+    """
+    rows = study.get("differences", ())
+    whole: tuple[Asked, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    if recording:
+        run = recording.run
+        title = f"Run {run.name}: scenario {run.scenario}"
+        facts = (_facts(recording) | dict(facts)).items()
+        if recording.finished_steps < recording.planned_steps:
+            done = f"{recording.finished_steps} of its {recording.planned_steps} steps are recorded"
+            verdict = [*verdict, f"The run is not complete: {done}."]
         at = f"the whole run, {time(run.start)} to {time(run.end)}"
-        return (Asked(at, tuple(self.recording.asked[name] for name in names)),)
+        whole = (Asked(at, (recording.asked[METRIC],)),)
+        asked = (Asked(at, tuple(text for metric, text in recording.asked.items() if metric != METRIC)),)
+    emulation = "runs on emulated hardware: its values show that it works, and no more"
+    return Page(
+        title,
+        study,
+        tuple(verdict),
+        [(name, text) for name, text in facts if text],
+        [
+            section if section.asked is not None else replace(section, asked=whole)
+            for section in sections
+            if section.table is None or section.table.rows
+        ],
+        steps,
+        overview,
+        [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))],
+        tuple(map(tuple, rows[platform] if platform else rows)),
+        asked,
+    )
 
 
-def facts(
-    of: Asking, start: float, end: float, what: str, host: str, *, more: Sequence[tuple[str, str]] = ()
-) -> tuple[tuple[str, str], ...]:
-    """The table at the top of a report; empty facts are left out."""
-    info = of.info
+def _facts(of: Recording) -> dict[str, str]:
+    info, run = of.info, of.run
+    repetitions = count(max((one.repetition for one in of.measurements), default=0), "repetition")
     cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if info.get("cpu") else ""
     software = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
     emulated = ", emulated" if info.get("emulated") == "yes" else ""
     guests = f"of {info.get('target')} ({info.get('virtualization')}{emulated}); the machine below is the lab's own"
-    found = (
-        ("When", f"{time(start)} to {time(end)}"),
-        ("What", what),
-        ("Guests", guests if info.get("target") else ""),
-        ("Machine", f"{host}{cpu}"),
-        ("Software", ", ".join(software) or UNKNOWN),
-        ("Seed", info.get("seed", "")),
-        ("Skipped", info.get("skipped", "")),
-        *more,
-        ("virtscope", info.get("version") or UNKNOWN),
-        ("Asked", f"{of.url} at {time(of.asked_at)}"),
-    )
-    return tuple((name, text) for name, text in found if text)
-
-
-def _run_facts(of: Recording) -> tuple[tuple[str, str], ...]:
-    what = f"{count(of.finished_steps, 'step')}, {count(of.repetitions, 'repetition')} of each; without warm-up"
-    return facts(of, of.run.start, of.run.end, what, of.run.host)
-
-
-def incomplete(recorded: int, planned: float) -> list[str]:
-    """Whether a run was interrupted or is still running, if the number of its steps is known; 0 if not."""
-    if recorded >= planned:
-        return []
-    return [f"The run is not complete: {recorded} of its {planned:.0f} steps are recorded."]
+    return {
+        "When": f"{time(run.start)} to {time(run.end)}",
+        "What": f"{count(of.finished_steps, 'step')}, {repetitions} of each; without warm-up",
+        "Guests": guests if info.get("target") else "",
+        "Machine": f"{run.host}{cpu}",
+        "Software": ", ".join(software) or "not recorded",
+        "Seed": info.get("seed", ""),
+        "Skipped": info.get("skipped", ""),
+        "virtscope": info.get("version") or "not recorded",
+        "Asked": f"{of.url} at {time(of.asked_at)}",
+    }
 
 
 def time(seconds: float) -> str:
@@ -208,7 +169,12 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def interval(of: Estimate, written: Callable[[float], str]) -> str:
+def three_digits(value: float | None) -> str:
+    """A ratio with three decimals; empty if there is none."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def interval(of: Estimate, written: Callable[[float], str] = three_digits) -> str:
     """The ends of an interval; empty without one."""
     return "" if of.low is None or of.high is None else f"{written(of.low)} to {written(of.high)}"
 
@@ -233,7 +199,7 @@ def every_value(measurements: Sequence[Measurement]) -> Table:
         where = label(one.environment, emulated=one.emulated)
         found.setdefault((where, one.test, one.unit), []).append(one.value)
     rows = (
-        (where, test, *spread(estimate(values), lambda value, unit=unit: write(value, unit)))  # type: ignore[misc]
+        (where, test, *spread(estimate(values), unit_of(unit).write))
         for (where, test, unit), values in sorted(found.items())
     )
     return Table(("Environment", "Test", *SPREAD), tuple(rows))

@@ -43,11 +43,8 @@ class Recording:
     asked_at: float
     unsettled: Mapping[str, float] = field(default_factory=dict)
     """CPUs that others used right before a step, by its name, where the machine did not settle."""
-
-    @property
-    def repetitions(self) -> int:
-        """The most of any step."""
-        return max((one.repetition for one in self.measurements), default=0)
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    """Other values of the run, by metric."""
 
 
 def runs(recorded: Sequence[Recorded]) -> list[Run]:
@@ -80,31 +77,33 @@ def query(metric: str, run: Run) -> str:
     return f'last_over_time({metric}{{run="{run.name}"}}[{end - math.floor(run.start) + 1}s] @ {end})'
 
 
-def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
+def collect(prometheus: Prometheus, run: Run, asked_at: float, gauges: Sequence[str] = ()) -> Recording:
     """Run all queries about a run; raises `PrometheusError`, and `LabError` as `measurement` does."""
-    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", UNSETTLED, METRIC)}
-    info, planned, unsettled, found = (prometheus.vector(text) for text in asked.values())
-    latest = _latest(found)
+    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, *gauges, METRIC)
+    asked = {metric: query(metric, run) for metric in metrics}
+    given = {metric: prometheus.vector(text) for metric, text in asked.items()}
+    last: dict[str, str] = {}  # attempts of each step
+    for sample in given[METRIC]:
+        step, attempt = _attempt(sample)
+        last[step] = max(last.get(step, ""), attempt)
+    latest = [sample for sample in given[METRIC] if last[_attempt(sample)[0]] == _attempt(sample)[1]]
+    planned = given["lab_run_planned_steps"]
     return Recording(
         run,
         prometheus.url,
         asked,
-        info[0].labels if info else {},
+        given["lab_run_info"][0].labels if given["lab_run_info"] else {},
         round(planned[0].value) if planned else 0,
-        len({sample.labels.get("step", "") for sample in latest}),
+        len(last),
         tuple(measurement(sample) for sample in latest),
         asked_at,
-        {sample.labels.get("step", ""): sample.value for sample in unsettled},
+        {sample.labels.get("step", ""): sample.value for sample in given[UNSETTLED]},
+        {name: given[name][0].value for name in gauges if given[name]},
     )
 
 
-def _latest(found: Sequence[Sample]) -> list[Sample]:
-    """Of each step its latest attempt."""
-    last: dict[str, str] = {}
-    for sample in found:
-        step = sample.labels.get("step", "")
-        last[step] = max(last.get(step, ""), sample.labels.get("attempt", ""))
-    return [one for one in found if one.labels.get("attempt", "") == last[one.labels.get("step", "")]]
+def _attempt(sample: Sample) -> tuple[str, str]:
+    return sample.labels.get("step", ""), sample.labels.get("attempt", "")
 
 
 def measurement(sample: Sample) -> Measurement:

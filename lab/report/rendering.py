@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import jinja2
@@ -13,12 +14,11 @@ HTML_NAME, MARKDOWN_NAME, CHARTS_NAME = "report.html", "report.md", "charts"
 
 def write(page: Page, folder: Path) -> Path:
     """Write both formats into the folder, which is created if necessary; returns the HTML page."""
-    figures = folder / CHARTS_NAME
-    figures.mkdir(parents=True, exist_ok=True)
+    charts = folder / CHARTS_NAME
+    charts.mkdir(parents=True, exist_ok=True)
     for section in page.sections:
-        # GitHub and others don't show charts embedded in Markdown.
         if section.figure is not None:
-            (figures / f"{section.key}.svg").write_text(section.figure)
+            (charts / f"{section.key}.svg").write_text(section.figure)
     (folder / MARKDOWN_NAME).write_text(markdown(page))
     (folder / HTML_NAME).write_text(html(page))
     return folder / HTML_NAME
@@ -26,12 +26,12 @@ def write(page: Page, folder: Path) -> Path:
 
 def html(page: Page) -> str:
     """The page, with its style and charts, without network access."""
-    return _TEMPLATES.get_template("report.html.j2").render(page=page)
+    return TEMPLATES.get_template("report.html.j2").render(page=page)
 
 
 def markdown(page: Page) -> str:
-    """The same text and tables; charts are files in `CHARTS_NAME`."""
-    return _TEMPLATES.get_template("report.md.j2").render(page=page, figures=CHARTS_NAME)
+    """The same text and tables; charts are files in `CHARTS_NAME`, as GitHub and others don't show embedded ones."""
+    return TEMPLATES.get_template("report.md.j2").render(page=page, charts=CHARTS_NAME)
 
 
 def cell(text: str) -> str:
@@ -43,7 +43,7 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-_TEMPLATES = jinja2.Environment(
+TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("lab.report"),
     autoescape=jinja2.select_autoescape(["html.j2"]),
     trim_blocks=True,
@@ -51,4 +51,5 @@ _TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
     undefined=jinja2.StrictUndefined,
 )
-_TEMPLATES.filters["cell"] = cell
+TEMPLATES.filters["cell"] = cell
+TEMPLATES.filters["base64"] = lambda svg: base64.b64encode(svg.encode()).decode()

@@ -7,6 +7,7 @@ assume independent repetitions with roughly normal errors.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,45 +22,49 @@ _Z = 1.959964  # of the normal distribution
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, a ratio or a slope, with the ends of its interval; these are None of single values."""
+    """A mean, a ratio or a slope with its interval, which single values lack; `n` repetitions, of a ratio the fewer."""
 
     value: float
-    low: float | None
-    high: float | None
-    n: int
-    """Repetitions; of a ratio, the fewer of both."""
+    low: float | None = None
+    high: float | None = None
+    n: int = 1
     deviation: float | None = None
-    """Sample standard deviation (n - 1); None of a single value, a ratio and a slope."""
+    """Sample standard deviation (n - 1) of a mean."""
 
     @property
     def half(self) -> float | None:
         """Half the width of the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of the interval; twice the value without one."""
+        return (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
+
     def differs(self, other: float = 0.0) -> bool:
         """Whether it differs from a number by more than its spread explains."""
-        return self.low is not None and self.high is not None and not self.low <= other <= self.high
+        return self.half is not None and not self.ends[0] <= other <= self.ends[1]
 
-    def scaled(self, factor: float) -> Estimate:
-        """This times a positive factor."""
-        low, high = (None if end is None else end * factor for end in (self.low, self.high))
-        deviation = None if self.deviation is None else self.deviation * factor
-        return Estimate(self.value * factor, low, high, self.n, deviation)
+    def mapped(self, factor: float, offset: float = 0.0) -> Estimate:
+        """offset + factor * this."""
+        value = offset + factor * self.value
+        if self.half is None:
+            return Estimate(value, n=self.n)
+        low, high = sorted(offset + factor * end for end in self.ends)
+        return Estimate(value, low, high, self.n, None if self.deviation is None else abs(factor) * self.deviation)
 
     def lacking(self, expected: float = 1.0) -> Estimate:
         """The relative overhead of a ratio: 1 - ratio / expected; below 0 if there is more than expected."""
-        low, high = (None if end is None else 1 - end / expected for end in (self.high, self.low))
-        return Estimate(1 - self.value / expected, low, high, self.n)
+        return self.mapped(-1 / expected, 1)
 
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope * x by least squares."""
+    """y = intercept + slope * x by least squares; `r_squared` is None if y doesn't vary."""
 
     intercept: Estimate
     slope: Estimate
     r_squared: float | None
-    """The share of y's variance that the line explains; None if y doesn't vary."""
 
 
 def t_quantile(freedom: int) -> float:
@@ -76,13 +81,10 @@ def t_quantile(freedom: int) -> float:
 def estimate(values: Sequence[float]) -> Estimate | None:
     """The mean of repetitions; None if there are none."""
     n = len(values)
-    if not n:
-        return None
-    mean = math.fsum(values) / n
-    if n == 1:
-        return Estimate(mean, None, None, 1)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return _with_half(mean, t_quantile(n - 1) * deviation / math.sqrt(n), n, deviation)
+    if n < 2:
+        return Estimate(values[0]) if values else None
+    deviation = statistics.stdev(values)
+    return _with_half(statistics.fmean(values), t_quantile(n - 1) * deviation / math.sqrt(n), n, deviation)
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
@@ -92,7 +94,7 @@ def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
         return None
     value, n = over.value / under.value, min(over.n, under.n)
     if over.deviation is None or under.deviation is None:
-        return Estimate(value, None, None, n)
+        return Estimate(value, n=n)
     parts = [
         ((over.deviation / under.value) ** 2 / over.n, over.n - 1),
         ((value * under.deviation / under.value) ** 2 / under.n, under.n - 1),
@@ -105,7 +107,7 @@ def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | No
     if not ratios:
         return None
     n = len(ratios)
-    value = math.exp(math.fsum(math.log(over.value / under.value) for over, under in ratios) / n)
+    value = statistics.geometric_mean([over.value / under.value for over, under in ratios])
     parts = [
         ((each.deviation / each.value) ** 2 / each.n, each.n - 1)
         for pair in ratios
@@ -113,26 +115,23 @@ def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | No
         if each.deviation is not None
     ]
     if len(parts) < 2 * n:
-        return Estimate(value, None, None, n)
+        return Estimate(value, n=n)
     half = _welch(parts) / n  # of the logarithm, whose variance is the sum of the relative variances
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n)
 
 
 def line(points: Sequence[tuple[float, float]]) -> Line | None:
     """The line through points (x, y) by least squares; None if all have the same x, or there are less than three."""
-    n = len(points)
-    x_mean = math.fsum(x for x, _ in points) / n if n else 0.0
-    spread = math.fsum((x - x_mean) ** 2 for x, _ in points)
-    if n < 3 or spread == 0:
+    n, xs, ys = len(points), [x for x, _ in points], [y for _, y in points]
+    if n < 3 or len(set(xs)) == 1:
         return None
-    y_mean = math.fsum(y for _, y in points) / n
-    slope = math.fsum((x - x_mean) * (y - y_mean) for x, y in points) / spread
-    intercept = y_mean - slope * x_mean
+    slope, intercept = statistics.linear_regression(xs, ys)
+    spread = n * statistics.pvariance(xs)
     residual = math.fsum((y - intercept - slope * x) ** 2 for x, y in points)
-    total = math.fsum((y - y_mean) ** 2 for _, y in points)
+    total = n * statistics.pvariance(ys)
     error = t_quantile(n - 2) * math.sqrt(residual / (n - 2))
     return Line(
-        _with_half(intercept, error * math.sqrt(1 / n + x_mean**2 / spread), n),
+        _with_half(intercept, error * math.sqrt(1 / n + statistics.fmean(xs) ** 2 / spread), n),
         _with_half(slope, error / math.sqrt(spread), n),
         1 - residual / total if total else None,
     )

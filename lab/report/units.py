@@ -9,28 +9,6 @@ from dataclasses import dataclass
 MISSING = "no data"
 
 
-@dataclass(frozen=True)
-class Unit:
-    """How a quantity is drawn and written: `factor` takes it from base units to those of its axis, named `axis`."""
-
-    axis: str
-    factor: float
-    text: Callable[[float], str]
-    """A value in base units with its unit, as in a sentence."""
-    digits: Callable[[float], str]
-    """A value in the axis's unit, as in a column that has the unit above it."""
-    logarithmic: bool = False
-    """Drawn on a logarithmic axis, as what grows by orders of magnitude."""
-
-    def number(self, value: float) -> str:
-        """The value in the axis's unit, without it."""
-        return self.digits(value * self.factor)
-
-    def write(self, value: float | None) -> str:
-        """The value with its unit, or that there is none."""
-        return MISSING if value is None else self.text(value)
-
-
 def significant(value: float, digits: int = 3) -> str:
     """A number to this many digits, without exponent for what a table holds.
 
@@ -54,40 +32,51 @@ def percent(value: float) -> str:
     return f"{value:.{1 - math.floor(math.log10(lacking))}f}".rstrip("0").rstrip(".")
 
 
-def _duration(seconds: float) -> str:
-    return f"{significant(seconds)} s" if abs(seconds) >= 1 else f"{significant(seconds * 1000)} ms"
+@dataclass(frozen=True)
+class Unit:
+    """How a quantity is drawn and written: `factor` takes it from base units to those of its axis, named `axis`."""
+
+    axis: str
+    factor: float = 1
+    short: str = ""
+    """In a sentence, if not as on the axis."""
+    digits: Callable[[float], str] = significant
+    logarithmic: bool = False
+    """Drawn on a logarithmic axis, as what grows by orders of magnitude."""
+
+    def number(self, value: float) -> str:
+        """The value in the axis's unit, without it."""
+        return self.digits(value * self.factor)
+
+    def write(self, value: float | None) -> str:
+        """The value with its unit, or that there is none.
+
+        >>> unit_of("bytes/s").write(1.5e9), unit_of("s").write(0.0031), unit_of("events/s").write(5021.66)
+        ('1500 MB/s', '3.1 ms', '5022 events/s')
+        """
+        if value is None:
+            return MISSING
+        short = self.short or self.axis
+        return f"{self.digits(value)} s" if short == "ms" and abs(value) >= 1 else f"{self.number(value)} {short}"
 
 
-def _with(unit: str) -> Callable[[float], str]:
-    return lambda value: f"{significant(value)} {unit}"
-
-
-RESPONSE = Unit("ms", 1000, _duration, significant, logarithmic=True)
-DURATION = Unit("ms", 1000, _duration, significant)
-RATE = Unit("per second", 1, _with("per second"), significant)
-CPUS = Unit("CPUs", 1, _with("CPU"), significant)
-CPU_TIME = Unit("ms of CPU", 1000, _duration, significant)
-WAITING = Unit("s/s", 1, _with("s/s"), significant)
-SHARE = Unit("%", 100, lambda ratio: f"{percent(ratio * 100)} %", percent)
-PER_THOUSAND = Unit("per 1,000 instructions", 1000, lambda ratio: f"{significant(ratio * 1000)} per 1,000", significant)
-
-
-_SHOWN = {
-    "bytes/s": (1e-6, "MB/s"),
-    "s/byte": (1e9, "ns/byte"),
-    "s/request": (1e6, "µs/request"),
-    "CPUs": (1.0, "CPU"),
-    "s/s": (1.0, "s/s"),
+RESPONSE = Unit("ms", 1000, logarithmic=True)
+DURATION = Unit("ms", 1000)
+RATE = Unit("per second")
+CPUS = Unit("CPUs", short="CPU")
+CPU_TIME = Unit("ms of CPU", 1000, "ms")
+WAITING = Unit("s/s")
+SHARE = Unit("%", 100, digits=percent)
+PER_THOUSAND = Unit("per 1,000 instructions", 1000, "per 1,000")
+_OF_MEASUREMENTS = {
+    "bytes/s": Unit("MB/s", 1e-6),
+    "s/byte": Unit("ns/byte", 1e9),
+    "s/request": Unit("µs/request", 1e6),
+    "CPUs": CPUS,
+    "s": DURATION,
 }
 
 
-def write(value: float, unit: str) -> str:
-    """A measurement as people read it.
-
-    >>> write(1.5e9, "bytes/s"), write(7.2e-10, "s/byte"), write(0.0031, "s"), write(5021.66, "events/s")
-    ('1500 MB/s', '0.72 ns/byte', '3.1 ms', '5022 events/s')
-    """
-    if unit == "s":
-        return _duration(value)
-    factor, shown = _SHOWN.get(unit, (1.0, unit))
-    return f"{significant(value * factor)} {shown}"
+def unit_of(name: str) -> Unit:
+    """How a measurement in this unit is written."""
+    return _OF_MEASUREMENTS.get(name, Unit(name))

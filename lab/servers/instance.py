@@ -6,19 +6,17 @@ import contextlib
 import http.client
 import os
 import secrets
-import shutil
 import signal
 import socket
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from deploy import privileges, programs
 from deploy.programs import ProgramsError
-from lab import LabError, guard
+from lab import LabError, guard, wait_until
 from lab.cgroups import Cgroup, TierLimits, mounted
+from lab.processes import LOOPBACK, Process
 from lab.servers import database, enclosure
 
 WEB, DB = TIERS = ("web", "db")
@@ -26,12 +24,6 @@ PHP_OPTIONS = ["-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
 APACHE = ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"]
 START_SECONDS = 60.0  # until a server answers, on a busy machine
 STOP_SECONDS = 5.0  # to end by itself, then it is killed
-LOG_LINES = 5
-LOOPBACK = "127.0.0.1"
-
-
-class ServerError(LabError):
-    """A server can't be started, or has ended. Holds the end of its log."""
 
 
 class Instance:
@@ -51,10 +43,9 @@ class Instance:
         self.web_log = self.folder / WEB / "access.log"
         self.ports = {WEB: web_port, DB: db_port}
         self._limits = {WEB: web, DB: db}
-        hierarchies = mounted()
-        self._cgroups = {tier: Cgroup(f"{name}-{tier}", hierarchies) for tier in TIERS}
-        self._processes: dict[str, list[subprocess.Popen[bytes]]] = {tier: [] for tier in TIERS}
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._cgroups = {tier: Cgroup(f"{name}-{tier}", mounted()) for tier in TIERS}
+        self._processes: dict[str, list[Process]] = {tier: [] for tier in TIERS}
+        self._ending = contextlib.ExitStack()
         # The databases can be reached by all users of this machine.
         self._passwords = {user: secrets.token_urlsafe() for user in ("site", "sensor")}
 
@@ -74,33 +65,22 @@ class Instance:
         """Start both tiers and return once pages are served; raises `LabError`, leaving nothing behind."""
         if os.geteuid() != 0:
             raise LabError("the lab creates cgroups, which needs root: use sudo")
+        cgroups = [(self._cgroups[tier], self._limits[tier]) for tier in TIERS]
         try:
-            for tier in TIERS:
-                self._cgroups[tier].make(self._limits[tier])  # and processes left by a killed run are ended
-            for tier, port in self.ports.items():
-                _require_free(port, f"{self.name}'s {tier} tier")
-            self._guard = guard.start(self.folder, [*self._cgroups.values()])
-            self._prepare_folder()
-            for tier in (DB, WEB):
-                self.restart(tier)
+            with contextlib.ExitStack() as ending:
+                ending.enter_context(guard.guarded(self.folder, cgroups))
+                for tier in TIERS:
+                    ending.callback(self._end, tier)
+                self._prepare_folder()
+                for tier in (DB, WEB):
+                    self.restart(tier)
+                self._ending = ending.pop_all()
         except (ProgramsError, OSError) as error:
-            self.stop()
             raise LabError(f"{self.name} can't be started: {error}") from None
-        except BaseException:
-            self.stop()
-            raise
 
     def stop(self) -> None:
         """Stop both tiers, and remove their cgroups and files; does nothing if it isn't running."""
-        for tier in TIERS:
-            self._end(tier)
-        if self._guard is not None:  # otherwise only cgroups were created
-            shutil.rmtree(self.folder, ignore_errors=True)
-            guard.stop(self._guard)
-            self._guard = None
-        for cgroup in self._cgroups.values():
-            if cgroup.is_ours:
-                cgroup.remove()
+        self._ending.close()
 
     def limit(self, tier: str, limits: TierLimits) -> None:
         """Change what a running tier may use; raises `CgroupError`."""
@@ -111,11 +91,11 @@ class Instance:
         """Kill a tier's processes, as the kernel does when it runs out of memory."""
         self._cgroups[tier].kill()
         for process in self._processes[tier]:
-            process.wait()
+            process.popen.wait()
         self._processes[tier].clear()
 
     def restart(self, tier: str) -> None:
-        """Restart a tier, and return once it answers; raises `ServerError`."""
+        """Restart a tier, and return once it answers; raises `LabError`."""
         self._end(tier)
         if tier == DB:
             self._start_database()
@@ -124,25 +104,19 @@ class Instance:
 
     def reopen_log(self) -> None:
         """Have the web tier write to a new access log, after the old one was renamed; as Debian's logrotate does."""
-        self._processes[WEB][-1].send_signal(signal.SIGUSR1)
+        self._processes[WEB][-1].popen.send_signal(signal.SIGUSR1)
 
     def check(self) -> None:
-        """Raise `ServerError` if a tier has ended unexpectedly."""
-        for tier, processes in self._processes.items():
-            if any(process.poll() is not None for process in processes):
-                raise ServerError(f"{self.name}'s {tier} tier has ended{self._log_end(tier)}")
+        """Raise `LabError` if a tier has ended unexpectedly."""
+        for processes in self._processes.values():
+            for process in processes:
+                process.check()
 
     def cpu_seconds(self, tier: str) -> float:
         """CPU time that a tier has used since `start`."""
         return self._cgroups[tier].cpu_seconds()
 
-    def memory_bytes(self, tier: str) -> int:
-        """Memory that a tier uses, page cache included."""
-        return self._cgroups[tier].memory_bytes()
-
     def _prepare_folder(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
         enclosure.prepare(self.folder)
         enclosure.make_state(self.folder / WEB)
         enclosure.make_state(self.folder / DB, fill=lambda folder: database.copy_to(folder / "data"))
@@ -173,26 +147,24 @@ class Instance:
         self._wait(WEB, self._page_answers)
 
     def _start(self, tier: str, command: list[str], environment: dict[str, str]) -> None:
-        with privileges.append_to(self.folder / tier / "error.log") as log:  # owned by nobody: Apache opens it itself
-            process = subprocess.Popen(
-                self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
-                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the parent process; this one stops its servers
-            )
+        process = Process(
+            f"{self.name}'s {tier} tier",
+            self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
+            self.folder / tier / "error.log",
+            environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
+            open_log=privileges.append_to,  # owned by nobody: Apache opens it itself
+        )
         self._processes[tier].append(process)
 
     def _wait(self, tier: str, answers: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        def answered() -> bool:
             self.check()
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if answers():
-                    return
-            time.sleep(0.05)
-        raise ServerError(f"{self.name}'s {tier} tier did not answer within {START_SECONDS:g} s{self._log_end(tier)}")
+                return answers()
+            return False
+
+        if not wait_until(answered, START_SECONDS):
+            raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
     def _database_answers(self) -> bool:
         with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:
@@ -206,35 +178,9 @@ class Instance:
 
     def _end(self, tier: str) -> None:
         for process in self._processes[tier]:
-            process.terminate()
-        for process in self._processes[tier]:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS)
+            process.stop(STOP_SECONDS)
         if self._processes[tier]:
             self.kill(tier)
-
-    def _log_end(self, tier: str) -> str:
-        lines: list[str] = []
-        # If it is a link or a pipe, the server has replaced its log.
-        with (
-            contextlib.suppress(OSError),
-            open(self.folder / tier / "error.log", errors="replace", opener=_open_nothing_else) as log,
-        ):
-            lines = log.read().splitlines()[-LOG_LINES:]
-        return "; its log ends:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def _open_nothing_else(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-def _require_free(port: int, whose: str) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            raise LabError(f"port {port}, wanted for {whose}, can't be used: {error.strerror}") from None
 
 
 def _php() -> list[str]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from lab.suites.rows import HIGHER, LOWER, MEGABYTES, MICROSECONDS, OutputError, Row, Test, lines, number
 
@@ -42,9 +41,10 @@ def _bandwidth(name: str) -> Test:
 
 
 NULL_IO = _latency(PROCESSES, "null I/O")
-_READ_AND_WRITE = ("Simple read", "Simple write")
+_READ_AND_WRITE = {"Simple read": NULL_IO, "Simple write": NULL_IO}
 # What is printed before the colon; units are the test's, in lmbench's words.
 LINES = {
+    **_READ_AND_WRITE,
     "Simple syscall": _latency(PROCESSES, "null call"),
     "Simple stat": _latency(PROCESSES, "Stat"),
     "Simple open/close": _latency(PROCESSES, "open clos"),
@@ -101,76 +101,46 @@ _OTHER_LINE = re.compile(
 )
 
 
-class _List(NamedTuple):
-    """The list whose lines are being read; `size` is that of a context switch's working set, in kilobytes."""
-
-    heading: str
-    size: str = ""
-
-
 def parse(text: str) -> tuple[Row, ...]:
     """The values in a results file, or in what programs have printed; raises `OutputError`."""
-    results = _Results()
-    inside: _List | None = None
+    values: dict[Test, float] = {}
+    sizes: dict[Test, float] = {}  # of what is measured with several sizes, the largest counts
+    read_and_write: dict[str, float] = {}
+    unreliable: set[Test] = set()
+    heading, kilobytes = "", ""  # of the list whose lines are being read, and of a context switch's working set
     for line, content in lines(text):
         if not content:
-            inside = None
+            heading = ""
         elif content.endswith(_NO_HELLO):
-            results.nothing_executed = True
-        elif heading := _heading(content):
-            inside = heading
-        elif inside is not None and (values := _of_list(inside, line, content)) is not None:
-            for size, test, value in values:
-                results.add_sized(size, test, value)
+            unreliable = {LINES[name] for name in _EXECUTING}
+        elif begun := _heading(content):
+            heading, kilobytes = begun
+        elif heading and (found := _of_list(heading, kilobytes, line, content)) is not None:
+            for size, test, value in found:
+                if size >= sizes.get(test, 0):
+                    sizes[test], values[test] = size, value
         else:
-            inside = None
+            heading = ""
             for name, test, value in _of_line(line, content):
-                if not results.add(name, test, value):
+                if name in _READ_AND_WRITE:
+                    read_and_write[name] = value
+                elif values.setdefault(test, value) is not value:
                     raise OutputError(line, content, f"{test.name} is there twice: give one run at a time")
-    return results.rows()
+    if "Simple write" in read_and_write:  # without /dev/zero there is no read: write alone, as in getsummary
+        values[NULL_IO] = sum(read_and_write.values()) / len(read_and_write)
+    return tuple(Row(test, value) for test, value in values.items() if test not in unreliable)
 
 
-class _Results:
-    """The values of one run."""
-
-    def __init__(self) -> None:
-        self.nothing_executed = False
-        self._values: dict[Test, float] = {}
-        self._sizes: dict[Test, float] = {}
-        self._read_and_write: dict[str, float] = {}
-
-    def add_sized(self, size: float, test: Test, value: float) -> None:
-        """Keep what is measured with the largest size."""
-        if size >= self._sizes.get(test, 0):
-            self._sizes[test] = size
-            self._values[test] = value
-
-    def add(self, name: str, test: Test, value: float) -> bool:
-        """Keep the value of a line; False if there is one."""
-        if name in _READ_AND_WRITE:
-            self._read_and_write[name] = value
-            return True
-        return self._values.setdefault(test, value) is value
-
-    def rows(self) -> tuple[Row, ...]:
-        """What can be relied on."""
-        if "Simple write" in self._read_and_write:  # without /dev/zero there is no read: write alone, as in getsummary
-            self._values[NULL_IO] = sum(self._read_and_write.values()) / len(self._read_and_write)
-        unreliable = {LINES[name] for name in _EXECUTING} if self.nothing_executed else set()
-        return tuple(Row(test, value) for test, value in self._values.items() if test not in unreliable)
-
-
-def _heading(content: str) -> _List | None:
+def _heading(content: str) -> tuple[str, str] | None:
     if size := _SIZE.fullmatch(content):
-        return _List(SWITCHING, size[1])
-    if content in LISTS or content == FILE_SYSTEM or _OTHER_HEADING.match(content):
-        return _List(content)
-    return None
+        return SWITCHING, size[1]
+    known = content in LISTS or content == FILE_SYSTEM or _OTHER_HEADING.match(content)
+    return (content, "") if known else None
 
 
-def _of_list(inside: _List, line: int, content: str) -> list[tuple[float, Test, float]] | None:
+def _of_list(heading: str, kilobytes: str, line: int, content: str) -> list[tuple[float, Test, float]] | None:
     """Size, test and value for each value of a list's line; None if this is the line after its end."""
-    if inside.heading == FILE_SYSTEM:
+    if heading == FILE_SYSTEM:
         files = _FILES_LINE.fullmatch(content)
         if files is None:
             return None
@@ -179,15 +149,14 @@ def _of_list(inside: _List, line: int, content: str) -> list[tuple[float, Test, 
     pair = _PAIR.fullmatch(content)
     if pair is None:
         return None
-    value = _measured(pair[2], line, content)
-    size = _measured(pair[1], line, content)
+    size, value = (_measured(text, line, content) for text in pair.groups())
     if not value or not size:
         return []
-    if inside.heading == SWITCHING:
-        name = f"{pair[1]}p/{inside.size}K"
+    if heading == SWITCHING:
+        name = f"{pair[1]}p/{kilobytes}K"
         groups = ([SWITCHING] if name in SWITCHES else []) + ([LATENCIES] if name == "2p/0K" else [])
         return [(1, _latency(group, f"{name} ctxsw"), value) for group in groups]
-    return [(size, LISTS[inside.heading], value)] if inside.heading in LISTS else []
+    return [(size, LISTS[heading], value)] if heading in LISTS else []
 
 
 def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
@@ -198,8 +167,6 @@ def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
         return
     name, text, unit = match.groups()
     test = PAGE_FAULT if name.startswith("Pagefaults on ") else LINES.get(name)
-    if name in _READ_AND_WRITE:
-        test = NULL_IO
     value = _measured(text, line, content)
     if test is None or value is None:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,10 +65,9 @@ def versions(what: Suites) -> dict[str, str]:
     found = {}
     for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (stress_ng.SUITE, programs.STRESS_NG)):
         if suite in what.suites:
-            try:
+            found[suite.replace("-", "_")] = ""
+            with contextlib.suppress(ProgramsError):
                 found[suite.replace("-", "_")] = programs.versions(packages)[packages.names[0]]
-            except ProgramsError:
-                found[suite.replace("-", "_")] = ""
     return found
 
 
@@ -97,9 +97,7 @@ def _find_lmbench(_: Suites, environment: Environment) -> Place:
         script = 'for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :'
         return Place(_in_environment(environment, script, "install Debian's package lmbench (non-free) in the guest"))
     root, libraries = _unpacked(programs.LMBENCH)
-    found = next(root.glob("usr/lib/lmbench/bin/*/lat_syscall"), None)
-    if found is None:
-        raise SkippedError("the package lmbench has no programs in usr/lib/lmbench/bin")
+    [found] = root.glob("usr/lib/lmbench/bin/*/lat_syscall")
     return Place(str(found.parent), libraries)
 
 
@@ -112,51 +110,60 @@ def _find_stress_ng(_: Suites, environment: Environment) -> Place:
     return Place(str(root / "usr/bin/stress-ng"), libraries)
 
 
-def _find_unixbench(what: Suites, environment: Environment) -> Place:
-    return _find_copy(what.unixbench, "unixbench", "Run", environment)
+def _copy(suite: str, program: str) -> Callable[[Suites, Environment], Place]:
+    """Finds a suite of which a copy is given by the scenario's key of its name."""
+
+    def find(what: Suites, environment: Environment) -> Place:
+        folder: str | None = getattr(what, suite)
+        if folder is None:
+            raise SkippedError(NO_COPY.format(suite))
+        reason = f"there is no program {program} in {folder}"
+        return Place(_in_environment(environment, '[ -x "$1/$2" ] && echo "$1"; :', reason, folder, program))
+
+    return find
 
 
-def _find_nbench(what: Suites, environment: Environment) -> Place:
-    return _find_copy(what.nbench, "nbench", "nbench", environment)
+def _script(name: str, text: str, *of_scenario: Callable[[Suites], object]) -> Callable[[Suites, Place], list[str]]:
+    """A command that runs a script with a place and these values of the scenario as its arguments."""
 
+    def command(what: Suites, place: Place) -> list[str]:
+        values = (str(value(what)) for value in of_scenario)
+        return ["sh", "-c", text, name, place.programs, place.libraries, *values, str(WORK)]
 
-def _find_copy(folder: str | None, key: str, program: str, environment: Environment) -> Place:
-    if folder is None:
-        raise SkippedError(NO_COPY.format(key))
-    reason = f"there is no program {program} in {folder}"
-    return Place(_in_environment(environment, '[ -x "$1/$2" ] && echo "$1"; :', reason, folder, program))
-
-
-def _lmbench(what: Suites, place: Place) -> list[str]:
-    arguments = (place.programs, place.libraries, str(what.megabytes), str(round(what.interval * 1e6)), str(WORK))
-    return ["sh", "-c", (_HERE / "lmbench.sh").read_text(), "lmbench", *arguments]
-
-
-def _stress_ng(what: Suites, place: Place) -> list[str]:
-    arguments = (place.programs, place.libraries, f"{what.stress_time:g}", str(WORK))
-    return ["sh", "-c", (_HERE / "stress_ng.sh").read_text(), "stress-ng", *arguments]
+    return command
 
 
 PROGRAMS: Mapping[str, Program] = {
     # About 60 measurements with their warm-up, of eleven intervals each; two minutes of fixed work, half of it files.
     lmbench.SUITE: Program(
-        _find_lmbench, _lmbench, lmbench.parse, lambda what: 120 + 60 * 12 * what.interval, timeout=3 * 3600
+        _find_lmbench,
+        _script(
+            *("lmbench", (_HERE / "lmbench.sh").read_text()),
+            *(lambda what: what.megabytes, lambda what: round(what.interval * 1e6)),
+        ),
+        lmbench.parse,
+        lambda what: 120 + 60 * 12 * what.interval,
+        timeout=3 * 3600,
     ),
     unixbench.SUITE: Program(
-        _find_unixbench,
-        lambda _, place: ["sh", "-c", _UNIXBENCH, "unixbench", place.programs],
+        _copy("unixbench", "Run"),
+        _script("unixbench", _UNIXBENCH),
         unixbench.parse,
         lambda _: 600,
         timeout=3 * 3600,
     ),
     nbench.SUITE: Program(
-        _find_nbench,
-        lambda _, place: ["sh", "-c", 'cd "$1" && ./nbench', "nbench", place.programs],
+        _copy("nbench", "nbench"),
+        _script("nbench", 'cd "$1" && ./nbench'),
         nbench.parse,
         lambda _: 300,
         timeout=3 * 3600,
     ),
     stress_ng.SUITE: Program(
-        _find_stress_ng, _stress_ng, stress_ng.parse, lambda what: 7 * (what.stress_time + 1), timeout=8 * 3600
+        _find_stress_ng,
+        _script("stress-ng", (_HERE / "stress_ng.sh").read_text(), lambda what: f"{what.stress_time:g}"),
+        stress_ng.parse,
+        lambda what: 7 * (what.stress_time + 1),
+        timeout=8 * 3600,
     ),
 }

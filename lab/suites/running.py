@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab import LabError, guard, machine
-from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.environments import Base, Environment, Guest, Limited
 from lab.measurements import Measurement
+from lab.processes import ProgramError, and_said
 from lab.progress import Course
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, scenario, stress_ng
@@ -57,7 +58,7 @@ def _changes(environment: Environment, what: Suites) -> str:
     match environment:
         case Guest():
             scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
-            return f"{environment.name}: {suites}, by ssh {environment.destination}: {scripts}"
+            return f"{environment.name}: {suites}, by ssh {environment.ssh}: {scripts}"
         case Limited(limits=limits):
             cap = "no cap" if limits.cap is None else f"a cap of {limits.cap:g} CPUs"
             return f"{environment.name}: {suites}, in a cgroup with {cap} and weight {limits.cpu_weight}"
@@ -69,7 +70,7 @@ def _changes(environment: Environment, what: Suites) -> str:
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
     """How long steps take, roughly."""
-    of_suite = {suite: what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
+    of_suite = {str(suite): what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
     return sum(of_suite[step.suite] for step in steps)
 
 
@@ -99,7 +100,7 @@ class Running:
             said = environment.run(program.command(self.what, place), program.timeout)
         except ProgramError as error:
             output.write_text(error.said)
-            raise LabError(f"{step.name} {error.how}; all that it printed is in {output}{error.end}") from None
+            raise LabError(f"{step.name} {error.how}, in {output} is all that it said{and_said(error.said)}") from None
         output.write_text(said)
         try:
             rows = program.parse(said)
@@ -179,7 +180,7 @@ def _guarded() -> Iterator[None]:
     """
     with contextlib.ExitStack() as ending:
         for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
-            ending.callback(guard.stop, guard.start(folder))
+            ending.enter_context(guard.watching(folder))
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
         yield
 

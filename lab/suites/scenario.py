@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, get_args
 
-from alerts.generator.document import Value
-from lab import environments, keys
-from lab.environments import Base, Environment
-from lab.keys import one_of, one_or_more, seconds, whole
-from lab.suites import lmbench, nbench, stress_ng, unixbench
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from lab import keys
+from lab.environments import AnyEnvironment, Base
+from lab.keys import OneOrMore, Seconds, distinct, rotated
 
 STUDY = "suites"
-SUITES = (lmbench.SUITE, unixbench.SUITE, nbench.SUITE, stress_ng.SUITE)
+Suite = Literal["lmbench", "unixbench", "nbench", "stress-ng"]
+SUITES = get_args(Suite)
 # Where other work was throttled or descheduled in an interval shows in its length. A tenth of a second is the longest
 # that lmbench tries before it falls back to a second, and five periods of a cap.
 INTERVAL = 0.1
@@ -48,95 +47,53 @@ class Step:
         return f"{self.environment}-{self.suite}-{self.repetition}"
 
 
-@dataclass(frozen=True)
-class Suites:
-    """A valid scenario; times in seconds."""
+def _power_of_two(number: int) -> int:
+    if number & (number - 1):
+        raise ValueError(f"{number} is not a power of two, as lmbench's sizes are")
+    return number
 
-    name: str
-    digest: str
-    about: str
-    environments: tuple[Environment, ...]
-    suites: tuple[str, ...] = SUITES
-    repetitions: int = 5
-    settle: float = 10.0
-    megabytes: int = 64
-    interval: float = INTERVAL
-    stress_time: float = 10.0
-    unixbench: str | None = None  # folder with its Run, the same in each environment
-    nbench: str | None = None  # folder with its nbench
+
+def _with_base(found: tuple[AnyEnvironment, ...], info: ValidationInfo) -> tuple[AnyEnvironment, ...]:
+    if not any(isinstance(one, Base) for one in found):
+        raise ValueError("base is missing, with which all others are compared: add `- base`")
+    return tuple(one.pinned(info.data.get("cpus", "")) for one in found)
+
+
+Folder = Annotated[str, Field(pattern="^/")]
+"""An absolute path, the same in each environment."""
+
+
+class Suites(keys.Scenario):
+    """A valid scenario."""
+
+    study: Literal["suites"]
+    cpus: Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")] = Field(
+        default_factory=lambda: str(max(os.sched_getaffinity(0)))
+    )  # of all environments of this machine
+    environments: Annotated[tuple[AnyEnvironment, ...], distinct(lambda one: one.name), AfterValidator(_with_base)]
+    suites: OneOrMore[Suite] = SUITES
+    settle: Annotated[Seconds, Field(le=3_600)] = 10.0
+    megabytes: Annotated[int, Field(ge=4, le=65_536), AfterValidator(_power_of_two)] = 64
+    interval: Annotated[Seconds, Field(ge=0.001, le=10)] = INTERVAL
+    stress_time: Annotated[Seconds, Field(ge=1, le=3_600)] = 10.0
+    unixbench: Folder | None = None  # with its Run
+    nbench: Folder | None = None  # with its nbench
 
     @property
     def runnable(self) -> tuple[str, ...]:
         """Those of the suites that are packaged, or of which a copy is given."""
-        copies = {unixbench.SUITE: self.unixbench, nbench.SUITE: self.nbench}
+        copies = {"unixbench": self.unixbench, "nbench": self.nbench}
         return tuple(suite for suite in self.suites if suite not in copies or copies[suite])
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """All steps, in the order in which they run."""
         of = [environment.name for environment in self.environments]
-        order = ((turn, of[turn % len(of) :] + of[: turn % len(of)]) for turn in range(self.repetitions))
         return tuple(
             Step(environment, suite, turn + 1)
-            for turn, rotated in order
-            for environment, suite in itertools.product(rotated, self.runnable)
+            for turn in range(self.repetitions)
+            for environment, suite in itertools.product(rotated(of, turn), self.runnable)
         )
 
 
-def parse(text: str, file_name: str) -> Suites:
-    """The scenario in a text; raises `ScenarioError`."""
-    return keys.scenario(text, file_name, _KEYS, _REQUIRED, _make)
-
-
-def _make(values: dict[str, Any], fields: Mapping[str, Value]) -> Suites:
-    cpus = values.pop("cpus", str(max(os.sched_getaffinity(0))))
-    return Suites(**values | {"environments": _environments(fields["environments"], cpus)})
-
-
-def _environments(value: Value, cpus: str) -> tuple[Environment, ...]:
-    found: list[Environment] = []
-    for each in value.items():
-        one = environments.read(each, cpus)
-        if one.name in {other.name for other in found}:
-            each.refuse(f"{one.name} is there twice; to run it again, use repetitions")
-        found.append(one)
-    if not any(isinstance(one, Base) for one in found):
-        value.refuse("base is missing, with which all others are compared: add `- base`")
-    return tuple(found)
-
-
-def _cpus(value: Value) -> str:
-    text = value.scalar("a list of CPUs, such as 1 or 0-1,3")
-    if not re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?){0,99}", text, re.ASCII):
-        value.refuse(f"{text!r} is not a list of CPUs, such as 1 or 0-1,3")
-    return text
-
-
-def _folder(value: Value) -> str:
-    if not (text := value.text()).startswith("/"):
-        value.refuse(f"{text!r} is not an absolute path, which each environment needs")
-    return text
-
-
-def _power_of_two(value: Value) -> int:
-    if (number := whole(4, 65_536)(value)) & (number - 1):
-        value.refuse(f"{number} is not a power of two, as lmbench's sizes are")
-    return number
-
-
-_KEYS: keys.Keys = {
-    "environments": lambda value: value,  # read once the CPUs are known
-    "suites": one_or_more(one_of(SUITES)),
-    "cpus": _cpus,
-    "settle": seconds(0, 3_600),
-    "megabytes": _power_of_two,
-    "interval": seconds(0.001, 10),
-    "stress_time": seconds(1, 3_600),
-    "unixbench": _folder,
-    "nbench": _folder,
-}
-_REQUIRED = {  # with an example for each
-    "study": STUDY,
-    "about": "lmbench here and in a capped cgroup.",
-    "environments": "[base, {name: capped, cap: 0.5}]",
-}
+parse = Suites.parse

@@ -13,10 +13,11 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from lab import LabError
 from lab.measurements import Measurement
-from lab.suites.rows import HIGHER, LOWER, Test, number
+from lab.suites.rows import HIGHER, LOWER, Better, Test, number
 
 COLUMNS = ("suite", "group", "test", "unit", "better", "environment")
 
@@ -44,46 +45,37 @@ def parse(text: str, file_name: str) -> tuple[Published, ...]:
         head = next(reader, [])
         runs = [name for name in head if re.fullmatch(r"run\d{1,4}", name, re.ASCII)]
         if absent := [name for name in (*COLUMNS, *([] if runs else ["run1"])) if name not in head]:
-            raise _ProblemError(f"the columns lack {', '.join(absent)}")
+            raise ValueError(f"the columns lack {', '.join(absent)}")
         if len(set(head)) < len(head):
-            raise _ProblemError("a column is there twice")
-        for cells in reader:
-            if not cells:
-                continue
+            raise ValueError("a column is there twice")
+        for cells in filter(None, reader):
             if len(cells) != len(head):
-                raise _ProblemError(f"{len(cells)} cells in place of {len(head)}")
+                raise ValueError(f"{len(cells)} cells in place of {len(head)}")
             row = _row(dict(zip(head, cells, strict=True)), runs)
-            if (row.test.key, row.environment) in found:
-                raise _ProblemError(f"{row.test.name} in {row.environment} is there twice")
-            found[row.test.key, row.environment] = row
+            if found.setdefault((row.test.key, row.environment), row) is not row:
+                raise ValueError(f"{row.test.name} in {row.environment} is there twice")
     except csv.Error as error:
         raise TableError(f"{file_name}:{reader.line_num}: is no line of comma-separated values: {error}") from None
-    except _ProblemError as error:
+    except ValueError as error:
         raise TableError(f"{file_name}:{reader.line_num}: {error}") from None
     return tuple(found.values())
 
 
-class _ProblemError(Exception):
-    """What is wrong with the line that was just read."""
-
-
 def _row(cells: Mapping[str, str], runs: Sequence[str]) -> Published:
+    """Raises `ValueError`."""
     for name in COLUMNS:
         if not cells[name].strip() or (name in {"suite", "group"} and "/" in cells[name]):
-            raise _ProblemError(f"{name}: {cells[name]!r} is empty or has a /")
-    if cells["better"] not in {LOWER, HIGHER}:
-        raise _ProblemError(f"better: {cells['better']!r} is neither {LOWER} nor {HIGHER}")
+            raise ValueError(f"{name}: {cells[name]!r} is empty or has a /")
+    suite, group, test, unit, better, environment = (cells[name] for name in COLUMNS)
+    if better not in get_args(Better):
+        raise ValueError(f"better: {better!r} is neither {LOWER} nor {HIGHER}")
     values = {name: number(cells[name]) for name in (*runs, "mean", "stddev") if cells.get(name)}
     for name, value in values.items():
         if value is None or (value == 0 and name != "stddev"):
-            raise _ProblemError(f"{name}: {cells[name]!r} is not a number above 0")
-    better = LOWER if cells["better"] == LOWER else HIGHER
+            raise ValueError(f"{name}: {cells[name]!r} is not a number above 0")
+    of = Test(suite, group, test, unit, HIGHER if better == HIGHER else LOWER)
     return Published(
-        Test(cells["suite"], cells["group"], cells["test"], cells["unit"], better),
-        cells["environment"],
-        tuple(values.get(name) for name in runs),
-        values.get("mean"),
-        values.get("stddev"),
+        of, environment, tuple(values.get(name) for name in runs), values.get("mean"), values.get("stddev")
     )
 
 

@@ -16,7 +16,6 @@ a report has several numbers of copies, the values are those of a single one. Te
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from lab.suites.rows import HIGHER, INDEX, OutputError, Row, Test, lines, number
 
@@ -40,38 +39,26 @@ _TEST = re.compile(r"(.{1,60}?)\s+([0-9.]+|---)\s+([0-9.]+)\s+([0-9.]+|---)", re
 _SCORE = re.compile(r"(.{1,60} Index Score(?: \(Partial Only\))?)\s+([0-9.]+)", re.ASCII)
 
 
-class _Section(NamedTuple):
-    copies: int
-    rows: list[Row]
-
-
 def parse(text: str) -> tuple[Row, ...]:
     """The indexes of a single copy; raises `OutputError`."""
-    sections: list[_Section] = []
-    in_table = False
-    line = 0
+    rows: list[Row] = []
+    copies, of_one, in_table, line = 0, 0, False, 0
     for line, whole in lines(text):
         content = whole.strip()
-        if copies := _COPIES.fullmatch(content):
-            sections.append(_Section(int(copies[1]), []))
-            in_table = False
+        if running := _COPIES.fullmatch(content):
+            copies, in_table = int(running[1]), False
+            of_one += copies == 1
         elif _HEAD.fullmatch(content):
-            if not sections:
-                raise OutputError(line, content, "nothing above says how many copies ran: give the whole report")
             in_table = True
-        elif in_table:
-            if not content:
-                in_table = False
-            elif content.strip("="):
-                sections[-1].rows.extend(_row(line, content))
-    of_one = [section for section in sections if section.copies == 1]
-    if len(of_one) != 1:
-        raise OutputError(
-            line, "", f"{len(of_one)} runs of a single copy instead of one: use `Run -c 1`, one at a time"
-        )
-    if len({row.test for row in of_one[0].rows}) < len(of_one[0].rows):
+        elif in_table and not content:
+            in_table = False
+        elif in_table and copies == 1 and content.strip("="):
+            rows += _row(line, content)
+    if of_one != 1:
+        raise OutputError(line, "", f"{of_one} runs of a single copy instead of one: use `Run -c 1`, one at a time")
+    if len({row.test for row in rows}) < len(rows):
         raise OutputError(line, "", "a test is there twice")
-    return tuple(of_one[0].rows)
+    return tuple(rows)
 
 
 def _row(line: int, content: str) -> list[Row]:

@@ -24,6 +24,7 @@ CHOSEN = {
     **Shown(span=600, step=15).variables(),
     **dict.fromkeys(("platform", "hosts", "app", "vserver", "run", "test"), ".*"),
     **dict.fromkeys(("most_overhead", "most_used", "most_misses", "most_burn"), ".*"),
+    **dict.fromkeys(("kind", "other_kind"), "perf_profile_samples_total"),
     "baseline": "base",
 }
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,11 @@ from typing import Any
 import bcrypt
 import pytest
 import requests
-import trustme
-import yaml
 
 from tests.e2e import attacker
 from tests.e2e.running_exporter import RunningExporter
 from tests.proofs.bench.containers import Containers
+from tests.unit.toolkit.webconfig.pki import TLS, Pki
 
 CONNECTIONS = 500
 SCRAPES = 5
@@ -111,23 +111,18 @@ def test_it_is_scraped_all_the_same_with_tls_and_a_password(
     tmp_path: Path, how: str, networks: tuple[str, str]
 ) -> None:
     """Behind TLS "silent" is a handshake that never comes, and so are guesses in plain HTTP without it."""
-    ca = trustme.CA()
-    issued = ca.issue_cert("127.0.0.1")
-    ca.cert_pem.write_to_path(tmp_path / "ca.pem")
-    issued.private_key_pem.write_to_path(tmp_path / "server.key")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "server.pem")
+    pki = Pki(tmp_path / "etc")
+    pki.issue("server", pki.ca, "127.0.0.1")
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()
-    configuration: dict[str, object] = {"basic_auth_users": {USER: hashed}}
+    configuration = f"basic_auth_users: {{{USER}: {hashed}}}\n"
     scheme = "http"
     if how != "guesses":
         scheme = "https"
-        configuration["tls_server_config"] = {"cert_file": "server.pem", "key_file": "server.key"}
-    (tmp_path / "web.yml").write_text(yaml.safe_dump(configuration))
-    with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}", f"--web.config.file={tmp_path}/web.yml") as exporter:
-        url, ca_file = f"{scheme}://{exporter.address}/metrics", str(tmp_path / "ca.pem")
-        scrapes_under_attack(
-            exporter,
-            how,
-            networks,
-            lambda: requests.get(url, auth=(USER, PASSWORD), verify=ca_file, timeout=SCRAPE_TIMEOUT),
+        configuration += f"{TLS}}}\n"
+    flags = [f"--path.sysfs={tmp_path}", f"--web.config.file={pki.write(configuration)}"]
+    with RunningExporter(tmp_path, *flags) as exporter:
+        url = f"{scheme}://{exporter.address}/metrics"
+        scrape = partial(
+            requests.get, url, auth=(USER, PASSWORD), verify=f"{pki.folder}/ca.pem", timeout=SCRAPE_TIMEOUT
         )
+        scrapes_under_attack(exporter, how, networks, scrape)

@@ -9,102 +9,80 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import bcrypt
 import pytest
 import requests
-import trustme
 import yaml
 
 from tests.e2e.running_exporter import RunningExporter
 from tests.support.program import Program
 from tests.support.promql import PrometheusClient
 from tests.support.waiting import wait_for
+from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, Pki
 
-USER, PASSWORD = "prometheus", "correct horse"
-CLIENT_NAME = "prometheus.example"
-
-
-class Folder:
-    """The certificates of a server and its clients, beside the configuration."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir()
-        self.path = path
-        self.ca = trustme.CA()
-        self.ca.cert_pem.write_to_path(path / "ca.pem")
-        self.issue("server", self.ca, "127.0.0.1")
-        self.client = self.issue("client", self.ca, CLIENT_NAME)
-
-    def issue(self, name: str, ca: trustme.CA, identity: str) -> tuple[str, str]:
-        """Write NAME.pem and NAME.key, signed by `ca`; return their paths."""
-        issued = ca.issue_cert(identity)
-        certificate, key = self.path / f"{name}.pem", self.path / f"{name}.key"
-        issued.private_key_pem.write_to_path(key)
-        issued.cert_chain_pems[0].write_to_path(certificate)
-        return str(certificate), str(key)
-
-    def ask(
-        self, exporter: RunningExporter, client: tuple[str, str] | None, password: str | None, method: str = "GET"
-    ) -> requests.Response:
-        """Ask for the metrics over TLS with the client's certificate and, unless None, the password."""
-        auth = None if password is None else (USER, password)
-        url, ca = f"https://{exporter.address}/metrics", str(self.path / "ca.pem")
-        return requests.request(method, url, verify=ca, cert=client, auth=auth, timeout=10)
+USER, CLIENT_NAME = "alice", "prometheus.example"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path / "etc")
+def pki(tmp_path: Path) -> Pki:
+    return Pki(tmp_path / "etc")
 
 
 @pytest.fixture
-def exporter(folder: Folder, tmp_path: Path) -> Iterator[RunningExporter]:
+def exporter(pki: Pki, tmp_path: Path) -> Iterator[RunningExporter]:
     """One that asks for everything at once; it runs off Xen, where it serves its own metrics."""
-    tls = {"cert_file": "server.pem", "key_file": "server.key", "client_ca_file": "ca.pem"}
-    tls |= {"client_auth_type": "RequireAndVerifyClientCert"}
-    configuration = {
-        "tls_server_config": {**tls, "client_allowed_sans": [CLIENT_NAME]},
-        "http_server_config": {"headers": {"X-Frame-Options": "deny"}},
-        "basic_auth_users": {USER: bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()},
-    }
-    (folder.path / "web.yml").write_text(yaml.safe_dump(configuration))
-    with RunningExporter(tmp_path, f"--web.config.file={folder.path}/web.yml", f"--path.sysfs={tmp_path}") as running:
+    for name, identity in (("client", CLIENT_NAME), ("other", "grafana.example")):
+        pki.issue(name, pki.ca, identity)
+    pki.issue("server", pki.ca, "127.0.0.1")
+    pki.issue("foreign", pki.foreign_ca, CLIENT_NAME)
+    configuration = pki.write(
+        f"{CLIENTS}, client_allowed_sans: [{CLIENT_NAME}]}}\nbasic_auth_users: {{{USER}: {ALICES_HASH}}}\n"
+        "http_server_config: {headers: {X-Frame-Options: deny}}\n"
+    )
+    with RunningExporter(tmp_path, f"--web.config.file={configuration}", f"--path.sysfs={tmp_path}") as running:
         yield running
 
 
-def test_without_the_password_it_is_asked_for(folder: Folder, exporter: RunningExporter) -> None:
-    for password, status, text in ((PASSWORD, 200, "xentop_up 0.0"), ("wrong", 401, ""), (None, 401, "")):
-        answer = folder.ask(exporter, folder.client, password)
+def ask(
+    pki: Pki, exporter: RunningExporter, client: str | None, password: str | None, method: str = "GET"
+) -> requests.Response:
+    """Ask for the metrics over TLS with the client's certificate and, unless None, the password."""
+    auth = None if password is None else (USER, password)
+    url, ca = f"https://{exporter.address}/metrics", str(pki.folder / "ca.pem")
+    certificate = client and (f"{pki.folder}/{client}.pem", f"{pki.folder}/{client}.key")
+    return requests.request(method, url, verify=ca, cert=certificate, auth=auth, timeout=10)
+
+
+def test_without_the_password_it_is_asked_for(pki: Pki, exporter: RunningExporter) -> None:
+    for password, status, text in ((ALICES_PASSWORD, 200, "xentop_up 0.0"), ("wrong", 401, ""), (None, 401, "")):
+        answer = ask(pki, exporter, "client", password)
         assert (answer.status_code, answer.headers["X-Frame-Options"]) == (status, "deny")
         assert answer.headers.get("WWW-Authenticate") == ("Basic" if status == 401 else None)
         assert text in answer.text
 
 
-def test_the_password_comes_before_the_method(folder: Folder, exporter: RunningExporter) -> None:
+def test_the_password_comes_before_the_method(pki: Pki, exporter: RunningExporter) -> None:
     for method in ("POST", "TRACE", "OPTIONS"):
-        assert folder.ask(exporter, folder.client, None, method).status_code == 401
-        assert folder.ask(exporter, folder.client, PASSWORD, method).status_code == 405
+        assert ask(pki, exporter, "client", None, method).status_code == 401
+        assert ask(pki, exporter, "client", ALICES_PASSWORD, method).status_code == 405
 
 
-def test_other_certificates_than_the_allowed_one_are_refused(folder: Folder, exporter: RunningExporter) -> None:
-    foreign = folder.issue("foreign", trustme.CA(), CLIENT_NAME)
-    other_name = folder.issue("other", folder.ca, "grafana.example")
-    for client in (None, foreign, other_name):
+def test_other_certificates_than_the_allowed_one_are_refused(pki: Pki, exporter: RunningExporter) -> None:
+    for client in (None, "foreign", "other"):
         with pytest.raises(requests.ConnectionError):
-            folder.ask(exporter, client, PASSWORD)
+            ask(pki, exporter, client, ALICES_PASSWORD)
 
 
-def test_prometheus_can_scrape_it(folder: Folder, exporter: RunningExporter) -> None:
+def test_prometheus_can_scrape_it(pki: Pki, exporter: RunningExporter) -> None:
     scrape = {
         "job_name": "xentop",
         "scheme": "https",
         "tls_config": {"ca_file": "ca.pem", "cert_file": "client.pem", "key_file": "client.key"},
-        "basic_auth": {"username": USER, "password": PASSWORD},
+        "basic_auth": {"username": USER, "password": ALICES_PASSWORD},
         "static_configs": [{"targets": [exporter.address]}],
     }
     configuration = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
-    (folder.path / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    program = Program("prometheus", folder.path)
+    (pki.folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    program = Program("prometheus", pki.folder)
     listen = f"--web.listen-address=127.0.0.1:{program.port}"
     program.start("--config.file=prometheus.yml", "--storage.tsdb.path=data", listen)
     try:

@@ -25,12 +25,9 @@ from functools import cache, partial
 from logging.handlers import BufferingHandler
 from pathlib import Path
 
-import bcrypt
-import trustme
-import yaml
-
 from tests.fuzz.mutation import Mutations
 from tests.fuzz.parsers import CHECKOUT, Parser
+from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, TLS, Pki
 from virtscope.ssh.child import Child, Room
 from virtscope.ssh.exporter import Probed
 from virtscope.ssh.hosts import Hosts
@@ -38,11 +35,9 @@ from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import Probes
 from virtscope.toolkit.server import Server
-from virtscope.toolkit.webconfig import WebConfig
 
 PATIENCE_SECONDS = 15
-USER, PASSWORD = "prometheus", "correct horse"
-RIGHT = base64.b64encode(f"{USER}:{PASSWORD}".encode())
+RIGHT = base64.b64encode(f"alice:{ALICES_PASSWORD}".encode())
 ASKED_BETWEEN = 16  # inputs, about, from one good request to the next
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
@@ -63,19 +58,13 @@ class _Scraped:
 class _Edge:
     """A server, and the client of it that is Prometheus."""
 
-    def __init__(self, configuration: dict[str, object] | None = None, probes: Probes | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
+    def __init__(self, configuration: str | None = None, probes: Probes | None = None) -> None:
         self.tls: ssl.SSLContext | None = None
         web = None
         if configuration is not None:
-            authority = trustme.CA()
-            issued = authority.issue_cert("127.0.0.1")
-            issued.private_key_pem.write_to_path(self.folder / "server.key")
-            issued.cert_chain_pems[0].write_to_path(self.folder / "server.pem")
-            (self.folder / "web.yml").write_text(yaml.safe_dump(configuration))
-            web = WebConfig.load(str(self.folder / "web.yml"))
-            self.tls = ssl.create_default_context()
-            authority.configure_trust(self.tls)
+            pki = Pki(Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "etc")
+            pki.issue("server", pki.ca, "127.0.0.1")
+            web, self.tls = pki.load(configuration), pki.client()
         self.faults = BufferingHandler(1 << 20)  # what is logged as an error
         self.faults.setLevel(logging.ERROR)
         logging.getLogger("virtscope").addHandler(self.faults)
@@ -147,9 +136,7 @@ def _plain() -> _Edge:
 @cache
 def _guarded() -> _Edge:
     """With TLS and a password."""
-    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
-    tls = {"cert_file": "server.pem", "key_file": "server.key"}
-    return _Edge({"tls_server_config": tls, "basic_auth_users": {USER: hashed}})
+    return _Edge(f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
 
 
 @cache
@@ -218,15 +205,6 @@ def _access_log(data: bytes) -> None:
         )
         assert (sensor.returncode, sensor.stderr) == (0, b"")
         assert all(_EXPOSED.fullmatch(line) for line in sensor.stdout.split(b"\n")), sensor.stdout
-
-
-def _forget() -> None:
-    """After a fork: the servers' threads and the folder are the other process's."""
-    for made in (_plain, _guarded, _probed, _sensor_s_folder):
-        made.cache_clear()
-
-
-os.register_at_fork(after_in_child=_forget)
 
 
 def _hellos() -> list[bytes]:

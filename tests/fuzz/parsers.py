@@ -51,9 +51,13 @@ from virtscope.toolkit.webconfig.auth import basic_credentials
 from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import DuplicateNames
 from virtscope.xen.exporter import replayed as replayed_xentop
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawRunstate, RawVbd, RawVcpu, Snapshot
-from virtscope.xen.toolstack import joined, understand
+from virtscope.xen.netdev import RawNetwork
+from virtscope.xen.recorded import Printed, Snapshot
+from virtscope.xen.runstate import RawRunstate
+from virtscope.xen.toolstack import joined
+from virtscope.xen.toolstack import parse as parse_toolstack
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentrace_file import charge
 from virtscope.xen.xentrace_file import parse as parse_trace
@@ -107,13 +111,13 @@ def _xentop(data: bytes) -> None:
 def _toolstack(command: str, data: bytes) -> None:
     """Read it as xl's answer to this command, together with an answer to "list" as xl gives it."""
     answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
-    known = understand(RawToolstack("xl", tuple(answers), ((1, data),)))
+    known = parse_toolstack(RawToolstack("xl", tuple(answers), ((1, data),)))
     domains = [
         Domain(guest.domid, guest.name, None, 0, None, 0, frozenset(), (), (), ()) for guest in known.guests.values()
     ]
     host = joined(Host(None, None, None, None, None, tuple(domains)), known)
     assert host.guests == tuple(known.guests.values())
-    Encoder().text([*metrics.host_families(host), *metrics.toolstack_families(known, {})])
+    Encoder().text([*metrics.host_families(host), *metrics.toolstack_families(known)])
 
 
 def _xentrace(data: bytes) -> None:
@@ -271,7 +275,7 @@ def _domstats(data: bytes) -> None:
 
 def _perf_report(data: bytes) -> None:
     profile = perf_report.parse(_decoded(data), Xensyms("ffff82d040200000 t _stext\n").symbol).profile
-    assert all(hits.samples >= 0 and (hits.events is None or hits.events >= 0) for hits in profile.values())
+    assert all(hits.samples >= 0 and hits.events >= 0 for hits in profile.values())
     assert all(place.symbol and len(place.symbol) <= 160 and len(place.image) <= 160 for place in profile)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,21 +33,20 @@ class GuestError(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """What a guest does, as guest.asm names it; `due` is the share of vCPU 0 that this is, where it is known."""
+    """What a guest does, as guest.asm names it; `duty` the tenths of vCPU 0 that it spins."""
 
     mode: str
     duty: int = 0
     rate: int = 1
-    due: float | None = None
 
 
-BURN = Load("BURN", due=1.0)
+BURN = Load("BURN")
 DISK = Load("DISK")  # 100 reads of 32 KiB a second
 
 
 def duty(tenths: int) -> Load:
     """Spins for so many ticks of ten, and halts in the others."""
-    return Load("DUTYC", duty=tenths, due=tenths / 10)
+    return Load("DUTYC", duty=tenths)
 
 
 def why_not_here() -> str | None:
@@ -158,15 +156,6 @@ class Guest:
         if self.load.mode == "DISK":  # reads through the BIOS, and so is mostly there
             return MANY_READS.search(shown("blockstats")) is not None
         return AT_ITS_LOAD.search(shown("registers")) is not None
-
-    @contextlib.contextmanager
-    def hung(self) -> Iterator[None]:
-        """Its QEMU is stopped (SIGSTOP) as long as the block lasts, and answers nobody."""
-        os.kill(self.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self.pid, signal.SIGCONT)
 
 
 def unique(name: str) -> str:

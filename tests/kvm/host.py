@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tests.support.waiting import wait_for
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-PERIOD_SECONDS = 0.1
+PERIOD_MICROSECONDS = 100_000
 
 
 class Thread(NamedTuple):
@@ -67,21 +67,9 @@ def _cpu(folder: Path) -> float:
     return (int(user) + int(system)) * TICK
 
 
-def state(pid: int) -> str:
-    """Of a process: T is stopped."""
-    return _after_the_name(Path("/proc", str(pid)))[0]
-
-
 def _after_the_name(folder: Path) -> list[str]:
     """The fields of stat from the third on."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
-
-
-def busy(cpu: int) -> float:
-    """Seconds since boot in which a CPU of the host was not idle, what a hypervisor below it took included."""
-    [line] = [line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(f"cpu{cpu} ")]
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
-    return (user + nice + system + irq + softirq + steal) * TICK
 
 
 class NoQuotaError(Exception):
@@ -95,7 +83,7 @@ def quota(cpus: float) -> Iterator[Path]:
         folder, unified = _new_cgroup()
     except OSError as error:
         raise NoQuotaError(f"no cgroup with a quota can be made: {error}") from error
-    period = round(PERIOD_SECONDS * 1e6)
+    period = PERIOD_MICROSECONDS
     try:
         if unified:
             (folder / "cpu.max").write_text(f"{round(cpus * period)} {period}")

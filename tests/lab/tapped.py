@@ -65,7 +65,7 @@ def guest(folder: Path) -> Iterator[Guest]:
         )
         ending.callback(qemu.wait)
         ending.callback(qemu.kill)
-        found = Guest("tapped", "tapped", "kvm", emulated=True)
+        found = Guest(name="tapped", ssh="tapped", platform="kvm", emulated=True)
         with _ssh(folder):
             _await(found, qemu, folder / "console")
             yield found

@@ -263,7 +263,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
 import pathlib, time
 from lab.clients.child import Clients
 clients = Clients(pathlib.Path({str(tmp_path / "log")!r}), cpus="0-{max(os.sched_getaffinity(0))}")
-print(clients.process.pid, flush=True)
+print(clients.popen.pid, flush=True)
 time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as parent:

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ import pytest
 
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
-from lab.cgroups import Cgroup, TierLimits
-from lab.environments import Base, Environment, Guest, Limited, ProgramError
+from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
+from lab.processes import ProgramError
 from tests.lab.conftest import require_cgroups
 from tests.ssh.sshd import Sshd
 from tests.support.waiting import wait_for
 
 CPU = str(max(os.sched_getaffinity(0)))
+WEB = 'Guest(name="web", ssh="web1", platform="kvm")'
 
 
 @pytest.fixture(params=["base", "capped"])
@@ -31,7 +32,7 @@ def environment(request: pytest.FixtureRequest) -> Environment:
     if request.param == "base":
         return Base(CPU)
     require_cgroups()
-    return Limited("capped", TierLimits(cap=0.5, cpus=CPU))
+    return Limited(name="capped", cap=0.5).pinned(CPU)
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
         ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"\n')
         ssh.chmod(0o755)
         monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
-        yield Guest("web", "web1", "kvm", emulated=False)
+        yield Guest(name="web", ssh="web1", platform="kvm")
 
 
 def alive(pid: int) -> bool:
@@ -59,7 +60,6 @@ def kill_lab(environment: str, program: str, folder: Path, begun: Callable[[], o
     """Run a script in an environment, by a lab that is killed as soon as it has begun."""
     (folder / "program").write_text(program)
     lab = f"""
-from lab.cgroups import Cgroup, TierLimits
 from lab.environments import Base, Guest, Limited
 environment = {environment}
 with environment.ready():
@@ -115,20 +115,20 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_has_started(
 def test_a_program_begins_once_it_would_be_killed_with_the_lab(
     environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, start = tmp_path / "begun", guard.start
+    begun, watching = tmp_path / "begun", guard.watching
 
-    def start_guard(path: Path | None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Any:
+    def watch(*of: Any, **others: Any) -> Any:
         assert not begun.exists()
-        return start(path, cgroups, group)
+        return watching(*of, **others)
 
-    monkeypatch.setattr(guard, "start", start_guard)
+    monkeypatch.setattr(guard, "watching", watch)
     with environment.ready():
         assert environment.run(["sh", "-c", f"touch {begun}; cat"], timeout=60) == ""
     assert begun.exists()
 
 
 def test_nothing_stays_of_a_lab_that_was_killed(environment: Environment, tmp_path: Path) -> None:
-    which = "Base()" if isinstance(environment, Base) else 'Limited("capped", TierLimits(cap=0.5))'
+    which = "Base()" if isinstance(environment, Base) else 'Limited(name="capped", cap=0.5)'
     kill_lab_with_processes(which, tmp_path)
     cgroups = [Path("/sys/fs/cgroup", tree, "virtscope/environment") for tree in ("", "cpu", "unified")]
     wait_for(lambda: not any(cgroup.exists() for cgroup in cgroups))
@@ -148,14 +148,14 @@ class Here(Guest):
 def test_a_guest_that_is_this_machine_is_no_path() -> None:
     with (
         pytest.raises(LabError, match=r"^web: 127\.0\.0\.1, where ssh reached it, is this machine$"),
-        experiment.reach(Here("web", "localhost", "kvm", emulated=False)),
+        experiment.reach(Here(name="web", ssh="localhost", platform="kvm")),
     ):
         raise AssertionError("it was reached")
 
 
 class TestGuest:
     def test_one_that_cannot_be_reached_is_named(self) -> None:
-        guest = Guest("web", "nobody@192.0.2.1", "xen", emulated=False)  # an address of RFC 5737, which no host has
+        guest = Guest(name="web", ssh="nobody@192.0.2.1", platform="xen")  # an address of RFC 5737, which no host has
         with pytest.raises(LabError, match=r"^web: true (ended with status 255 and said:|wasn't done)"), guest.ready():
             pass
 
@@ -174,7 +174,7 @@ class TestGuest:
 
     @pytest.mark.parametrize("ignored", ["PIPE", "PIPE TERM"])
     def test_nothing_goes_on_when_the_lab_is_gone(self, guest: Guest, tmp_path: Path, ignored: str) -> None:
-        kill_lab_with_processes('Guest("web", "web1", "kvm", False)', tmp_path, f"trap '' {ignored}")
+        kill_lab_with_processes(WEB, tmp_path, f"trap '' {ignored}")
         assert guest.run(["echo", "again"], timeout=60) == "again\n"
 
     @pytest.mark.parametrize("survives", [False, True], ids=["ends", "survives a signal"])
@@ -190,7 +190,7 @@ class TestGuest:
         (tmp_path / "last").write_text(f"{once}mkdir {files}\nwhile :; do sleep 1; done")
         traps = f"trap 'sleep 1; rm -r {files}' EXIT; trap 'trap \"\" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE"
         program = f"{traps}; sh {tmp_path / 'last'}; :"
-        kill_lab('Guest("web", "web1", "kvm", False)', program, tmp_path, files.exists)
+        kill_lab(WEB, program, tmp_path, files.exists)
         wait_for(lambda: not files.exists())
         assert guest.run(["echo", "again"], timeout=60) == "again\n"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.report.consolidation.queries import of_step
-from lab.report.consolidation.steps import Step
+from lab.report.consolidation.queries import Step, of_step
 from tests.dashboards.promtool import assert_answers
 
 STEP = Step(

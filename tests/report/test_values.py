@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 
 from lab.prometheus import Prometheus
-from lab.report.consolidation.page import page
-from lab.report.consolidation.results import Judged, StepResult, loads, result
-from lab.report.consolidation.steps import Recording, collect
+from lab.report.command import page_of
+from lab.report.consolidation.results import App, StepResult, collect, loads
 from lab.report.page import Page
 from lab.report.recorded import find_run
 from tests.report.backfilled import backfilled
@@ -98,13 +97,7 @@ HARMED = SyntheticRun(
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
     planned_steps=10,
     absent=Absent(
-        metrics=(
-            "vserver:llc_misses",
-            "host:overhead",
-            "app:breach_cause",
-            "app:slo_",
-            "lab_step_clients",
-        ),
+        metrics=("vserver:llc_misses", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
         sensors=("auction-8", "auction-9"),
     ),
 )
@@ -130,56 +123,50 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield Prometheus(server.url)
 
 
-def record(prometheus: Prometheus, run: SyntheticRun) -> Recording:
-    return collect(prometheus, find_run(prometheus, run.name), asked_at=0)
+@pytest.fixture(scope="module")
+def whole(prometheus: Prometheus) -> dict[str, StepResult]:
+    return {each.step.name: each for each in collect(prometheus, WHOLE.name)}
 
 
 @pytest.fixture(scope="module")
-def whole(prometheus: Prometheus) -> Recording:
-    return record(prometheus, WHOLE)
+def document(prometheus: Prometheus) -> Page:
+    return page_of(prometheus, find_run(prometheus, WHOLE.name), asked_at=0)
 
 
 @pytest.fixture(scope="module")
 def harmed(prometheus: Prometheus) -> dict[str, StepResult]:
-    return {answers.step.name: result(answers) for answers in record(prometheus, HARMED).steps}
-
-
-def of_step(recording: Recording, name: str) -> StepResult:
-    (found,) = [result(answers) for answers in recording.steps if answers.step.name == name]
-    return found
-
-
-def paper(recording: Recording) -> Page:
-    return page(recording)
+    return {each.step.name: each for each in collect(prometheus, HARMED.name)}
 
 
 class TestTrueValues:
-    def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Recording) -> None:
-        assert [answers.step.name for answers in whole.steps] == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
+    def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Mapping[str, StepResult]) -> None:
+        assert list(whole) == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
         bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
-        for answers, (start, end) in zip(whole.steps, bounds, strict=True):
+        for answers, (start, end) in zip(whole.values(), bounds, strict=True):
             step = answers.step
             # A scrape's interval may be lost at each end.
             assert start <= step.start <= start + 11
             assert end - 6 <= step.end <= end
 
-    def test_requests_and_response_times_of_each_instance(self, whole: Recording) -> None:
-        for app in of_step(whole, "2x800").instances:
+    def test_requests_and_response_times_of_each_instance(
+        self, whole: Mapping[str, StepResult], document: Page
+    ) -> None:
+        for app in whole["2x800"].apps:
             truth = {
                 "requests": 50, "errors": 0.01, "mean": 0.2552, "within": 0.92, "client_requests": 50,
                 "client_answers": 49.5, "client_failures": 0.01, "network": 0.007,
                 # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
                 "p95": 2 + 3 / 8,
             }  # fmt: skip
-            assert {name: app.numbers[name] for name in truth} == pytest.approx(truth)
-            assert app.parts["causes"] == {"neighbour": 1.0}
-            assert met(app.judged) == {"mean": False, "latency": False, "availability": False}
-        (calm,) = of_step(whole, "1x800").instances
-        assert met(calm.judged) == {"mean": True, "latency": True, "availability": True}
-        assert paper(whole).remarks == ()
+            assert {name: app.values[name] for name in truth} == pytest.approx(truth)
+            assert app.parts("causes") == {"neighbour": 1.0}
+            assert met(app) == {"mean": False, "latency": False, "availability": False}
+        (calm,) = whole["1x800"].apps
+        assert met(calm) == {"mean": True, "latency": True, "availability": True}
+        assert list(document.remarks) == []
 
-    def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Recording) -> None:
-        step = of_step(whole, "2x800")
+    def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Mapping[str, StepResult]) -> None:
+        step = whole["2x800"]
         truth = {
             "tier_cpu web": 0.3, "tier_cpu db": 0.05, "tiers_cpu": 0.7, "cpu_per_request": 0.35 / 50,
             "cpu_per_request_with_host": 0.35 * 1.1 / 50, "overhead": 0.1 + 0.7 / 5, "overhead_ratio": 0.24 / 0.94,
@@ -188,30 +175,32 @@ class TestTrueValues:
         }  # fmt: skip
         assert {name: step.value(name) for name in truth} == pytest.approx(truth)
 
-    def test_who_it_waited_for_and_who_was_named(self, whole: Recording) -> None:
-        one, other = of_step(whole, "2x800").instances
-        assert one.parts["caused"] == pytest.approx({"neighbour": 0.6, "self": 0.2})
-        assert one.parts["neighbours"] == pytest.approx({"batch": 0.8})
-        assert one.firing == ("ObjectiveBurnsFast",)
-        assert (other.parts["caused"], other.parts["neighbours"], other.firing) == ({}, {}, ())
-        assert of_step(whole, "1x800").instances[0].parts["neighbours"] == {}
-        table = next(part.table for part in paper(whole).sections if part.key == "caused")
+    def test_who_it_waited_for_and_who_was_named(self, whole: Mapping[str, StepResult], document: Page) -> None:
+        one, other = whole["2x800"].apps
+        assert one.parts("caused") == pytest.approx({"neighbour": 0.6, "self": 0.2})
+        assert one.parts("neighbours") == pytest.approx({"batch": 0.8})
+        assert one.parts("firing").keys() == {"ObjectiveBurnsFast"}
+        assert (other.parts("caused"), other.parts("neighbours"), other.parts("firing")) == ({}, {}, {})
+        assert whole["1x800"].apps[0].parts("neighbours") == {}
+        table = next(part.table for part in document.sections if part.key == "caused")
         assert table
         assert table.rows[-1][3:] == ("0.6", "0.2", "0", "0", "80")
 
-    def test_repetitions_are_one_load_with_all_its_values(self, whole: Recording) -> None:
-        found = loads(result(answers) for answers in whole.steps)
+    def test_repetitions_are_one_load_with_all_its_values(
+        self, whole: Mapping[str, StepResult], document: Page
+    ) -> None:
+        found = loads(whole.values())
         (twice,) = [load for load in found if (load.instances, load.clients) == (2, 500)]
         assert twice.values("requests") == pytest.approx((20, 24))
-        table = next(part.table for part in paper(whole).sections if part.key == "response")
+        table = next(part.table for part in document.sections if part.key == "response")
         assert table
         row = next(row for row in table.rows if row[:2] == ("2", "500 (25 run)"))
         assert row[2:4] == ("2", "43 (40 to 46)")
 
 
 class TestVerdict:
-    def test_says_where_the_knee_is_what_broke_first_and_why(self, whole: Recording) -> None:
-        said = paper(whole).verdict
+    def test_says_where_the_knee_is_what_broke_first_and_why(self, document: Page) -> None:
+        said = document.verdict
         assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
         text = " ".join(said)
         assert "1 instance: every objective met up to 800 clients" in text
@@ -247,24 +236,24 @@ class TestHarm:
             assert any(remark in said for said in (*step.remarks, "")), name
         assert harmed["late clients"].value("late_starts") == pytest.approx(1)
         assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
-        seen, unseen = harmed["no sensor"].instances
-        assert (seen.app, unseen.app) == ("auction-1", "auction-9")
-        assert not {"requests", "mean", "p95", "network"} & unseen.numbers.keys()
-        assert unseen.numbers["client_requests"] == pytest.approx(20)
-        assert harmed["gone at once"].instances == ()
+        seen, unseen = harmed["no sensor"].apps
+        assert (seen.name, unseen.name) == ("auction-1", "auction-9")
+        assert not {"requests", "mean", "p95", "network"} & unseen.values.keys()
+        assert unseen.values["client_requests"] == pytest.approx(20)
+        assert harmed["gone at once"].apps == ()
 
     def test_what_is_absent_is_named_and_not_drawn(self, prometheus: Prometheus) -> None:
-        parts = {part.key: part for part in paper(record(prometheus, HARMED)).sections}
+        parts = {part.key: part for part in page_of(prometheus, find_run(prometheus, HARMED.name), asked_at=0).sections}
         assert parts["misses"].figure is parts["overhead"].figure is None
         assert "hidden_by_hypervisor" in parts["misses"].absent
         assert "host:overhead_cpu:rate" in parts["overhead"].absent
         assert "no objectives" in parts["objectives"].absent
         assert parts["throughput"].figure
-        first, *others, last = paper(record(prometheus, HARMED)).verdict
+        first, *others, last = page_of(prometheus, find_run(prometheus, HARMED.name), asked_at=0).verdict
         assert "no objectives" in first
         assert not any("met" in sentence or "missed" in sentence for sentence in (*others, last))
         assert last == "The run is not complete: 9 of its 10 steps are recorded."
 
 
-def met(judged: Sequence[Judged]) -> dict[str, bool | None]:
-    return {one.objective: one.met for one in judged}
+def met(app: App) -> dict[str, bool | None]:
+    return {one.objective: one.met for one in app.judged}

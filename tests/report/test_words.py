@@ -10,12 +10,16 @@ from collections.abc import Mapping
 import lab.report
 from lab.prometheus import Sample
 from lab.report.consolidation.page import objectives_table
-from lab.report.consolidation.queries import of_step
-from lab.report.consolidation.results import Instance, Load, StepResult, judge, loads, result
-from lab.report.consolidation.steps import Answers, Step
+from lab.report.consolidation.queries import Step
+from lab.report.consolidation.results import App, Load, StepResult, loads, result
 from lab.report.consolidation.verdict import verdict
 
-SHARES, SECONDS = {"latency": 0.95, "availability": 0.999}, {"mean": 0.1, "latency": 0.3}
+OBJECTIVES = {
+    "objectives latency": 0.95,
+    "objectives availability": 0.999,
+    "thresholds mean": 0.1,
+    "thresholds latency": 0.3,
+}
 
 
 def instance(
@@ -24,14 +28,13 @@ def instance(
     errors: float = 0.0,
     *,
     app: str = "auction-1",
-    firing: tuple[str, ...] = (),
-    **parts: Mapping[str, float],
-) -> Instance:
-    numbers = {} if mean is None else {"mean": mean, "within": within, "errors": errors}
-    return Instance(app, numbers, parts, firing, judge(numbers, SHARES, SECONDS))
+    parts: Mapping[str, float] | None = None,
+) -> App:
+    measured = {} if mean is None else {"mean": mean, "within": within, "errors": errors}
+    return App(app, OBJECTIVES | measured | dict(parts or {}))
 
 
-def step(clients: int, *of: Instance, placement: str = "one node", repetition: int = 1, **known: float) -> StepResult:
+def step(clients: int, *of: App, placement: str = "one node", repetition: int = 1, **known: float) -> StepResult:
     name = f"{len(of)}x{clients}-{repetition}"
     at = Step("run", name, len(of), clients, placement, repetition, "vm", "cgroup", start=0, end=120)
     return StepResult(at, of, known)
@@ -56,15 +59,14 @@ class TestVerdict:
                 ("Objectives were missed at every load", "Cause unknown"),
             ),
             (
-                (step(500, instance(0.3, causes={"unknown": 1.0})),),
+                (step(500, instance(0.3, parts={"causes unknown": 1.0})),),
                 ("", "Cause unknown: no evidence (for 100 % of the time)."),
             ),
         ):
             said = verdict(found(*steps))
             assert (said[0][: len(sentences[0])], said[-1][: len(sentences[1])]) == sentences
-        assert (
-            "batch" not in verdict(found(step(500, instance(0.3, causes={"self": 1}, neighbours={"batch": 0.9}))))[-1]
-        )
+        own = instance(0.3, parts={"causes self": 1, "neighbours batch": 0.9})
+        assert "batch" not in verdict(found(step(500, own)))[-1]
         (load,) = found(step(800, instance(0.02)), step(800, instance(0.2), repetition=2))
         assert load.met is False, "one bad repetition is a miss"
 
@@ -74,7 +76,10 @@ class TestVerdict:
         assert said[1] == "1 instance: every objective met up to 500 clients per instance. Not judged: 800 clients."
 
     def test_the_knee_between_numbers_of_instances(self) -> None:
-        calm, slow = instance(0.03), instance(0.25, app="auction-2", causes={"load": 0.75, "neighbour": 0.25})
+        calm, slow = (
+            instance(0.03),
+            instance(0.25, app="auction-2", parts={"causes load": 0.75, "causes neighbour": 0.25}),
+        )
         said = verdict(found(step(800, calm), step(500, calm, calm), step(800, calm, slow, step_cpus=1.0)))
         assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
         assert said[-2] == (
@@ -86,8 +91,8 @@ class TestVerdict:
         )
 
     def test_neighbours_are_named(self) -> None:
-        parts = {"batch": 0.52, "blog": 0.41}
-        slow = instance(0.3, causes={"neighbour": 1.0}, neighbours=parts, firing=("ObjectiveBurnsFast",))
+        named = {"neighbours batch": 0.52, "neighbours blog": 0.41, "firing ObjectiveBurnsFast": 1.0}
+        slow = instance(0.3, parts={"causes neighbour": 1.0} | named)
         of = found(step(800, instance(0.03), placement="one node"), step(800, slow, placement="two nodes"))
         assert verdict(of)[-1].endswith(
             " It waited for its neighbours: 52 % of that while batch ran, 41 % of that while blog ran."
@@ -101,11 +106,10 @@ class TestVerdict:
 def test_nothing_is_said_of_clients_that_restarted() -> None:
     at = step(500, instance(0.02)).step
     of_app = {name: [Sample({"app": "auction-1"}, 1.0)] for name in ("client_requests", "client_mean", "mean")}
-    of_all: dict[str, list[Sample]] = {name: [] for name in of_step(at, [])}
-    given = of_all | of_app | {"clients_cpu": [Sample({}, 0.2)]}
-    whole = result(Answers(at, ("auction-1",), {}, given))
+    given = of_app | {"clients_cpu": [Sample({}, 0.2)]}
+    whole = result(at, ["auction-1"], given)
     assert (whole.value("clients_cpu"), whole.value("client_requests")) == (0.2, 1.0)
-    broken = result(Answers(at, ("auction-1",), {}, given | {"client_broken": [Sample({"app": "auction-1"}, 1.0)]}))
+    broken = result(at, ["auction-1"], given | {"client_broken": [Sample({"app": "auction-1"}, 1.0)]})
     assert (broken.value("clients_cpu"), broken.value("client_requests"), broken.value("mean")) == (None, None, 1.0)
     assert "no client values of auction-1: the client restarted" in broken.remarks
 

@@ -151,3 +151,13 @@ def running(command: str) -> list[int]:
     """Return all processes of this command line."""
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
     return [pid for pid in pids if command_of(pid) == command]
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int) -> int:
+    """A process's resident memory in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

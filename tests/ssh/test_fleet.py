@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ssh.exporter import over_ssh
-from tests.ssh.sshd import Sshd, descendants, script
+from tests.ssh.sshd import Sshd, cpu_seconds, descendants, resident, script
 from tests.unit.openvz import fake_host
 from virtscope.ssh import authorized_key
 
@@ -52,13 +51,13 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
             begun = time.monotonic()
             pages = list(scrapers.map(scrape, range(HOSTS)))
             seconds = time.monotonic() - begun
-            clients = descendants(exporter.process.pid)
-            resident_mb = resident(exporter.process.pid) / 1e6
-            record_property("exporter_cpu_share", cpu_seconds(exporter.process.pid) / seconds)
+            pid, clients = exporter.process.pid, descendants(exporter.process.pid)
+            resident_mb = resident(pid) / 1e6
+            record_property("exporter_cpu_share", cpu_seconds(pid) / seconds)
             record_property("ssh_clients_cpu_share", sum(map(cpu_seconds, clients)) / seconds)
             record_property("exporter_resident_mb", resident_mb)
             record_property("ssh_client_resident_mb", sum(map(resident, clients)) / len(clients) / 1e6)
-            record_property("threads", len(list(Path(f"/proc/{exporter.process.pid}/task").iterdir())))
+            record_property("threads", len(list(Path(f"/proc/{pid}/task").iterdir())))
     for number, of_host in enumerate(pages):
         if number < HANGING:
             assert not any("openvz_container_cpu" in page for page in of_host)
@@ -82,12 +81,3 @@ def procfs(folder: Path, number: int) -> Path:
     ]
     (folder / "user_beancounters").write_text(BEANCOUNTERS + "".join(rows))
     return folder
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

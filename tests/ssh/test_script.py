@@ -119,13 +119,15 @@ def test_no_password_leaves_the_host(host: Path, shell: str) -> None:
 
 
 @each_shell
-def test_lengths_are_in_bytes(host: Path, shell: str) -> None:
+def test_lengths_are_in_bytes_and_it_ends_at_the_end_of_the_requests(host: Path, shell: str) -> None:
     (host / "programs/xentop").write_text("#!/bin/sh\nprintf 'größer \\377\\n\\n'; echo écrit >&2; exit 3\n")
     process = start(host, shell)
     said, _ = process.communicate(f"{xen_host.XENTOP}\n".encode(), timeout=60)
     size, complaint = len("größer ".encode()) + 3, "écrit".encode()
     header = f"virtscope 1\n{xen_host.XENTOP} {size}\n".encode()
     assert said == header + "größer ".encode() + b"\xff\n\n\n" + b"6\n" + complaint + b"\n3\n"
+    with pytest.raises(ProcessLookupError):
+        wait_for(lambda: os.killpg(process.pid, 0), 60)
 
 
 @each_shell
@@ -138,14 +140,6 @@ def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
         assert re.match(f"virtscope 1\nxl list {size}", answered)
         assert answered.endswith("\nunknown 0\n\n0\n\n1\n"), "and it goes on"
     assert not running(f"yes {host}")
-
-
-@each_shell
-def test_it_ends_at_the_end_of_the_requests(host: Path, shell: str) -> None:
-    process = start(host, shell)
-    process.communicate(b"openvz\n", timeout=60)
-    with pytest.raises(ProcessLookupError):
-        wait_for(lambda: os.killpg(process.pid, 0), 60)
 
 
 @each_shell

@@ -6,10 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
 from tests.support import pages
-from tests.support.pages import SECONDS
 from tests.support.waiting import wait_for
 from tests.xen.host import XenHost
 from tests.xen.machine import SECOND_EXPORTER_PORT
@@ -21,20 +19,9 @@ LOG = "/var/log/second-exporter"
 class Page(pages.Page):
     """One scrape."""
 
-    @classmethod
-    def from_within(cls, xen: XenHost, port: int) -> Self:
-        """Scrapes an exporter that listens on Dom0's loopback only; slower."""
-        url = f"http://127.0.0.1:{port}/metrics"
-        fetch = f"urllib.request.urlopen('{url}', timeout={SECONDS}).read()"
-        return cls.parse(xen.dom0(f'python3 -c "import sys, urllib.request; sys.stdout.buffer.write({fetch})"'))
-
     def of_guest(self, domain: str) -> set[str]:
         """The ids of the domains of that name, "" where the source has none."""
         return {sample.labels["domid"] for sample in self.all("xen_domain_vcpus", domain=domain)}
-
-    def states(self, domain: str) -> set[str]:
-        """The states of the only domain of that name."""
-        return {sample.labels["state"] for sample in self.all("xen_domain_state", domain=domain) if sample.value == 1}
 
 
 @dataclass(frozen=True)
@@ -65,19 +52,12 @@ class SecondExporter:
 
 
 @contextlib.contextmanager
-def exporter_in(xen: XenHost, flags: str, log: str, *, before: str = "") -> Iterator[None]:
-    """Starts an exporter in Dom0, waits until it listens, and stops it at the end of the block."""
-    command = f"{before} python3 -m virtscope.xen {flags}"
-    pid = xen.dom0(f"PYTHONPATH=/opt/virtscope setsid {command} >{log} 2>&1 & echo $!").strip()
+def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
+    """An exporter in Dom0 that is reached from here; it listens until the end of the block."""
+    command = f"python3 -m virtscope.xen {flags} --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT}"
+    pid = xen.dom0(f"PYTHONPATH=/opt/virtscope setsid {command} >{LOG} 2>&1 & echo $!").strip()
     try:
-        xen.dom0(f"for i in $(seq 60); do grep -q listening {log} && exit 0; sleep 1; done; cat {log}; exit 1", 90)
-        yield
+        xen.dom0(f"for i in $(seq 60); do grep -q listening {LOG} && exit 0; sleep 1; done; cat {LOG}; exit 1", 90)
+        yield SecondExporter(xen, xen.machine.second_exporter)
     finally:
         xen.dom0(f"kill {pid}; for i in $(seq 30); do [ -e /proc/{pid} ] || exit 0; sleep 1; done; exit 1")
-
-
-@contextlib.contextmanager
-def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
-    """One that is reached from here."""
-    with exporter_in(xen, f"{flags} --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT}", LOG):
-        yield SecondExporter(xen, xen.machine.second_exporter)

@@ -1,4 +1,4 @@
-"""A guest is renamed, migrates, reboots and crashes: with both sources, its values stay its own."""
+"""A guest is renamed, migrates and reboots: with both sources, its values stay its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = "xen_domain_cpu_seconds_total"
 
 @pytest.fixture(scope="module")
 def guest(xen: XenHost) -> Iterator[str]:
-    """The name of a running guest, which all tests but the last leave running. PVH, as PV guests can't migrate here."""
+    """The name of a running guest. PVH, as PV guests can't migrate here."""
     domid = xen.create(Guest(8, NAME, duty=5, net=1, type="pvh", memory=80))
     xen.dom0(f"xl unpause {domid}")
     yield NAME
@@ -101,13 +101,3 @@ def test_a_rebooted_guest_is_a_new_domain_and_the_old_one_is_gone(
     assert [sample for sample in library.samples if sample.labels.get("domid") == domid] == []
     assert library.value(CPU, domain=guest) < before
     assert text_exporter.page_from_now().of_guest(guest) == {""}
-
-
-def test_a_crashed_guest_shows_as_crashed_as_long_as_it_is_kept(
-    xen: XenHost, guest: str, text_exporter: SecondExporter
-) -> None:
-    wait_until_it_runs(xen)
-    xen.dom0(f"xl sysrq {guest} c")
-    wait_for(lambda: "crashed" in Page.of(xen.exporter).states(guest), SECONDS)
-    for page in (Page.of(xen.exporter), text_exporter.page_from_now()):
-        assert {"crashed", "running", "blocked", "paused"} & page.states(guest) == {"crashed"}

@@ -190,7 +190,7 @@ def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debia
             xl = ("xentop_source_up", frozenset({("source", "xl")}))
             page_with(debian, exporter, 'xentop_source_up{source="xl"} 1.0')
             page_with(debian, exporter, 'xentop_source_up{source="xentrace"} 1.0')
-            of_root = Page.from_within(debian.xen, 10290).series()
+            of_root = Page.of(debian.xen.exporter).series()
             assert of_root[xl] == 1
             guests = {dict(labels)["domain"] for name, labels in of_root if name == "xen_domain_cpu_seconds_total"}
             assert guests

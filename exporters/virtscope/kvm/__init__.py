@@ -1,7 +1,6 @@
 """kvm-exporter: a KVM host's guests, by /proc and their cgroups, and by libvirt and Proxmox where they manage them.
 
 host_files    the host's files, live, noted for a recording, or of one
-labels        label values, clean and bounded
 command_line  command lines of QEMU and other monitors: a guest's name, and what it was started with
 processes     which processes are guests, and which of the kernel's threads serve them
 threads       what each thread of a guest's is for and has used, as counters that never fall

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from virtscope.kvm.labels import clean
+from virtscope.kvm.model import clean
 
 # Programs by name, or by what the kernel keeps of it: 15 characters. User-mode emulators (qemu-x86_64) and tools
 # (qemu-img, qemu-storage-daemon) run no guest. "qemu:NAME" is libvirt's set_process_name.
@@ -22,41 +22,38 @@ _PROGRAMS = {
     "cloud-hypervisor": re.compile(r"cloud-hyperviso[\w.-]*", re.ASCII),
     "crosvm": re.compile(r"crosvm"),
 }
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Options that a guest has, whoever starts it, and that together no other program has.
-_TYPICAL = frozenset(
-    re.findall(
-        r"\S+",
-        "accel blockdev boot cdrom chardev cpu daemonize device display drive enable-kvm global hda id incoming kernel "
-        "m M machine mon monitor msg name netdev nic no-shutdown no-user-config nodefaults nographic object overcommit "
-        "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc",
-    )
+_TYPICAL = _words(
+    "accel blockdev boot cdrom chardev cpu daemonize device display drive enable-kvm global hda id incoming kernel "
+    "m M machine mon monitor msg name netdev nic no-shutdown no-user-config nodefaults nographic object overcommit "
+    "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc"
 )
 _LEAST_TYPICAL = 3  # of a program of another name
 # Options of QEMU 0.9 to 10 and of qemu-kvm without a value.
-_WITHOUT_VALUE = frozenset(
-    re.findall(
-        r"\S+",
-        "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
-        "enable-nesting enable-sync-profile full-screen h help jitdump kernel-kqemu localtime mem-prealloc no-acpi "
-        "no-fd-bootchk no-frame no-hpet no-kqemu no-kvm no-kvm-irqchip no-kvm-pit no-kvm-pit-reinjection no-quit "
-        "no-reboot no-shutdown no-user-config nodefaults nodefconfig nographic old-param only-migratable perfmap "
-        "portrait preconfig rtc-td-hack S s sdl semihosting show-cursor singlestep snapshot std-vga tdf usb version "
-        "vmwarevga win2k-hack xen-attach xen-create xen-domid-restrict",
-    )
+_WITHOUT_VALUE = _words(
+    "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
+    "enable-nesting enable-sync-profile full-screen h help jitdump kernel-kqemu localtime mem-prealloc no-acpi "
+    "no-fd-bootchk no-frame no-hpet no-kqemu no-kvm no-kvm-irqchip no-kvm-pit no-kvm-pit-reinjection no-quit "
+    "no-reboot no-shutdown no-user-config nodefaults nodefconfig nographic old-param only-migratable perfmap "
+    "portrait preconfig rtc-td-hack S s sdl semihosting show-cursor singlestep snapshot std-vga tdf usb version "
+    "vmwarevga win2k-hack xen-attach xen-create xen-domid-restrict"
 )
 # Those with one, which may begin with "-".
-_WITH_VALUE = frozenset(
-    re.findall(
-        r"\S+",
-        "accel acpitable action add-fd append audio audiodev balloon bios blockdev boot bt cdrom chardev chroot clock "
-        "compat cpu D d debugcon device dfilter display drive dtb dump-vmstate echr fda fdb fsdev fw_cfg g "
-        "gdb global hda hdachs hdb hdc hdd icount id incoming initrd iscsi k kernel kvm-shadow-memory L loadvm M m "
-        "machine mem-path mon monitor msg mtdblock name net netdev nic numa nvram object option-rom overcommit "
-        "parallel pcidevice pflash pidfile plugin prom-env qmp qmp-pretty qtest qtest-log readconfig realtime redir "
-        "rotate rtc run-with runas sandbox sd seed semihosting-config serial set shim smb smbios smp soundhw spice "
-        "startdate tb-size tftp tpmdev trace usbdevice uuid vga virtfs virtioconsole vnc watchdog watchdog-action "
-        "writeconfig xen-domid xen-mode",
-    )
+_WITH_VALUE = _words(
+    "accel acpitable action add-fd append audio audiodev balloon bios blockdev boot bt cdrom chardev chroot clock "
+    "compat cpu D d debugcon device dfilter display drive dtb dump-vmstate echr fda fdb fsdev fw_cfg g "
+    "gdb global hda hdachs hdb hdc hdd icount id incoming initrd iscsi k kernel kvm-shadow-memory L loadvm M m "
+    "machine mem-path mon monitor msg mtdblock name net netdev nic numa nvram object option-rom overcommit "
+    "parallel pcidevice pflash pidfile plugin prom-env qmp qmp-pretty qtest qtest-log readconfig realtime redir "
+    "rotate rtc run-with runas sandbox sd seed semihosting-config serial set shim smb smbios smp soundhw spice "
+    "startdate tb-size tftp tpmdev trace usbdevice uuid vga virtfs virtioconsole vnc watchdog watchdog-action "
+    "writeconfig xen-domid xen-mode"
 )
 _SECTION = re.compile(r"\s*\[\s*([\w-]*)")
 _CONFIGURED = re.compile(r"\s*([\w.-]+)\s*=\s*\"([^\"]*)\"")

@@ -81,7 +81,7 @@ def _serve(words: Sequence[str]) -> None:
             if given.procfs == "/proc":  # else another host's
                 beside["proxmox"] = Proxmox(PROXMOX_INTERVAL)
             for source in beside.values():
-                source.start()
+                source.background.start()
                 at_end.callback(source.close)
             sources = live(host_files(given), given.procfs, beside)
         cli.serve(Exporter("kvm", sources), given)
@@ -128,7 +128,6 @@ class HostView:
         self._guests = Guests(files, every_time=recorded_ones)
         self._add = add
         self._taps = Taps(files)
-        self._label_sets = metrics.LabelSets()
 
     def origin(self, procfs: str) -> str:
         """Return where what was read is from, with what can't be seen there."""
@@ -141,10 +140,10 @@ class HostView:
         guests = host.guests
         for add in self._add:
             guests = add(guests)
-        return metrics.families(host._replace(guests=self._taps.add_to(guests)), self._label_sets)
+        return metrics.families(host._replace(guests=self._taps.add_to(guests)))
 
 
-def recordable(files: Files) -> Recordable:
+def recordable(files: HostFiles | RecordedFiles) -> Recordable:
     """Return what a recording takes of the host with these files."""
 
     def read() -> Mapping[str, bytes]:
@@ -164,7 +163,7 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
     virsh = Virsh()
     answers = Background("libvirt", virsh.read, interval)
     answers.start()
-    at_end.callback(virsh.close)
+    at_end.callback(virsh.commands.close)
     at_end.callback(answers.close)
     answers.wait_for_first(PATIENCE_SECONDS)
     contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from virtscope.kvm.command_line import CommandLine
 from virtscope.kvm.host_files import Blocked, Files
-from virtscope.kvm.labels import clean
 from virtscope.kvm.limits import Cgroups, Found
-from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, Guest, Host, Throttling, owners
+from virtscope.kvm.model import A_USERS, UNKNOWN, VOUCHED_FOR, Guest, Host, Throttling, clean, owners
 from virtscope.kvm.processes import Monitor, Processes
 from virtscope.kvm.taps import opened
 from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, Process, ThreadClocks, Threads, kind, parse_process

@@ -13,7 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Callable, Union
 
 LARGEST = 8 << 20  # net/dev, which has 150 bytes for each interface, is the longest file
 _BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's with 100 disks has 50 KiB
@@ -29,44 +29,8 @@ class Blocked(Exception):
     """A read of this file blocks for now."""
 
 
-class Files(Protocol):
-    """Files by their paths below a root that stands for a machine: "proc/1/stat", "sys/fs/cgroup/cpu.max"."""
-
-    def line(self, path: str) -> bytes | None:
-        """Return what the first read gives of a file whose content is less than 1 KiB."""
-        ...
-
-    def line_again(self, path: str) -> bytes | None:
-        """Return the same of a file that is read again and again."""
-        ...
-
-    def looked(self) -> None:
-        """End a look: what isn't read again for some of them won't be."""
-        ...
-
-    def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file, where it has so many bytes at most."""
-        ...
-
-    def beginning(self, path: str) -> bytes | None:
-        """Return the first 128 KiB of a file whose read may block; raises Blocked."""
-        ...
-
-    def namespace(self, path: str) -> int:
-        """Return what two files below net/ have in common where they are of one network namespace; 0: not known."""
-        ...
-
-    def names(self, path: str) -> list[str]:
-        """Return what is in a folder, in any order."""
-        ...
-
-    def link(self, path: str) -> str:
-        """Return where a symbolic link leads; "" where that can't be known."""
-        ...
-
-
 class HostFiles:
-    """This machine's."""
+    """This machine's files by their paths below roots: "proc/1/stat", "sys/fs/cgroup/cpu.max"."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
         """`roots` says where the first folder of a path is: {"proc": "/proc", "sys": "/host/sys"}."""
@@ -78,7 +42,10 @@ class HostFiles:
         self._reading: dict[str, _Reading] = {}  # what blocked when it was last asked for
 
     def line_again(self, path: str) -> bytes | None:
-        """See Files. A descriptor is that process's or thread's own: it shows no later one of the same number."""
+        """Return what line() does, of a file that is read again and again, so that it stays open.
+
+        A descriptor is that process's or thread's own: it shows no later one of the same number.
+        """
         descriptor, _ = self._open.get(path, (None, 0))
         if descriptor is not None:
             try:
@@ -102,7 +69,7 @@ class HostFiles:
             return None
 
     def looked(self) -> None:
-        """See Files."""
+        """End a look, and close what was not read again for some of them."""
         self._look += 1
         self._patience = _PATIENCE
         if self._look % UNREAD_LOOKS == 0:
@@ -114,7 +81,7 @@ class HostFiles:
                     self._open[path] = (descriptor, look)
 
     def line(self, path: str) -> bytes | None:
-        """See Files."""
+        """Return what the first read gives of a file whose content is less than 1 KiB."""
         try:
             descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -127,12 +94,14 @@ class HostFiles:
             os.close(descriptor)
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """See Files."""
+        """Return the whole file, where it has so many bytes at most."""
         found = _read(self._path(path), most + 1)
         return found if found is not None and len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
-        """See Files. Whoever reads a command line waits while another thread of the process changes its memory map.
+        """Return the first 128 KiB of a file whose read may block; raises Blocked.
+
+        Whoever reads a command line waits while another thread of the process changes its memory map.
 
         That may hang, as on a server of files that is gone; so a thread reads it, which is then left to itself. Below
         PID/root the process chooses what is there: devices, which act when they are opened, aren't.
@@ -154,21 +123,24 @@ class HostFiles:
         return reading.content
 
     def namespace(self, path: str) -> int:
-        """See Files. Each namespace has its own inodes of /proc/PID/net; unlike PID/ns/net, any user may know them."""
+        """Return what two files below net/ have in common where they are of one network namespace; 0: not known.
+
+        Each namespace has its own inodes of /proc/PID/net; unlike PID/ns/net, any user may know them.
+        """
         try:
             return os.stat(self._path(path)).st_ino  # noqa: PTH116  as above
         except OSError:
             return 0
 
     def names(self, path: str) -> list[str]:
-        """See Files."""
+        """Return what is in a folder, in any order."""
         try:
             return os.listdir(self._path(path))  # noqa: PTH208  half of iterdir's cost
         except OSError:
             return []
 
     def link(self, path: str) -> str:
-        """See Files."""
+        """Return where a symbolic link leads; "" where that can't be known."""
         try:
             return os.readlink(self._path(path))  # noqa: PTH115  strings all the way
         except OSError:
@@ -221,53 +193,6 @@ def _read(path: str, most: int) -> bytes | None:
     return b"".join(chunks)
 
 
-class NotedFiles:
-    """Another's files, with what was read of them noted, so that a recording has just that."""
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
-        self.noted: dict[str, bytes] = {}
-
-    def line(self, path: str) -> bytes | None:
-        """See Files."""
-        return self._note(path, self._files.line(path))
-
-    def line_again(self, path: str) -> bytes | None:
-        """See Files."""
-        return self.line(path)
-
-    def looked(self) -> None:
-        """See Files."""
-        self._files.looked()
-
-    def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """See Files."""
-        return self._note(path, self._files.content(path, most))
-
-    def beginning(self, path: str) -> bytes | None:
-        """See Files."""
-        return self._note(path, self._files.beginning(path))
-
-    def namespace(self, path: str) -> int:
-        """See Files."""
-        return self._files.namespace(path)
-
-    def names(self, path: str) -> list[str]:
-        """See Files; a folder is there again in the recording if a file in it was read."""
-        return self._files.names(path)
-
-    def link(self, path: str) -> str:
-        """See Files."""
-        target = self._files.link(path)
-        self._note(path, os.fsencode(target) or None)
-        return target
-
-    def _note(self, path: str, content: bytes | None) -> bytes | None:
-        if content is not None:
-            self.noted[path] = content
-        return content
-
-
 class RecordedFiles:
     """Those of a reading of a recording; show() sets it."""
 
@@ -280,38 +205,71 @@ class RecordedFiles:
         self._content = content
         self._names = _folders(content)
 
-    def line(self, path: str) -> bytes | None:
-        """See Files."""
-        return self._content.get(path)
-
-    def line_again(self, path: str) -> bytes | None:
-        """See Files."""
-        return self._content.get(path)
-
     def looked(self) -> None:
-        """See Files."""
+        """End a look."""
+
+    def line(self, path: str) -> bytes | None:
+        """Return the file, as the next three do."""
+        return self._content.get(path)
+
+    line_again = line
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """See Files."""
+        """Return the whole file, where it has so many bytes at most."""
         found = self._content.get(path)
         return found if found is None or len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
-        """See Files."""
+        """Return the first 128 KiB."""
         found = self._content.get(path)
         return found if found is None else found[:_BEGINNING]
 
     def namespace(self, path: str) -> int:
-        """See Files. Another one than the host's was recorded with its interfaces."""
+        """Return what tells the namespace: another one than the host's was recorded with its interfaces."""
         return hash(path) if path in self._content else 0
 
     def names(self, path: str) -> list[str]:
-        """See Files."""
+        """Return what is in a folder."""
         return self._names.get(path, [])
 
     def link(self, path: str) -> str:
-        """See Files."""
+        """Return where a symbolic link leads."""
         return os.fsdecode(self._content.get(path, b""))
+
+
+class NotedFiles:
+    """Another's files, with what was read of them noted, so that a recording has just that.
+
+    A folder is there again in the recording if a file in it was read.
+    """
+
+    def __init__(self, files: HostFiles | RecordedFiles) -> None:
+        self.noted: dict[str, bytes] = {}
+        self.looked, self.namespace, self.names = files.looked, files.namespace, files.names
+        self.line = self.line_again = self._noting(files.line)
+        self.beginning = self._noting(files.beginning)
+        self._files = files
+
+    def content(self, path: str, most: int = LARGEST) -> bytes | None:
+        """Return the whole file, where it has so many bytes at most."""
+        return self._noting(lambda path: self._files.content(path, most))(path)
+
+    def link(self, path: str) -> str:
+        """Return where a symbolic link leads."""
+        return os.fsdecode(self._noting(lambda path: os.fsencode(self._files.link(path)) or None)(path) or b"")
+
+    def _noting(self, read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
+        def noted(path: str) -> bytes | None:
+            content = read(path)
+            if content is not None:
+                self.noted[path] = content
+            return content
+
+        return noted
+
+
+# What can't be read is None, or an empty list.
+Files = Union[HostFiles, NotedFiles, RecordedFiles]
 
 
 def _folders(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -28,11 +28,10 @@ from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.kvm.labels import MAX_CHARACTERS, clean
-from virtscope.kvm.model import A_USERS, VOUCHED_FOR, Block, Domain, Guest, Requests, owners
-from virtscope.toolkit.bounded import Commands, Finished, OutputTooLong, Programs
+from virtscope.kvm.model import A_USERS, MAX_CHARACTERS, VOUCHED_FOR, Block, Domain, Guest, Requests, clean, owners
+from virtscope.toolkit.bounded import Commands, Finished, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
-from virtscope.toolkit.families import gauge
+from virtscope.toolkit.families import family
 
 INTERVAL = 15.0  # seconds
 TIMEOUT = 10.0  # seconds for each call; one for 100 guests takes less than one
@@ -51,10 +50,7 @@ _DOMAIN = re.compile(r"Domain: '(.*)'")
 _LISTED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) +(.*)")
 _NOVA_NAME = re.compile(r"<(?:\w+:)?name>([^<]*)</")
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
-# Of vCPUs' statistics, 46 lines each, one is read.
-_UNREAD = re.compile(rb"(?m)^ *vcpu\.[0-9]+\.(?!exits\.sum=).*=.*\n")
 _MAX_TITLE = 4 * MAX_CHARACTERS  # bytes
-_MAX_ROUNDS = 50  # of asking for the guests that were not in an answer that was cut
 
 
 class Raw(NamedTuple):
@@ -204,7 +200,7 @@ class Virsh:
 
     def __init__(self, programs: Programs | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.expected = False  # there are guests that libvirt manages
-        self._commands = programs or Commands(TIMEOUT)
+        self.commands = programs or Commands(TIMEOUT)
         self._clock = clock
         self._nowait = True  # this virsh knows it
         self._hung = 0  # calls one after the other
@@ -212,35 +208,21 @@ class Virsh:
         self._titles: dict[str, bytes] = {}
         self._titles_due = 0.0
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that all calls have taken so far."""
-        return self._commands.cpu_seconds
-
-    def close(self) -> None:
-        """End what is running."""
-        self._commands.close()
-
-    def origin(self) -> str:
-        """Return the program's path."""
-        return self._commands.find("virsh") or "virsh"
-
     def read(self) -> Raw:
         """Return what libvirt says now.
 
         Raises SourceUnavailable where there is neither virsh nor a guest of libvirt's, SourceTimeout where it hangs,
         SourceError where it fails.
         """
-        virsh = self._commands.find("virsh")
+        virsh = self.commands.find("virsh")
         if not virsh:
             raise SourceUnavailable("virsh is not in PATH; install libvirt-clients where libvirt manages the guests")
         if self._clock() < self._not_before:
             raise SourceTimeout(f"virsh hung {self._hung} times; it is called again later")
         asked = time.time()
         try:
-            stats, cut = self._domstats(virsh)
+            stats = self._domstats(virsh)
             domains = self._run(virsh, "list", "--uuid", "--name")
-            if cut:
-                stats = self._rest(virsh, stats, parse_list(domains))
             self._ask_titles(virsh, [uuid for uuid, _ in parse_list(domains)])
         except SourceTimeout:
             self._hung += 1
@@ -250,35 +232,16 @@ class Virsh:
         self._hung = 0
         return Raw(asked, stats, domains, tuple(self._titles.items()))
 
-    def _domstats(self, virsh: str, *uuids: str) -> tuple[bytes, bool]:
-        """Return the statistics of these domains, or of all, and whether these are the first ones only."""
-        options = ["domstats", "--raw", *(["--nowait"] if self._nowait else []), *uuids]
-        try:
-            finished = self._commands.run(virsh, *_CONNECT, *options)
-        except OutputTooLong as error:
-            complete, _, _ = error.output.rpartition(b"Domain: '")
-            return _UNREAD.sub(b"", complete), True
+    def _domstats(self, virsh: str) -> bytes:
+        """Return the statistics of all domains."""
+        finished = self.commands.run(virsh, *_CONNECT, "domstats", "--raw", *(["--nowait"] if self._nowait else []))
         if self._nowait and "support option" in finished.problem():
             self._nowait = False  # libvirt before 4.5
-            return self._domstats(virsh, *uuids)
-        return self._output(finished, "domstats"), False
-
-    def _rest(self, virsh: str, stats: bytes, running: Sequence[tuple[str, str]]) -> bytes:
-        """Return the statistics with those of the domains that an answer lacks that was cut."""
-        known = set(parse_domstats(stats)[0])
-        at_once = max(len(known), 1)
-        for _ in range(_MAX_ROUNDS):
-            left = [uuid for uuid, name in running if name not in known]
-            more = _UNREAD.sub(b"", self._domstats(virsh, *left[:at_once])[0]) if left else b""
-            new = parse_domstats(more)[0].keys() - known
-            if not new:
-                break
-            known |= new
-            stats += more
-        return stats
+            return self._domstats(virsh)
+        return self._output(finished, "domstats")
 
     def _run(self, virsh: str, *words: str) -> bytes:
-        return self._output(self._commands.run(virsh, *_CONNECT, *words), words[0])
+        return self._output(self.commands.run(virsh, *_CONNECT, *words), words[0])
 
     def _output(self, finished: Finished, command: str) -> bytes:
         problem = finished.problem()
@@ -301,7 +264,7 @@ class Virsh:
             some = new[place : place + _TITLES_AT_ONCE]
             # Its status is that of the last one alone, and of most domains there is nothing to show.
             secret = secrets.token_hex(8)
-            finished = self._commands.run(virsh, *_CONNECT, title_commands(some, secret))
+            finished = self.commands.run(virsh, *_CONNECT, title_commands(some, secret))
             self._titles.update(parse_titles(finished.output, secret))
 
 
@@ -326,31 +289,27 @@ def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
 
 def families(answer: Answer) -> list[Metric]:
     """Return what belongs to no guest."""
-    return [gauge("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", answer.refused)]
+    return [family("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", [({}, answer.refused)])]
 
 
 class Libvirt:
-    """Asks libvirt in the background, from start() to close()."""
+    """Asks libvirt in the background."""
 
     def __init__(self, interval: float, virsh: Virsh | None = None) -> None:
         """Ask each `interval` seconds, and early when there are new guests; by `virsh`, if it isn't this machine's."""
         self._virsh = virsh or Virsh()
         self._woken_for: set[tuple[int, str]] = set()
         self._its_own: set[str] = set()  # uuids of guests that run, of those it has listed
-        self.background = Background("libvirt", self._ask, interval, self._virsh.cpu_seconds)
-
-    def start(self) -> None:
-        """Begin asking."""
-        self.background.start()
+        self.background = Background("libvirt", self._ask, interval, lambda: self._virsh.commands.cpu_seconds)
 
     def close(self) -> None:
         """End asking, and what is being run."""
         self.background.close()
-        self._virsh.close()
+        self._virsh.commands.close()
 
     def origin(self) -> str:
         """Return the program's path."""
-        return self._virsh.origin()
+        return self._virsh.commands.find("virsh") or "virsh"
 
     def read(self) -> list[Metric]:
         """Return what belongs to no guest; raises as Background.latest() does."""

@@ -8,6 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+MAX_CHARACTERS = 200  # of a label's value
+
+
+def clean(text: str) -> str:
+    """Return what a guest's user chose as a label's value: control characters and the like escaped, its length cut."""
+    if not text.isprintable():
+        text = "".join(
+            each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:MAX_CHARACTERS]
+        )
+    return text[:MAX_CHARACTERS]
+
 
 class Vcpu(NamedTuple):
     """A virtual CPU: the thread of QEMU's that runs it, and those that ran it before in this guest's life."""

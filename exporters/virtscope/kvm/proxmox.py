@@ -21,8 +21,7 @@ from urllib.parse import unquote
 
 from prometheus_client import Metric
 
-from virtscope.kvm.labels import MAX_CHARACTERS, clean
-from virtscope.kvm.model import A_USERS, Domain, Guest, owners
+from virtscope.kvm.model import A_USERS, MAX_CHARACTERS, Domain, Guest, clean, owners
 from virtscope.toolkit.bounded import read_bytes
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 
@@ -93,17 +92,13 @@ def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple
 
 
 class Proxmox:
-    """Reads the configuration in the background, from start() to close()."""
+    """Reads the configuration in the background."""
 
     def __init__(self, interval: float, folder: Path = FOLDER) -> None:
         """Read each `interval` seconds, and early when there are new guests."""
         self._folder = folder
         self._woken_for: set[str] = set()
         self.background = Background("proxmox", lambda: understand(read(folder)), interval)
-
-    def start(self) -> None:
-        """Begin reading."""
-        self.background.start()
 
     def close(self) -> None:
         """End reading."""

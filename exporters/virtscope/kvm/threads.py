@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple
 
 from virtscope.kvm.host_files import Files
@@ -83,17 +84,8 @@ def parse_process(stat: bytes) -> Process | None:
         user, system, guest, threads = int(fields[11]), int(fields[12]), int(fields[40]), int(fields[17])
     except ValueError:
         return None
-    return Process(
-        stat[opened + 1 : closed],
-        state,
-        ppid,
-        bool(flags & _KERNEL_THREAD),
-        user,
-        system,
-        start,
-        min(guest, user),
-        threads,
-    )
+    comm, kernel_thread = stat[opened + 1 : closed], bool(flags & _KERNEL_THREAD)
+    return Process(comm, state, ppid, kernel_thread, user, system, start, min(guest, user), threads)
 
 
 def thread_name(stat: bytes) -> bytes:
@@ -241,14 +233,7 @@ def _by_number(vcpu: tuple[Kind, Use]) -> int:
 
 
 def _plus(one: Use, other: Use) -> Use:
-    return Use(
-        one.run + other.run,
-        one.wait + other.wait,
-        one.user + other.user,
-        one.system + other.system,
-        one.guest + other.guest,
-        other.scheduled,
-    )
+    return Use._make([*map(add, one[:5], other[:5]), other.scheduled])
 
 
 def _vcpu(name: str, use: Use) -> Vcpu:

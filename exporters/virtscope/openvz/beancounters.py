@@ -5,28 +5,17 @@ row for each resource of each container; only a container's first row has its ui
 kernels and 20 on 64-bit ones, but an uid may be a UUID that is wider, so rows are split at blanks.
 /proc/bc/<id>/resources has the rows of one container, without version line, header and uid.
 
-Exposes, as `cat /proc/bc/resources` shows by hand, there with pages that are not yet in bytes; the host's own are
-ctid="0". Likewise `maxheld` and `barrier`:
+By hand: `cat /proc/bc/resources`, with pages that are not yet in bytes; the host's own are ctid="0".
 
-    openvz_beancounters_info{version="2.5"} 1
-    openvz_beancounters_refused_containers 0
-    openvz_beancounters_unknown_columns 0
-    openvz_beancounter_held_bytes{ctid="101",resource="privvmpages"} 7409664
-    openvz_beancounter_limit_bytes{ctid="101",resource="privvmpages"} 219443200
-    openvz_beancounter_held{ctid="101",resource="numproc"} 7
-    openvz_beancounter_limit{ctid="101",resource="numproc"} 65
-    openvz_beancounter_failures_total{ctid="101",resource="tcprcvbuf"} 163
-
-A host of 1,000 containers has 25,000 rows and 125,000 values, most of them as they were at the last read. So what is
-the same text again is the same object again, without being parsed again, and so are the blocks of its samples. The rest
-is taken a container's column at a time, by calls that loop in C.
+A host of 1,000 containers has 25,000 rows. A container whose rows are the same text as at the last read is the same
+object again, without being parsed, and so are the blocks of its samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
 from operator import mul
 from typing import NamedTuple
 
@@ -34,16 +23,16 @@ from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Block, Blocks, Series, gauge, info
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Series, Table, page, scalars, table
 
 # --- The files --------------------------------------------------------------------------------------------------------
 
-_PLACES = {"held": 1, "maxheld": 2, "barrier": 3, "limit": 4, "failcnt": 5}  # of the values in Usage
+_COLUMNS = ("held", "maxheld", "barrier", "limit", "failcnt")  # of the values, in the order of Usage
 _PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _UID_WIDTH = 10  # of its column
-_MOST_DIGITS = 20  # of a 64-bit number
-_LONGEST_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
+_MAX_DIGITS = 20  # of a 64-bit number
+_MAX_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _IN_BYTES = {"kmemsize", "tcpsndbuf", "tcprcvbuf", "othersockbuf", "dgramrcvbuf", "dcachesize"}
 
@@ -71,28 +60,11 @@ class Columns(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Which rows of a container are in one unit."""
+    """The rows of a container that are in one unit."""
 
     resources: tuple[str, ...]
     rows: tuple[bool, ...]  # for each row, whether it is one of them
-    sizes: tuple[int, ...]  # for each of them, what its values are to be multiplied by
-
-
-class Layout(NamedTuple):
-    """The rows of a container: their names, dummies included, and which of them are in bytes and which are counts."""
-
-    names: tuple[str, ...]
-    bytes: Chosen
-    counts: Chosen
-
-
-class Printed(NamedTuple):
-    """A container's rows as the kernel printed them: the text, what they are of, and the values column by column."""
-
-    rows: str
-    columns: Columns
-    layout: Layout
-    values: list[list[str]]
+    sizes: tuple[int, ...]  # for each of them, the factor of its values
 
 
 class Beancounter(NamedTuple):
@@ -101,7 +73,8 @@ class Beancounter(NamedTuple):
     ctid: str
     bytes: Usage
     counts: Usage
-    printed: Printed
+    rows: str  # as the kernel printed them
+    columns: Columns
 
 
 class Beancounters(NamedTuple):
@@ -120,7 +93,7 @@ class Beancounters(NamedTuple):
 def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     """Return what /proc/bc/resources or /proc/user_beancounters says; `text` is all of it.
 
-    What is as it was in `last`, the read before, is the same object: a Beancounter, or a column of its Usage.
+    A container that is as it was in `last`, the read before, is the same object.
 
     Of whatever version, the header decides: values are taken by their columns' names. A known column that is missing
     or comes twice costs its own values only; columns that are not known are skipped and counted. A resource that
@@ -155,7 +128,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     offences = [f"a row belongs to no uid: {pieces[0][0][:300]!r}"] if pieces[0][0].strip() else []
     for (_, _, uid), (rows, _, rest) in zip(pieces, pieces[1:]):
         try:
-            if len(uid.split()) != 1 or len(uid.strip()) > _LONGEST_ID or len(rest.split()) > 1:
+            if len(uid.split()) != 1 or len(uid.strip()) > _MAX_ID or len(rest.split()) > 1:
                 raise SourceMalformed(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
             if cut and rows is pieces[-1][0]:
                 raise SourceMalformed(f"the last row is cut: {unended[:300]!r}")
@@ -176,7 +149,7 @@ def parse_each(files: Iterable[tuple[str, str]], last: Beancounters | None = Non
         try:
             if unended or not ended:
                 raise SourceMalformed(f"the last row is cut: {unended[:300]!r}")
-            containers[ctid] = _beancounter(ctid, rows, _columns(tuple(_PLACES)), before.get(ctid))
+            containers[ctid] = _beancounter(ctid, rows, _columns(_COLUMNS), before.get(ctid))
         except SourceMalformed as error:
             offences.append(f"{error}")
     return _all_but_refused(None, containers, 0, offences)
@@ -196,82 +169,68 @@ def _all_but_refused(
 
 @lru_cache(maxsize=16)  # one for each kind of file, so that it can be compared by identity
 def _columns(names: tuple[str, ...]) -> Columns:
-    return Columns(len(names), {name: names.index(name) for name in _PLACES if names.count(name) == 1})
+    return Columns(len(names), {name: names.index(name) for name in _COLUMNS if names.count(name) == 1})
 
 
 def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | None) -> Beancounter:
-    if last and last.printed.rows == rows and last.printed.columns is columns:
+    if last and last.rows == rows and last.columns is columns:
         return last
     words = rows.split()
     length = columns.width + 1
     names = tuple(words[::length])
     values = [words[place::length] for place in range(1, length)]
-    if last and (last.printed.columns is not columns or last.printed.layout.names != names):
-        last = None
-    before = last.printed.values if last else [[]] * columns.width
-    changed = [place for place in range(columns.width) if values[place] != before[place]]
-    unseen = list(chain.from_iterable([values[place] for place in changed]))
     if not (
         rows.count("\n") + 1 == len(names) > 0
         and len(words) == len(names) * length
-        and max(map(len, unseen), default=0) <= _MOST_DIGITS
-        and "".join(unseen or "0").encode().isdigit()  # bytes know ASCII's digits only
+        and max(max(map(len, column)) for column in values) <= _MAX_DIGITS
+        and "".join(map("".join, values)).encode().isdigit()  # bytes know ASCII's digits only
     ):
         raise SourceMalformed(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
-
-    # Of what is the same the old words are kept: the new ones can then be had again while they are in the CPU's caches.
-    values = [new if place in changed else before[place] for place, new in enumerate(values)]
-    news = [(name, values[place]) for name, place in columns.places.items() if place in changed]
-    layout = last.printed.layout if last else _layout(names)
-    return Beancounter(
-        ctid,
-        _usage(layout.bytes, news, last and last.bytes),
-        _usage(layout.counts, news, last and last.counts),
-        Printed(rows, columns, layout, values),
-    )
+    known = {name: values[place] for name, place in columns.places.items()}
+    in_bytes, in_counts = (_usage(chosen, known) for chosen in _layout(names))
+    return Beancounter(ctid, in_bytes, in_counts, rows, columns)
 
 
-def _usage(chosen: Chosen, news: Iterable[tuple[str, list[str]]], before: Usage | None) -> Usage:
-    """Return what the chosen rows say, given the columns that aren't as before by name."""
-    columns = list(before or (chosen.resources, *[(None,) * len(chosen.resources)] * len(_PLACES)))
-    for name, values in news:
-        columns[_PLACES[name]] = _values(name, compress(values, chosen.rows), chosen.sizes)
-    return Usage._make(columns)
+def _usage(chosen: Chosen, known: Mapping[str, Sequence[str]]) -> Usage:
+    """Return what the chosen rows say, given the known columns of all rows."""
 
+    def column(name: str) -> tuple[int | None, ...]:
+        if name not in known:
+            return (None,) * len(chosen.resources)
+        values = compress(known[name], chosen.rows)
+        if name == "failcnt":  # counted one by one, whatever the resource is measured in
+            return tuple(map(int, values))
+        if name in {"barrier", "limit"}:
+            return tuple(
+                [None if value in _UNLIMITED else int(value) * size for value, size in zip(values, chosen.sizes)]
+            )
+        return tuple(map(mul, map(int, values), chosen.sizes))
 
-def _values(name: str, values: Iterable[str], sizes: Sequence[int]) -> tuple[int | None, ...]:
-    if name == "failcnt":  # counted one by one, whatever the resource is measured in
-        return tuple(map(int, values))
-    if name in {"barrier", "limit"}:
-        return tuple([None if value in _UNLIMITED else int(value) * size for value, size in zip(values, sizes)])
-    return tuple(map(mul, map(int, values), sizes))
+    return Usage(chosen.resources, *map(column, _COLUMNS))
 
 
 def _offending(rows: str, width: int) -> str:
     """Return the row that is wrong, for the message; all rows where it is hard to say which."""
     for row in rows.splitlines():
         _name, *values = row.split() or [""]
-        right = [v for v in values if v.isascii() and v.isdigit() and len(v) <= _MOST_DIGITS]
+        right = [v for v in values if v.isascii() and v.isdigit() and len(v) <= _MAX_DIGITS]
         if len(values) != width or values != right:
             return row
     return rows
 
 
 @lru_cache(maxsize=16)  # the rows are the same for every container of a kernel
-def _layout(names: tuple[str, ...]) -> Layout:
-    """Return how rows of these names fall into those in bytes and those in counts."""
+def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
+    """Return which rows of these names are in bytes, and which are counts."""
     sizes = {name: _size(name) for name in names if name != _PLACEHOLDER}
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
         raise SourceMalformed(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
-    in_bytes, in_counts = (
-        Chosen(
-            tuple(name for name in sizes if (sizes[name] is None) is counted),
-            tuple(name in sizes and (sizes[name] is None) is counted for name in names),
-            tuple(size or 1 for size in sizes.values() if (size is None) is counted),
-        )
-        for counted in (False, True)
-    )
-    return Layout(names, in_bytes, in_counts)
+
+    def choose(counted: bool) -> Chosen:
+        chosen = {name: size or 1 for name, size in sizes.items() if (size is None) is counted}
+        return Chosen(tuple(chosen), tuple(name in chosen for name in names), tuple(chosen.values()))
+
+    return choose(counted=False), choose(counted=True)
 
 
 def _size(resource: str) -> int | None:
@@ -329,11 +288,32 @@ _METRICS = {
 }
 
 
+_UNLABELLED: tuple[Table[Beancounters], ...] = (
+    table(
+        lambda beancounters: [({}, beancounters.version)] if beancounters.version is not None else [],
+        Info("openvz_beancounters", "Version of the beancounters.", lambda version: {"version": version}),
+        optional=True,
+    ),
+    scalars(
+        Definition(
+            "openvz_beancounters_refused_containers",
+            "Containers skipped because their beancounters were malformed.",
+            lambda beancounters: beancounters.refused,
+        ),
+        Definition(
+            "openvz_beancounters_unknown_columns",
+            "Unknown columns of the beancounters, which are skipped.",
+            lambda beancounters: beancounters.unknown_columns,
+        ),
+    ),
+)
+
+
 class _Shown(NamedTuple):
     """A container, and its block in each of _METRICS."""
 
     beancounter: Beancounter
-    blocks: tuple[Block, ...]
+    blocks: list[Block]
 
 
 class Families:
@@ -344,48 +324,26 @@ class Families:
 
     def of(self, beancounters: Beancounters) -> list[Metric]:
         """Return the beancounters of every container, and of the host."""
-        made: list[Metric] = [
-            gauge(
-                "openvz_beancounters_refused_containers",
-                "Containers skipped because their beancounters were malformed.",
-                beancounters.refused,
-            ),
-            gauge(
-                "openvz_beancounters_unknown_columns",
-                "Unknown columns of the beancounters, which are skipped.",
-                beancounters.unknown_columns,
-            ),
-        ]
-        if beancounters.version is not None:
-            version = {"version": beancounters.version}
-            made.insert(0, info("openvz_beancounters", "Version of the beancounters.", [version]))
         self._shown = {each.ctid: _show(each, self._shown.get(each.ctid)) for each in beancounters.containers}
-        blocks_of_containers = [shown.blocks for shown in self._shown.values()]
-        for number, (name, help_text) in enumerate(_METRICS.items()):
-            made.append(Blocks(name, help_text, [blocks[number] for blocks in blocks_of_containers]))
-        return made
+        by_metric = zip(*[shown.blocks for shown in self._shown.values()]) if self._shown else [()] * len(_METRICS)
+        blocks = [Blocks(name, text, each) for (name, text), each in zip(_METRICS.items(), by_metric)]
+        return [*page(_UNLABELLED, beancounters), *blocks]
 
 
 def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
     if last and last.beancounter is beancounter:
         return last
     in_bytes, in_counts = beancounter.bytes, beancounter.counts
-    columns = [*_gauges(in_bytes), *_gauges(in_counts), in_bytes.failures + in_counts.failures]
-    if last and last.beancounter.printed.layout == beancounter.printed.layout:
+    columns = [*in_bytes[1:5], *in_counts[1:5], in_bytes.failures + in_counts.failures]
+    resources = in_bytes.resources, in_counts.resources
+    if last and (last.beancounter.bytes.resources, last.beancounter.counts.resources) == resources:
         blocks = [
             block if block.values == values else Block(block.series, values)  # equal ints are written alike
             for block, values in zip(last.blocks, columns)
         ]
     else:
         # Label sets are made once, and shared by a resource's series.
-        labels_bytes, labels_counts = (
-            [{"ctid": beancounter.ctid, "resource": resource} for resource in usage.resources]
-            for usage in (in_bytes, in_counts)
-        )
-        labels = [labels_bytes] * len(_HELP) + [labels_counts] * len(_HELP) + [labels_bytes + labels_counts]
+        of_bytes, of_counts = ([{"ctid": beancounter.ctid, "resource": each} for each in names] for names in resources)
+        labels = [of_bytes] * len(_HELP) + [of_counts] * len(_HELP) + [of_bytes + of_counts]
         blocks = [Block(Series(name, each), values) for name, each, values in zip(_METRICS, labels, columns)]
-    return _Shown(beancounter, tuple(blocks))
-
-
-def _gauges(usage: Usage) -> tuple[tuple[int | None, ...], ...]:
-    return usage.held, usage.maxheld, usage.barrier, usage.limit
+    return _Shown(beancounter, blocks)

@@ -3,14 +3,8 @@
 Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a line for each value, behind its name. Kernels
 built without it have no such file.
 
-Exposes, as `cat /proc/bc/101/ioacct` shows by hand; the host's own is ctid="0". A value that this kernel doesn't print
-is absent; one whose name isn't known here is exposed under that name:
-
-    openvz_ioacct_refused_files 0
-    openvz_container_io_read_bytes_total{ctid="101"} 104857600
-    openvz_container_io_write_bytes_total{ctid="101"} 52428800
-    openvz_container_io_fsyncs_total{ctid="101"} 1730
-    openvz_container_io_unknown{ctid="101",field="ploop_requests"} 3
+By hand: `cat /proc/bc/101/ioacct`; the host's own is ctid="0". A value that this kernel doesn't print is absent; one
+whose name isn't known here is exposed under that name.
 """
 
 from __future__ import annotations
@@ -19,12 +13,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
-from prometheus_client.samples import Sample
 
 from virtscope.openvz.procfs import Procfs, read_each_bc
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import gauge
+from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -33,7 +25,7 @@ _WRONG = "fdatasyncs_active"
 
 
 class Ioacct(NamedTuple):
-    """A container's file, or the host's (ctid "0"): its values by the kernel's own names for them, in its units."""
+    """A container's file, or the host's (ctid "0"): its values by the kernel's names, in bytes or counts."""
 
     ctid: str
     values: dict[str, int]
@@ -80,7 +72,7 @@ def parse(text: str) -> dict[str, int]:
             or len(words[1]) > 20
         ):
             raise SourceMalformed(f"a line of ioacct is malformed: {line[:80]!r}")
-        values[words[0]] = int(words[1])
+        values[words[0]] = int(words[1]) * (_PAGE_BYTES if words[0] == "io_pbs" else 1)
     return values
 
 
@@ -97,84 +89,84 @@ def read(procfs: Procfs) -> Ioaccts:
     return parse_each(files)
 
 
-class _Metric(NamedTuple):
-    name: str  # a counter where it ends in _total, else a gauge
-    help: str
-    size: int = 1  # what the kernel's value is to be multiplied by
-
-
-_METRICS = {  # by the kernel's name for the value
-    "read": _Metric("openvz_container_io_read_bytes_total", "Bytes read from disk for the container."),
-    "write": _Metric("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
-    "dirty": _Metric(
+_FIELDS = {  # by the kernel's name: the metric and its help
+    "read": ("openvz_container_io_read_bytes_total", "Bytes read from disk for the container."),
+    "write": ("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
+    "dirty": (
         "openvz_container_io_dirtied_bytes",
-        "Bytes modified in memory by the container since its start, whether written yet or not; may decrease "
-        "slightly on newer kernels.",
+        (
+            "Bytes modified in memory by the container since its start, whether written yet or not; may decrease "
+            "slightly on newer kernels."
+        ),
     ),
-    "cancel": _Metric(
+    "cancel": (
         "openvz_container_io_cancelled_bytes_total",
         "Bytes modified in memory that were never written, because their file was truncated or deleted.",
     ),
-    "missed": _Metric(
+    "missed": (
         "openvz_container_io_missed_bytes_total",
         "Bytes modified in memory that the kernel could not attribute to the container in time; 0 on newer kernels.",
     ),
-    "syncs_total": _Metric("openvz_container_io_syncs_total", "Calls of sync() by the container."),
-    "fsyncs_total": _Metric("openvz_container_io_fsyncs_total", "Calls of fsync() by the container."),
-    "fdatasyncs_total": _Metric("openvz_container_io_fdatasyncs_total", "Calls of fdatasync() by the container."),
-    "range_syncs_total": _Metric(
-        "openvz_container_io_range_syncs_total", "Calls of sync_file_range() by the container."
-    ),
-    "syncs_active": _Metric("openvz_container_io_syncs_active", "Calls of sync() in progress."),
-    "fsyncs_active": _Metric("openvz_container_io_fsyncs_active", "Calls of fsync() in progress."),
-    "range_syncs_active": _Metric("openvz_container_io_range_syncs_active", "Calls of sync_file_range() in progress."),
-    "vfs_reads": _Metric("openvz_container_io_vfs_reads_total", "Read system calls of the container."),
-    "vfs_read_chars": _Metric(
+    "syncs_total": ("openvz_container_io_syncs_total", "Calls of sync() by the container."),
+    "fsyncs_total": ("openvz_container_io_fsyncs_total", "Calls of fsync() by the container."),
+    "fdatasyncs_total": ("openvz_container_io_fdatasyncs_total", "Calls of fdatasync() by the container."),
+    "range_syncs_total": ("openvz_container_io_range_syncs_total", "Calls of sync_file_range() by the container."),
+    "syncs_active": ("openvz_container_io_syncs_active", "Calls of sync() in progress."),
+    "fsyncs_active": ("openvz_container_io_fsyncs_active", "Calls of fsync() in progress."),
+    "range_syncs_active": ("openvz_container_io_range_syncs_active", "Calls of sync_file_range() in progress."),
+    "vfs_reads": ("openvz_container_io_vfs_reads_total", "Read system calls of the container."),
+    "vfs_read_chars": (
         "openvz_container_io_vfs_read_bytes_total",
         "Bytes read by system calls of the container, from disk, cache, pipes or elsewhere.",
     ),
-    "vfs_writes": _Metric("openvz_container_io_vfs_writes_total", "Write system calls of the container."),
-    "vfs_write_chars": _Metric(
+    "vfs_writes": ("openvz_container_io_vfs_writes_total", "Write system calls of the container."),
+    "vfs_write_chars": (
         "openvz_container_io_vfs_write_bytes_total",
         "Bytes written by system calls of the container, to disk, cache, pipes or elsewhere.",
     ),
-    "io_pbs": _Metric(
-        "openvz_container_io_dirty_bytes", "Bytes modified in memory by the container and not yet written.", _PAGE_BYTES
+    "io_pbs": (
+        "openvz_container_io_dirty_bytes",
+        "Bytes modified in memory by the container and not yet written.",
     ),
-    "fuse_requests": _Metric(
-        "openvz_container_io_fuse_requests_total", "Requests of the container to FUSE file systems."
-    ),
-    "fuse_bytes": _Metric(
+    "fuse_requests": ("openvz_container_io_fuse_requests_total", "Requests of the container to FUSE file systems."),
+    "fuse_bytes": (
         "openvz_container_io_fuse_bytes_total",
         "Bytes moved between the container and FUSE file systems.",
     ),
 }
 
 
-def families(ioaccts: Ioaccts) -> list[Metric]:
-    """Return what every container reads and writes."""
-    labelled = [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
-    made = [
-        gauge(
+def _containers(ioaccts: Ioaccts) -> list[tuple[Labels, dict[str, int]]]:
+    return [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
+
+
+def _unknown(ioaccts: Ioaccts) -> list[tuple[Labels, int]]:
+    known = {*_FIELDS, _WRONG}
+    return parts(
+        _containers(ioaccts), "field", lambda values: [each for each in values.items() if each[0] not in known]
+    )
+
+
+def _field(name: str) -> Definition[dict[str, int]]:
+    return Definition(*_FIELDS[name], lambda values: values.get(name))
+
+
+_TABLES: tuple[Table[Ioaccts], ...] = (
+    scalars(
+        Definition(
             "openvz_ioacct_refused_files",
             "Containers skipped because their ioacct was malformed.",
-            ioaccts.refused,
+            lambda ioaccts: ioaccts.refused,
         )
-    ]
-    for name, (metric, documentation, size) in _METRICS.items():
-        family: Metric = (CounterMetricFamily if metric.endswith("_total") else GaugeMetricFamily)(
-            metric, documentation
-        )
-        family.samples = [Sample(metric, labels, values[name] * size) for labels, values in labelled if name in values]
-        made.append(family)
-    unknown = UnknownMetricFamily(
-        "openvz_container_io_unknown",
-        "Unknown fields of ioacct, in the unit that the kernel prints.",
-    )
-    unknown.samples = [
-        Sample(unknown.name, {**labels, "field": name}, value)
-        for labels, values in labelled
-        for name, value in values.items()
-        if name not in _METRICS and name != _WRONG
-    ]
-    return [*made, unknown]
+    ),
+    table(_containers, *map(_field, _FIELDS)),
+    table(
+        _unknown,
+        Definition("openvz_container_io_unknown", "Unknown fields of ioacct, in the unit that the kernel prints."),
+    ),
+)
+
+
+def families(ioaccts: Ioaccts) -> list[Metric]:
+    """Return what every container reads and writes."""
+    return page(_TABLES, ioaccts)

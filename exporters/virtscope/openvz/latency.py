@@ -5,23 +5,17 @@ and a row for each kind of wait: the longest recent one, all added up, and how m
 and what alocirq is the sum of. Times are in the unit of /proc/vz/vestat; the module that makes this file makes
 /proc/vz/stats too, which says which.
 
-Exposes, as `cat /proc/vz/latency` shows by hand:
-
-    openvz_host_latency_seconds_total{type="scheduling"} 5123.7
-    openvz_host_latency_max_seconds{type="scheduling"} 0.0042
-    openvz_host_latency_calls_total{type="scheduling"} 91355210
-    openvz_latency_refused_rows 0
+By hand: `cat /proc/vz/latency`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from prometheus_client import Metric
 
 from virtscope.openvz.vestat import Units
-from virtscope.toolkit.families import family, gauge
+from virtscope.toolkit.families import Definition, Labels, Table, page, scalars, table
 
 _COLUMNS = ["Type", "Lat", "Total_lat", "Calls"]
 
@@ -75,33 +69,56 @@ def parse(text: str) -> Latency:
     return Latency(tuple(waits.values()), refused)
 
 
-def families(latency: Latency, units: Units | None) -> Iterator[Metric]:
-    """Return the host's waits; no times where the units are not known."""
-    waits = [({"type": wait.kind}, wait) for wait in latency.waits]
-    timed = [
-        (labels, wait)
-        for labels, wait in waits
+class _Timed(NamedTuple):
+    latency: Latency
+    units: Units | None
+
+
+def _waits(timed: _Timed) -> list[tuple[Labels, Wait]]:
+    return [({"type": wait.kind}, wait) for wait in timed.latency.waits]
+
+
+def _seconds(timed: _Timed) -> list[tuple[Labels, tuple[float, float]]]:
+    """Return the total and the longest recent wait of those kinds whose unit is known."""
+    units = timed.units
+    return [
+        (labels, (wait.total / units.per_second, wait.longest / units.per_second))
+        for labels, wait in _waits(timed)
         if units and (units.unit == "cycles" or wait.kind not in _CYCLES_ALWAYS)
     ]
-    per_second = units.per_second if units else 1
-    yield family(
-        "openvz_host_latency_seconds_total",
-        "Time that processes of the whole host waited, by type of wait, in seconds; absent if the unit is unknown.",
-        ((labels, wait.total / per_second) for labels, wait in timed),
-    )
-    yield family(
-        "openvz_host_latency_max_seconds",
-        "Longest recent wait of a process of the whole host, by type of wait, in seconds; absent if the unit is "
-        "unknown.",
-        ((labels, wait.longest / per_second) for labels, wait in timed),
-    )
-    yield family(
-        "openvz_host_latency_calls_total",
-        "Waits of processes of the whole host, by type of wait.",
-        ((labels, wait.calls) for labels, wait in waits),
-    )
-    yield gauge(
-        "openvz_latency_refused_rows",
-        "Malformed rows of /proc/vz/latency.",
-        latency.refused,
-    )
+
+
+_TABLES: tuple[Table[_Timed], ...] = (
+    table(
+        _seconds,
+        Definition(
+            "openvz_host_latency_seconds_total",
+            "Time that processes of the whole host waited, by type of wait, in seconds; absent if the unit is unknown.",
+            lambda seconds: seconds[0],
+        ),
+        Definition(
+            "openvz_host_latency_max_seconds",
+            "Longest recent wait of a process of the whole host, by type of wait, in seconds; absent if the unit is "
+            "unknown.",
+            lambda seconds: seconds[1],
+        ),
+    ),
+    table(
+        _waits,
+        Definition(
+            "openvz_host_latency_calls_total",
+            "Waits of processes of the whole host, by type of wait.",
+            lambda wait: wait.calls,
+        ),
+    ),
+    scalars(
+        Definition(
+            "openvz_latency_refused_rows", "Malformed rows of /proc/vz/latency.", lambda timed: timed.latency.refused
+        )
+    ),
+)
+
+
+def families(latency: Latency, units: Units | None) -> list[Metric]:
+    """Return the host's waits; no times where the units are not known."""
+    return page(_TABLES, _Timed(latency, units))

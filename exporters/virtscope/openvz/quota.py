@@ -4,32 +4,19 @@ Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels
 no such file). A header, and three lines for each quota: its id, which is the container's, with the path it is on for,
 then a row for 1k-blocks and one for inodes.
 
-Exposes, as `cat /proc/vz/vzquota` shows by hand:
-
-    openvz_quota_on{ctid="101"} 1
-    openvz_quota_used_bytes{ctid="101"} 897409024
-    openvz_quota_soft_limit_bytes{ctid="101"} 1073741824
-    openvz_quota_hard_limit_bytes{ctid="101"} 1181116416
-    openvz_quota_used_inodes{ctid="101"} 29792
-    openvz_quota_soft_limit_inodes{ctid="101"} 200000
-    openvz_quota_hard_limit_inodes{ctid="101"} 220000
-    openvz_quota_grace_period_seconds{ctid="101",limit="bytes"} 259200
-    openvz_quota_grace_end_timestamp_seconds{ctid="101",limit="bytes"} 1353628800
-    openvz_quota_refused_rows 0
-    openvz_quota_unknown_columns 0
+By hand: `cat /proc/vz/vzquota`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_text
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.toolkit.families import Definition, family, gauge, series
+from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
 
 _BLOCK_BYTES = 1024
 _COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
@@ -141,76 +128,76 @@ def read(procfs: Procfs) -> Quotas:
     return parse(read_text(procfs, "vz/vzquota", absence=absence))
 
 
-_METRICS: list[Definition[Quota]] = [
-    Definition(
-        "openvz_quota_on",
-        "1 if the container's disk quota is enforced, 0 while it is set up or removed.",
-        lambda quota: int(quota.on),
+def _containers(quotas: Quotas) -> list[tuple[Labels, Quota]]:
+    return [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]
+
+
+def _usages(quotas: Quotas) -> list[tuple[Labels, Usage]]:
+    return parts(_containers(quotas), "limit", lambda quota: [("bytes", quota.bytes), ("inodes", quota.inodes)])
+
+
+_TABLES: tuple[Table[Quotas], ...] = (
+    scalars(
+        Definition(
+            "openvz_quota_refused_rows",
+            "Malformed lines of /proc/vz/vzquota, and incomplete quotas.",
+            lambda quotas: quotas.refused,
+        ),
+        Definition(
+            "openvz_quota_unknown_columns",
+            "Unknown columns of /proc/vz/vzquota, which are skipped.",
+            lambda quotas: quotas.unknown_columns,
+        ),
     ),
-    Definition(
-        "openvz_quota_used_bytes",
-        "Disk space used by the container, in bytes.",
-        lambda quota: quota.bytes.used,
+    table(
+        _containers,
+        Definition(
+            "openvz_quota_on",
+            "1 if the container's disk quota is enforced, 0 while it is set up or removed.",
+            lambda quota: quota.on,
+        ),
+        Definition(
+            "openvz_quota_used_bytes", "Disk space used by the container, in bytes.", lambda quota: quota.bytes.used
+        ),
+        Definition(
+            "openvz_quota_soft_limit_bytes",
+            "Soft limit of the container's disk space, in bytes; absent if unlimited.",
+            lambda quota: quota.bytes.soft_limit,
+        ),
+        Definition(
+            "openvz_quota_hard_limit_bytes",
+            "Hard limit of the container's disk space, in bytes; absent if unlimited.",
+            lambda quota: quota.bytes.hard_limit,
+        ),
+        Definition("openvz_quota_used_inodes", "Inodes used by the container.", lambda quota: quota.inodes.used),
+        Definition(
+            "openvz_quota_soft_limit_inodes",
+            "Soft limit of the container's inodes; absent if unlimited.",
+            lambda quota: quota.inodes.soft_limit,
+        ),
+        Definition(
+            "openvz_quota_hard_limit_inodes",
+            "Hard limit of the container's inodes; absent if unlimited.",
+            lambda quota: quota.inodes.hard_limit,
+        ),
     ),
-    Definition(
-        "openvz_quota_soft_limit_bytes",
-        "Soft limit of the container's disk space, in bytes; absent if unlimited.",
-        lambda quota: quota.bytes.soft_limit,
+    table(
+        _usages,
+        Definition(
+            "openvz_quota_grace_period_seconds",
+            "Grace period of this soft limit, in seconds.",
+            lambda usage: usage.grace_period,
+        ),
+        Definition(
+            "openvz_quota_grace_end_timestamp_seconds",
+            "Unix time at which the grace period of the exceeded soft limit ends; absent while the limit isn't "
+            "exceeded.",
+            lambda usage: usage.grace_end,
+        ),
     ),
-    Definition(
-        "openvz_quota_hard_limit_bytes",
-        "Hard limit of the container's disk space, in bytes; absent if unlimited.",
-        lambda quota: quota.bytes.hard_limit,
-    ),
-    Definition(
-        "openvz_quota_used_inodes",
-        "Inodes used by the container.",
-        lambda quota: quota.inodes.used,
-    ),
-    Definition(
-        "openvz_quota_soft_limit_inodes",
-        "Soft limit of the container's inodes; absent if unlimited.",
-        lambda quota: quota.inodes.soft_limit,
-    ),
-    Definition(
-        "openvz_quota_hard_limit_inodes",
-        "Hard limit of the container's inodes; absent if unlimited.",
-        lambda quota: quota.inodes.hard_limit,
-    ),
-]
+)
 
 
 def families(quotas: Quotas) -> list[Metric]:
     """Return every container's disk quota."""
-    return [
-        gauge(
-            "openvz_quota_refused_rows",
-            "Malformed lines of /proc/vz/vzquota, and incomplete quotas.",
-            quotas.refused,
-        ),
-        gauge(
-            "openvz_quota_unknown_columns",
-            "Unknown columns of /proc/vz/vzquota, which are skipped.",
-            quotas.unknown_columns,
-        ),
-        *series(_METRICS, [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]),
-        *_grace(quotas.quotas),
-    ]
-
-
-def _grace(quotas: Sequence[Quota]) -> Iterator[Metric]:
-    usages = [
-        ({"ctid": quota.ctid, "limit": limit}, usage)
-        for quota in quotas
-        for limit, usage in (("bytes", quota.bytes), ("inodes", quota.inodes))
-    ]
-    yield family(
-        "openvz_quota_grace_period_seconds",
-        "Grace period of this soft limit, in seconds.",
-        ((labels, usage.grace_period) for labels, usage in usages),
-    )
-    yield family(
-        "openvz_quota_grace_end_timestamp_seconds",
-        "Unix time at which the grace period of the exceeded soft limit ends; absent while the limit isn't exceeded.",
-        ((labels, usage.grace_end) for labels, usage in usages),
-    )
+    return page(_TABLES, quotas)

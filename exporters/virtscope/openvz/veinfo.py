@@ -2,11 +2,7 @@
 
 Format: veinfo_seq_show() in kernel/ve/vecalls.c: id, class (no longer used), number of processes, addresses. No header.
 
-Exposes, as `cat /proc/vz/veinfo` shows by hand:
-
-    openvz_container_processes{ctid="101"} 35
-    openvz_container_addresses{ctid="101"} 2
-    openvz_veinfo_refused_rows 0
+By hand: `cat /proc/vz/veinfo`.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, gauge, series
+from virtscope.toolkit.families import Definition, Labels, Table, page, scalars, table
 
 
 class Container(NamedTuple):
@@ -51,15 +47,24 @@ def parse(text: str) -> Veinfo:
     return Veinfo(tuple(containers.values()), refused)
 
 
-_METRICS: list[Definition[Container]] = [
-    Definition("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
-    Definition("openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses),
-]
+def _containers(veinfo: Veinfo) -> list[tuple[Labels, Container]]:
+    return [({"ctid": container.ctid}, container) for container in veinfo.containers]
+
+
+_TABLES: tuple[Table[Veinfo], ...] = (
+    table(
+        _containers,
+        Definition("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
+        Definition(
+            "openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses
+        ),
+    ),
+    scalars(
+        Definition("openvz_veinfo_refused_rows", "Malformed lines of /proc/vz/veinfo.", lambda veinfo: veinfo.refused)
+    ),
+)
 
 
 def families(veinfo: Veinfo) -> list[Metric]:
     """Return every container's processes and addresses."""
-    return [
-        *series(_METRICS, [({"ctid": container.ctid}, container) for container in veinfo.containers]),
-        gauge("openvz_veinfo_refused_rows", "Malformed lines of /proc/vz/veinfo.", veinfo.refused),
-    ]
+    return page(_TABLES, veinfo)

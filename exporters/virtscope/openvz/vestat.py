@@ -10,37 +10,22 @@ Elsewhere the file itself says: each row has the container's uptime twice, in ji
 quotient is the unit's number in a jiffy. Where that is the same for several units that are possible, none is chosen:
 4,000,000 are nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
 
-Exposes, as `cat /proc/vz/vestat` and `cat /proc/vz/version` show by hand:
-
-    openvz_host_info{version="042stab145.3"} 1
-    openvz_host_containers 2
-    openvz_vestat_info{version="2.2"} 1
-    openvz_vestat_units_info{unit="nanoseconds",hz="1000",decided_by="/proc/vz/stats"} 1
-    openvz_vestat_refused_rows 0
-    openvz_vestat_unknown_columns 0
-    openvz_vestat_unread_files 0
-    openvz_container_cpu_seconds_total{ctid="101",mode="user"} 142.926
-    openvz_container_uptime_seconds{ctid="101"} 3600
-    openvz_container_cpu_used_seconds_total{ctid="101"} 152.017348211
-    openvz_container_cpu_idle_seconds_total{ctid="101"} 7047.982651789
-    openvz_container_scheduling_latency_seconds_total{ctid="101"} 0.08
-    openvz_container_scheduling_latency_max_seconds{ctid="101"} 0.0002
-    openvz_container_schedulings_total{ctid="101"} 400
+By hand: `cat /proc/vz/vestat /proc/vz/version`.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median_low
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.toolkit.families import Labels, family, gauge, info
+from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, scalars, table
 
 log = logging.getLogger(__name__)
 
@@ -296,66 +281,124 @@ class VestatReader:
 # A difference that came out below zero is printed as if it had no sign; as such it would be of centuries.
 _NEGATIVE = 1 << 63
 
-_JIFFIES, _TICKS, _COUNT = "jiffies", "nanoseconds or cycles", "count"
+
+class _Host(NamedTuple):
+    vestat: Vestat
+    kernel: str | None
+    unread: int
 
 
-class _Metric(NamedTuple):
-    """A metric that each container has: a counter where `name` ends in _total, else a gauge."""
+class _Timed(NamedTuple):
+    """A container, with the units of its values."""
 
-    name: str
-    help: str
-    value: Callable[[Row], int]
-    counted_in: str
+    row: Row
+    units: Units
+
+    def of_jiffies(self, jiffies: int) -> float:
+        return jiffies / self.units.hz
+
+    def of_ticks(self, ticks: int) -> float | None:
+        """Return seconds of nanoseconds or cycles; None for a difference that is negative."""
+        return ticks / self.units.per_second if ticks < _NEGATIVE else None
+
+    def modes(self) -> list[tuple[str, float]]:
+        row = self.row
+        return [(mode, self.of_jiffies(jiffies)) for mode, jiffies in zip(("user", "nice", "system"), row[1:4])]
 
 
-_METRICS = [
-    _Metric(
-        "openvz_container_uptime_seconds",
-        "Time since the container's start, in seconds.",
-        lambda row: row.uptime_jiffies,
-        _JIFFIES,
+def _containers(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
+    return [({"ctid": each.row.ctid}, each) for each in timed]
+
+
+def _modes(timed: Sequence[_Timed]) -> list[tuple[Labels, float]]:
+    return parts(_containers(timed), "mode", _Timed.modes)
+
+
+def _waiting(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
+    """Return the containers of a kernel that counts waits: every container waits at least once within seconds."""
+    counted = any(row.maxlat or row.totlat or row.numsched for row, _ in timed)
+    return _containers(timed) if counted else []
+
+
+_HOST: Table[_Host] = scalars(
+    Info(
+        "openvz_host",
+        "Version of the OpenVZ kernel.",
+        lambda host: None if host.kernel is None else {"version": host.kernel.strip()},
     ),
-    _Metric(
-        "openvz_container_cpu_used_seconds_total",
-        "CPU time used by the container, in seconds, with the kernel's finest resolution.",
-        lambda row: row.used,
-        _TICKS,
+    Definition("openvz_host_containers", "Running containers.", lambda host: len(host.vestat.rows)),
+    Info("openvz_vestat", "Version of /proc/vz/vestat.", lambda host: {"version": host.vestat.version}),
+    Definition(
+        "openvz_vestat_refused_rows",
+        "Containers skipped because their row of /proc/vz/vestat was malformed.",
+        lambda host: host.vestat.refused,
     ),
-    _Metric(
-        "openvz_container_cpu_idle_seconds_total",
-        "Idle time of the container's virtual CPUs, in seconds.",
-        lambda row: row.idle,
-        _TICKS,
+    Definition(
+        "openvz_vestat_unknown_columns",
+        "Unknown columns of /proc/vz/vestat, which are skipped.",
+        lambda host: host.vestat.unknown_columns,
     ),
-]
-# All 0 where the kernel doesn't count them, and absent then.
-_WAITS = [
-    _Metric(
-        "openvz_container_scheduling_latency_seconds_total",
-        "Time that the container's processes were runnable without a CPU, in seconds; absent if the kernel doesn't "
-        "count it.",
-        lambda row: row.totlat,
-        _TICKS,
+    Definition(
+        "openvz_vestat_unread_files",
+        "Existing files of /proc/vz (version, veinfo, latency) that could not be read; the log has the reason.",
+        lambda host: host.unread,
     ),
-    _Metric(
-        "openvz_container_scheduling_latency_max_seconds",
-        "Longest recent wait of a process of the container for a CPU, in seconds; absent if the kernel doesn't count "
-        "it.",
-        lambda row: row.maxlat,
-        _TICKS,
+)
+_UNITS: Table[Units] = scalars(
+    Info(
+        "openvz_vestat_units",
+        "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
+        lambda units: {"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by},
+    )
+)
+_TIMES: tuple[Table[Sequence[_Timed]], ...] = (
+    table(
+        _modes,
+        Definition(
+            "openvz_container_cpu_seconds_total",
+            "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
+        ),
     ),
-    _Metric(
-        "openvz_container_schedulings_total",
-        "Context switches to processes of the container; absent if the kernel doesn't count them.",
-        lambda row: row.numsched,
-        _COUNT,
+    table(
+        _containers,
+        Definition(
+            "openvz_container_uptime_seconds",
+            "Time since the container's start, in seconds.",
+            lambda timed: timed.of_jiffies(timed.row.uptime_jiffies),
+        ),
+        Definition(
+            "openvz_container_cpu_used_seconds_total",
+            "CPU time used by the container, in seconds, with the kernel's finest resolution.",
+            lambda timed: timed.of_ticks(timed.row.used),
+        ),
+        Definition(
+            "openvz_container_cpu_idle_seconds_total",
+            "Idle time of the container's virtual CPUs, in seconds.",
+            lambda timed: timed.of_ticks(timed.row.idle),
+        ),
     ),
-]
-_MODES: list[tuple[str, Callable[[Row], int]]] = [
-    ("user", lambda row: row.user),
-    ("nice", lambda row: row.nice),
-    ("system", lambda row: row.system),
-]
+    table(
+        _waiting,
+        Definition(
+            "openvz_container_scheduling_latency_seconds_total",
+            "Time that the container's processes were runnable without a CPU, in seconds; absent if the kernel doesn't "
+            "count it.",
+            lambda timed: timed.of_ticks(timed.row.totlat),
+        ),
+        Definition(
+            "openvz_container_scheduling_latency_max_seconds",
+            "Longest recent wait of a process of the container for a CPU, in seconds; absent if the kernel doesn't "
+            "count it.",
+            lambda timed: timed.of_ticks(timed.row.maxlat),
+        ),
+        Definition(
+            "openvz_container_schedulings_total",
+            "Context switches to processes of the container; absent if the kernel doesn't count them.",
+            lambda timed: timed.row.numsched,
+        ),
+        optional=True,
+    ),
+)
 
 
 def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: int) -> list[Metric]:
@@ -364,50 +407,7 @@ def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: in
     `kernel` is what /proc/vz/version holds, None where there is no such file; `unread` is how many files beside vestat
     are there and can't be read.
     """
-    made: list[Metric] = []
-    if kernel is not None:
-        made.append(info("openvz_host", "Version of the OpenVZ kernel.", [{"version": kernel.strip()}]))
-    made += [
-        gauge("openvz_host_containers", "Running containers.", len(vestat.rows)),
-        info("openvz_vestat", "Version of /proc/vz/vestat.", [{"version": vestat.version}]),
-        gauge(
-            "openvz_vestat_refused_rows",
-            "Containers skipped because their row of /proc/vz/vestat was malformed.",
-            vestat.refused,
-        ),
-        gauge(
-            "openvz_vestat_unknown_columns",
-            "Unknown columns of /proc/vz/vestat, which are skipped.",
-            vestat.unknown_columns,
-        ),
-        gauge(
-            "openvz_vestat_unread_files",
-            "Existing files of /proc/vz (version, veinfo, latency) that could not be read; the log has the reason.",
-            unread,
-        ),
-    ]
-    return [*made, *_times(vestat.rows, units)] if units else made
-
-
-def _times(rows: Sequence[Row], units: Units) -> Iterator[Metric]:
-    yield info(
-        "openvz_vestat_units",
-        "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
-        [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
-    )
-    containers = [({"ctid": row.ctid}, row) for row in rows]
-    yield family(
-        "openvz_container_cpu_seconds_total",
-        "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
-        (({**labels, "mode": mode}, jiffies(row) / units.hz) for labels, row in containers for mode, jiffies in _MODES),
-    )
-    # Every container has waited at least once within seconds: all zeros are a kernel that doesn't count.
-    counts_waits = any(row.maxlat or row.totlat or row.numsched for row in rows)
-    for metric in (*_METRICS, *_WAITS) if counts_waits else _METRICS:
-        yield _of_each(metric, containers, {_JIFFIES: units.hz, _TICKS: units.per_second, _COUNT: 1}[metric.counted_in])
-
-
-def _of_each(metric: _Metric, containers: Sequence[tuple[Labels, Row]], divisor: int) -> Metric:
-    value_of = metric.value
-    values = [(labels, value / divisor) for labels, row in containers if (value := value_of(row)) < _NEGATIVE]
-    return family(metric.name, metric.help, values)
+    made = page([_HOST], _Host(vestat, kernel, unread))
+    if units:
+        made += page([_UNITS], units) + page(_TIMES, [_Timed(row, units) for row in vestat.rows])
+    return made

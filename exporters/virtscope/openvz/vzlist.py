@@ -6,10 +6,7 @@ Format: print_one_ve() in src/vzlist.c of vzctl, OpenVZ's and Virtuozzo's. A lin
 the last field of a line can be distinguished from the others: names hold blanks, and fields before it may be cut to 32
 bytes. So each field is asked for on its own; `-j`, where there is one, doesn't escape quotes.
 
-Exposes, as `vzlist -H -o veid,name` shows by hand, and likewise `hostname` and `ostemplate`:
-
-    openvz_container_info{ctid="101",name="web shop",hostname="shop.example.org",template="debian-7.0-x86_64"} 1
-    openvz_vzlist_refused_rows 0
+By hand: `vzlist -H -o veid,name`, and likewise `hostname` and `ostemplate`.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import Commands, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.families import gauge, info
+from virtscope.toolkit.families import Info, Labels, family
 
 TIMEOUT = 20.0  # seconds for each run; a second is usual on a host of hundreds
 
@@ -60,7 +57,8 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
         for ctid in living
         if any(ctid in field.values for field in fields.values())
     ]
-    return [info("openvz_container", "Name, host name and template of the container, from vzlist.", described)]
+    metric: Info[Labels] = Info("openvz_container", "Name, host name and template of the container, from vzlist.")
+    return [metric.family([({}, labels) for labels in described])]
 
 
 class Vzlist:
@@ -88,7 +86,8 @@ class Vzlist:
     def read(self) -> list[Metric]:
         """Return what belongs to no container; raises as Background.latest() does."""
         refused = sum(field.refused for field in self.background.latest().values())
-        return [gauge("openvz_vzlist_refused_rows", "Malformed lines in what vzlist printed.", refused)]
+        metric = "openvz_vzlist_refused_rows", "Malformed lines in what vzlist printed."
+        return [family(*metric, [({}, refused)])]
 
     def describe(self, living: Sequence[str]) -> list[Metric]:
         """Return what is known of the living containers; nothing while there is no recent answer."""

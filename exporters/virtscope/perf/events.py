@@ -24,33 +24,21 @@ from virtscope.toolkit.bounded import read_text
 
 _HARDWARE, _SOFTWARE, _CACHE, _RAW = 0, 1, 3, 4
 
-_HARDWARE_EVENTS = {
-    "cycles": 0,
-    "cpu-cycles": 0,
-    "instructions": 1,
-    "cache-references": 2,
-    "cache-misses": 3,
-    "branches": 4,
-    "branch-instructions": 4,
-    "branch-misses": 5,
-    "bus-cycles": 6,
-    "stalled-cycles-frontend": 7,
-    "stalled-cycles-backend": 8,
-    "ref-cycles": 9,
-}
-_SOFTWARE_EVENTS = {
-    "cpu-clock": 0,
-    "task-clock": 1,
-    "page-faults": 2,
-    "context-switches": 3,
-    "cpu-migrations": 4,
-    "minor-faults": 5,
-    "major-faults": 6,
-    "alignment-faults": 7,
-    "emulation-faults": 8,
-}
+
+def _numbered(names: str) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names.split())}
+
+
+_HARDWARE_EVENTS = _numbered(
+    "cycles instructions cache-references cache-misses branches branch-misses bus-cycles stalled-cycles-frontend "
+    "stalled-cycles-backend ref-cycles"
+) | {"cpu-cycles": 0, "branch-instructions": 4}
+_SOFTWARE_EVENTS = _numbered(
+    "cpu-clock task-clock page-faults context-switches cpu-migrations minor-faults major-faults alignment-faults "
+    "emulation-faults"
+)
 _NANOSECONDS = {"cpu-clock", "task-clock"}  # software events that count time
-_CACHES = {"L1-dcache": 0, "L1-icache": 1, "LLC": 2, "dTLB": 3, "iTLB": 4, "branch": 5, "node": 6}
+_CACHES = _numbered("L1-dcache L1-icache LLC dTLB iTLB branch node")
 _OPERATIONS = {"load": ("loads", 0), "store": ("stores", 1), "prefetch": ("prefetches", 2)}
 # cache | operation << 8 | result << 16, of which the results are an access and a miss
 _CACHE_EVENTS = {

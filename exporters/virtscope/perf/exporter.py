@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import Metric
 
@@ -15,9 +16,9 @@ from virtscope.perf import groups, resctrl
 from virtscope.perf.cgroups import CONTROLLER, Cgroup, Cgroups
 from virtscope.perf.counters import Counters
 from virtscope.perf.groups import Group, GroupsError, Plan
-from virtscope.perf.kernel import Kernel, Linux, raise_file_limit
+from virtscope.perf.kernel import Kernel, raise_file_limit
 from virtscope.perf.machine import Machine
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.perf.resctrl import Resctrl
 from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
@@ -38,15 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     known_flags = cli.parser("perf-exporter", __doc__, DEFAULT_PORT)
     known_flags.epilog = None  # it has no `record`
-    _add_counter_flags(known_flags)
-    _add_profile_flags(known_flags)
+    _add_flags(known_flags)
     given = cli.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
     machine = Machine(procfs, sysfs)
     try:
         plan = groups.load(given.events, sysfs)
         chosen = Cgroups(procfs, given.include, given.exclude)
-        kernel = Linux()
+        kernel = Kernel()
     except (GroupsError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
     profiler = _profiler(given, words, "cache-misses" if machine.core_pmu else "cpu-clock")
@@ -74,7 +74,6 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
     )
     for absent in plan.absent:
         log_refusal(Refusal(ABSENT_PMU, absent.problem), f"{absent.group}/{absent.event}")
-    families = Families(plan.absent)
 
     def find() -> list[Cgroup]:
         try:
@@ -83,7 +82,7 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
             return []
 
     def read() -> list[Metric]:
-        return families.of(counters.read(find()))
+        return families(counters.read(find()), plan.absent)
 
     with contextlib.suppress(SourceError):  # each scrape says it again
         counters.read(find())  # counting begins now, not with the first scrape
@@ -112,16 +111,13 @@ def _caches(sysfs: Path) -> Source:
     """Return what the processor measures of its caches."""
     mounted = Resctrl(sysfs)
     return Source(
-        "resctrl",
-        lambda: resctrl.families(mounted.read()),
-        lambda: str(sysfs / "fs/resctrl"),
-        required=False,
+        "resctrl", lambda: resctrl.families(mounted.read()), lambda: str(sysfs / "fs/resctrl"), required=False
     )
 
 
 def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
     """Return the profiles that are taken from now on; `at_end` ends that."""
-    profiler.start()
+    profiler.background.start()
     at_end.callback(profiler.close)
     return Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
 
@@ -129,76 +125,54 @@ def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
 # --- Flags ------------------------------------------------------------------------------------------------------------
 
 
-def _add_counter_flags(known_flags: argparse.ArgumentParser) -> None:
-    known_flags.add_argument(
-        "--events", type=Path, default=groups.DEFAULT, metavar="FILE", help="YAML with the groups of events to count"
-    )
-    known_flags.add_argument(
+def _add_flags(known_flags: argparse.ArgumentParser) -> None:
+    def flag(name: str, dest: str, metavar: str, help_: str, **more: Any) -> None:
+        known_flags.add_argument(name, dest=dest, metavar=metavar, help=help_, **more)
+
+    several: dict[str, Any] = {"action": "append", "default": []}
+    flag("--events", "events", "FILE", "YAML with the groups of events to count", type=Path, default=groups.DEFAULT)
+    flag(
         "--cgroup.include",
-        dest="include",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="count these cgroups one by one, such as '/machine.slice/*'; ** stands for any levels; may be repeated",
+        "include",
+        "GLOB",
+        "count these cgroups one by one, such as '/machine.slice/*'; ** stands for any levels; may be repeated",
+        **several,
     )
-    known_flags.add_argument(
-        "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
-    )
-    known_flags.add_argument(
+    flag("--cgroup.exclude", "exclude", "GLOB", "but not these", **several)
+    flag(
         "--perf.max-counters",
-        dest="most_counters",
+        "most_counters",
+        "NUMBER",
+        "open no more counters than this; each takes a file descriptor: one for every event of every group, on every "
+        "CPU, for the host and again for each cgroup",
         type=_count,
         default="16384",
-        metavar="NUMBER",
-        help="open no more counters than this; each takes a file descriptor: one for every event of every group, on "
-        "every CPU, for the host and again for each cgroup",
     )
-
-
-def _add_profile_flags(known_flags: argparse.ArgumentParser) -> None:
-    known_flags.add_argument(
+    flag(
         "--profile.interval",
-        dest="profile_interval",
+        "profile_interval",
+        "DURATION",
+        "profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
+        "(default: 0)",
         type=interval_or_never,
         default=argparse.SUPPRESS,
-        metavar="DURATION",
-        help="profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
-        "(default: 0)",
     )
-    known_flags.add_argument(
-        "--profile.seconds",
-        dest="profile_seconds",
-        type=duration,
-        default="5s",
-        metavar="DURATION",
-        help="how long each profile samples; at most --profile.interval",
-    )
-    known_flags.add_argument(
-        "--profile.frequency",
-        dest="profile_frequency",
-        type=_count,
-        default="99",
-        metavar="HZ",
-        help="samples a second and CPU of events that are given without a period",
-    )
-    known_flags.add_argument(
+    seconds = "how long each profile samples; at most --profile.interval"
+    flag("--profile.seconds", "profile_seconds", "DURATION", seconds, type=duration, default="5s")
+    frequency = "samples a second and CPU of events that are given without a period"
+    flag("--profile.frequency", "profile_frequency", "HZ", frequency, type=_count, default="99")
+    flag(
         "--profile.event",
-        dest="profile_events",
+        "profile_events",
+        "EVENT[@PERIOD]",
+        "event to sample, such as instructions, or each 10000th: cache-misses@10000; may be repeated (default: "
+        "cache-misses, or cpu-clock where the processor counts no events)",
         type=Sampled.parse,
         action="append",
         default=argparse.SUPPRESS,
-        metavar="EVENT[@PERIOD]",
-        help="event to sample, such as instructions, or each 10000th: cache-misses@10000; may be repeated (default: "
-        "cache-misses, or cpu-clock where the processor counts no events)",
     )
-    known_flags.add_argument(
-        "--profile.symbols",
-        dest="profile_symbols",
-        type=_count,
-        default="100",
-        metavar="NUMBER",
-        help="symbols of each event that get series of their own",
-    )
+    symbols = "symbols of each event that get series of their own"
+    flag("--profile.symbols", "profile_symbols", "NUMBER", symbols, type=_count, default="100")
 
 
 def _count(text: str) -> int:

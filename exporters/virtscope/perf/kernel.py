@@ -1,7 +1,6 @@
 """The kernel's counters through perf_event_open(2): the one place that makes the system call.
 
-Everything above takes a `Kernel`, so that tests can put one of their own below it. Structures and numbers are those of
-include/uapi/linux/perf_event.h.
+Structures and numbers are those of include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import platform
 import resource
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Union
+from typing import NamedTuple, Union
 
 from virtscope.toolkit.collect import SourceUnavailable
 
@@ -78,31 +77,8 @@ class Attr(NamedTuple):
     exclude_guest: bool = False  # not while a KVM guest runs
 
 
-class Kernel(Protocol):
+class Kernel:
     """perf_event_open(2) and what is done with its descriptors. All raise OSError with the kernel's errno."""
-
-    def open(self, attr: Attr, target: int, cpu: int, leader: int, flags: int) -> int:
-        """Open a counter of `target` (-1, or with PID_CGROUP a cgroup folder's descriptor) on `cpu`.
-
-        It joins the group of the descriptor `leader`, or leads one of its own at -1. Returns its descriptor.
-        """
-
-    def start(self, leader: int) -> None:
-        """Let the leader's group count.
-
-        It is to be whole by then: a counter that joins a running group may stay at 0, without a word, until the kernel
-        has another reason to schedule that group again.
-        """
-
-    def read(self, leader: int, size: int) -> bytes:
-        """Return what the kernel says of the leader's group, at most `size` bytes."""
-
-    def close(self, descriptor: int) -> None:
-        """Close a counter."""
-
-
-class Linux:
-    """The kernel this runs on."""
 
     def __init__(self) -> None:
         """Raises SourceUnavailable on an architecture whose system call number isn't known here."""
@@ -119,6 +95,10 @@ class Linux:
         self._libc.syscall.restype = ctypes.c_long
 
     def open(self, attr: Attr, target: int, cpu: int, leader: int, flags: int) -> int:
+        """Open a counter of `target` (-1, or with PID_CGROUP a cgroup folder's descriptor) on `cpu`.
+
+        It joins the group of the descriptor `leader`, or leads one of its own at -1. Returns its descriptor.
+        """
         # Without a period it counts and doesn't sample. No other flag: neither pinned nor inherited.
         encoded = _PerfEventAttr(
             type=attr.type,
@@ -144,12 +124,19 @@ class Linux:
         return int(descriptor)
 
     def start(self, leader: int) -> None:
+        """Let the leader's group count.
+
+        It is to be whole by then: a counter that joins a running group may stay at 0, without a word, until the kernel
+        has another reason to schedule that group again.
+        """
         fcntl.ioctl(leader, self._enable, 0)
 
     def read(self, leader: int, size: int) -> bytes:
+        """Return what the kernel says of the leader's group, at most `size` bytes."""
         return os.read(leader, size)
 
     def close(self, descriptor: int) -> None:
+        """Close a counter."""
         os.close(descriptor)
 
 

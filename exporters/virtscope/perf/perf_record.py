@@ -94,9 +94,9 @@ class PerfRecord:
         """Sample `events` for `seconds` each time, those without a period `frequency` times a second on each CPU."""
         self.seconds = seconds
         self._events = events
-        self._frequency = frequency
+        self.frequency = frequency
         self._procfs, self._sysfs = Path(procfs), Path(sysfs)
-        self._commands = Commands(seconds + _READING)
+        self.commands = Commands(seconds + _READING)
         self._xensyms: Xensyms | None = None  # read when first needed: that is a hypercall for each symbol
         self._hidden = False
 
@@ -130,22 +130,14 @@ class PerfRecord:
         """Return where perf is, and what it was not shown."""
         return f"{shutil.which('perf')}; {_HIDDEN}" if self._hidden else f"{shutil.which('perf')}"
 
-    def frequency(self) -> int:
-        """Return how many samples a second events get that have no period."""
-        return self._frequency
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that perf has taken so far."""
-        return self._commands.cpu_seconds
-
     def close(self) -> None:
         """Kill what is running."""
-        self._commands.close()
+        self.commands.close()
 
     def _record(self, command: Sequence[str], memory: int) -> None:
         events = [word for event in self._events for word in ("-e", event.in_perfs_words())]
         # Neither build ids (-B) nor copies of the images (-N) are wanted: the report is made here and now.
-        options = ["-q", "-a", "-B", "-N", "-F", str(self._frequency), *events]
+        options = ["-q", "-a", "-B", "-N", "-F", str(self.frequency), *events]
         recorded = self._run(*_BOUNDED, *command, *options, "--", "sleep", f"{self.seconds:g}")
         if os.fstat(memory).st_size >= _LARGEST:
             raise SourceError(
@@ -165,7 +157,7 @@ class PerfRecord:
     def _run(self, *command: str) -> Finished:
         # Whatever somebody has set up for perf, the report is to have its columns, and nothing is to ask a server.
         alike = ["env", "-u", "DEBUGINFOD_URLS", "PERF_CONFIG=/dev/null"]
-        return self._commands.run("nice", "-n", _NICE, *alike, *command)
+        return self.commands.run("nice", "-n", _NICE, *alike, *command)
 
     def _scope(self) -> str:
         """Return what hardware events are sampled of, as things are now: Xen's PMU mode can be set at any time.
@@ -195,7 +187,7 @@ class PerfRecord:
 
 
 class Profiler:
-    """Samples in the background, from start() to close(). A round that fails adds nothing, and is counted."""
+    """Samples in the background. A round that fails adds nothing, and is counted."""
 
     def __init__(self, source: PerfRecord, interval: float, symbols: int) -> None:
         """Sample each `interval` seconds; the `symbols` places of each event with the most samples get series."""
@@ -203,11 +195,9 @@ class Profiler:
         self._top = Top(symbols, _NEWCOMERS)
         self._lost = 0
         self._seconds = 0.0
-        self.background = Background("profile", self._sample, interval, source.cpu_seconds, takes=source.seconds)
-
-    def start(self) -> None:
-        """Begin sampling."""
-        self.background.start()
+        self.background = Background(
+            "profile", self._sample, interval, lambda: source.commands.cpu_seconds, takes=source.seconds
+        )
 
     def close(self) -> None:
         """End sampling, and the perf that runs."""
@@ -235,7 +225,7 @@ class Profiler:
         )
 
     def _pace(self, event: Sampled) -> str:
-        return f"each {event.period}th" if event.period else f"{self._source.frequency()} Hz"
+        return f"each {event.period}th" if event.period else f"{self._source.frequency} Hz"
 
 
 class Xensyms:

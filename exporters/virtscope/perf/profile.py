@@ -3,21 +3,19 @@
     samples -> Place, Hits -> Top, which chooses the places that have series -> families
 
 By hand: `perf record -a -F 99 -e cache-misses -- sleep 5`, and then `perf report --stdio -n --sort=dso,sym`.
-Old reports, imported from a file, go the same way.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import family, info
+from virtscope.toolkit.families import Definition, Info, Table, page, scalars, table
 
-NO_SYMBOL = "(no symbols)"  # as opreport calls what lies in an image without any
+NO_SYMBOL = "(no symbols)"  # of what is in an image without any
 GUESTS = "guests"  # the domain of samples that fell into guests, where the kernel doesn't say which one
 OTHER = "(other)"  # image and symbol of the series that takes the samples of all places without one
 
@@ -44,13 +42,12 @@ class Hits(NamedTuple):
 
     samples: int
     # The events that these stand for. perf varies the period to keep to a frequency, so that samples alone show when
-    # something ran, not how many of the events it had. None: the report doesn't say.
-    events: float | None
+    # something ran, not how many of the events it had.
+    events: float
 
     def plus(self, more: Hits) -> Hits:
         """Return both together."""
-        known = self.events is not None and more.events is not None
-        return Hits(self.samples + more.samples, (self.events or 0) + (more.events or 0) if known else None)
+        return Hits(self.samples + more.samples, self.events + more.events)
 
 
 Profile = dict[Place, Hits]
@@ -68,7 +65,6 @@ _IMAGES = [
     (re.compile(r" \(deleted\)$|^\(deleted\) +"), ""),
     (re.compile(r"\+0x[0-9a-f]+$"), ""),  # where in the file, as perf script's dsoff shows
     (re.compile(r"^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^(?:.*/)?jitted-\d+-\d+\.so$|^(?:.*/)?\d+\.jo$"), "[JIT]"),
-    (re.compile(r"^(.*\S) \((?:tgid|pid|tid):.*\)$"), r"\1"),  # opreport's memory without a file, and whose it was
     (re.compile(r"^(\[(?:stack|guest\.kernel\.kallsyms))[.:]\d+\]$"), r"\1]"),
     (re.compile(r"^/?SYSV[0-9a-f]{8}$"), "SYSV"),  # shared memory, by its key
     (re.compile(r"^/?memfd:.*$"), "memfd"),  # likewise, by any name
@@ -85,9 +81,7 @@ _SYMBOLS = [
     (re.compile(r"(?<=[\s:])(?:file://)?/(?:[^/\s:]+/)+"), ""),
 ]
 # What is in a symbol's place where there is none: an address, or the image once more.
-_NONE = re.compile(
-    r"0x[0-9a-f]+|[0-9a-f]{8,16}|\[unknown\]|(?:\(deleted\) +)?/\S.*|\S+ \((?:tgid|pid|tid):.*\)|", re.DOTALL
-)
+_NONE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,16}|\[unknown\]|(?:\(deleted\) +)?/\S.*|", re.DOTALL)
 
 
 def _stable(name: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
@@ -119,16 +113,6 @@ def event_name(printed: str) -> str:
     bare = _SAMPLING.sub("", printed[: found.start()] if found else printed).replace(",/", "/").removesuffix("//")
     scope = "".join(one for one, other in _SCOPES if found and one in found[1] and other not in found[1])
     return f"{bare}{'' if bare.endswith('/') else ':'}{scope}" if scope else bare
-
-
-def without_scope(names: Collection[str]) -> dict[str, str]:
-    """Return what each event is called where it has its name for itself: "cycles" for "cycles:u".
-
-    `names` are those of event_name(). Where two differ by their modifiers alone, both keep these.
-    """
-    bare = {name: name if _PROBE.fullmatch(name) else _MODIFIERS.sub("", name) for name in names}
-    shared = Counter(bare.values())
-    return {name: short if shared[short] == 1 else name for name, short in bare.items()}
 
 
 def in_base_units(event: str, count: int) -> float:
@@ -182,7 +166,7 @@ class Top:
         weights = {place: weight * _MEMORY for place, weight in self._weights.get(event, {}).items()}
         for place, hits in round_.items():
             if place != other:  # what a report itself puts together; it has its series anyway
-                weights[place] = weights.get(place, 0.0) + (hits.samples if hits.events is None else hits.events)
+                weights[place] = weights.get(place, 0.0) + hits.events
         least = sum(weights.values()) * _FORGOTTEN
         weights = {place: weight for place, weight in weights.items() if weight >= least or place in round_}
         before = self._counts.get(event)
@@ -229,44 +213,40 @@ class Profiled(NamedTuple):
     events: list[tuple[str, str, str]]  # name, pace and scope
 
 
+_PROFILE: Table[Profile] = table(
+    lambda profile: [(place._asdict(), hits) for place, hits in profile.items()],
+    Definition(
+        "perf_profile_samples_total",
+        "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
+        lambda hits: hits.samples,
+    ),
+    Definition(
+        "perf_profile_events_total",
+        "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
+        "varies the period of its samples.",
+        lambda hits: hits.events,
+    ),
+)
+_ROUNDS: tuple[Table[Profiled], ...] = (
+    table(
+        lambda profiled: [
+            ({"event": event, "pace": pace, "scope": scope}, {}) for event, pace, scope in profiled.events
+        ],
+        Info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope)."),
+    ),
+    scalars(
+        Definition(
+            "perf_profile_seconds_total", "Duration of sampling, in seconds.", lambda profiled: profiled.seconds
+        ),
+        Definition(
+            "perf_profile_lost_samples_total",
+            "Samples that perf lost because it was too slow.",
+            lambda profiled: profiled.lost,
+        ),
+    ),
+)
+
+
 def live_families(profiled: Profiled) -> list[Metric]:
-    """Return the profile, and how it was sampled.
-
-    perf_profile_samples_total{event="cache-misses",image="[kernel.kallsyms]",...} 1873    # and the rest of families()
-    perf_profile_info{event="cache-misses",pace="99 Hz",scope="this kernel"} 1
-    perf_profile_seconds_total 85
-    perf_profile_lost_samples_total 0
-    """
-    events = [{"event": event, "pace": pace, "scope": scope} for event, pace, scope in profiled.events]
-    return [
-        *families(profiled.profile),
-        info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope).", events),
-        family("perf_profile_seconds_total", "Duration of sampling, in seconds.", [({}, profiled.seconds)]),
-        family(
-            "perf_profile_lost_samples_total", "Samples that perf lost because it was too slow.", [({}, profiled.lost)]
-        ),
-    ]
-
-
-def families(profile: Profile) -> list[Metric]:
-    """Return what fell on each place; events only where it is known how many each sample stands for.
-
-    perf_profile_samples_total{event="cache-misses",image="[kernel.kallsyms]",symbol="copy_page",space="kernel",
-      domain=""} 1873
-    perf_profile_events_total{...} 4.1e+07
-    """
-    labelled = [(place._asdict(), hits) for place, hits in profile.items()]
-    unknown = {place.event for place, hits in profile.items() if hits.events is None}
-    return [
-        family(
-            "perf_profile_samples_total",
-            "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
-            [(labels, hits.samples) for labels, hits in labelled],
-        ),
-        family(
-            "perf_profile_events_total",
-            "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
-            "varies the period of its samples.",
-            [(labels, hits.events) for labels, hits in labelled if labels["event"] not in unknown],
-        ),
-    ]
+    """Return the profile, and how it was sampled."""
+    return page([_PROFILE], profiled.profile) + page(_ROUNDS, profiled)

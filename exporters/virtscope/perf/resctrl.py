@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -23,7 +22,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import family
+from virtscope.toolkit.families import Definition, Labels, Table, page, table
 
 # What is read and exposed, by its file.
 _METRICS = {
@@ -131,25 +130,36 @@ def _values(cache: Path) -> dict[str, int | NoValue]:
     return values
 
 
-def families(monitored: Sequence[Monitored]) -> list[Metric]:
-    """Return what the processor measures of each resctrl group, and how much of it is missing now.
+def _measured(monitored: Sequence[Monitored]) -> list[tuple[Labels, dict[str, int | NoValue]]]:
+    return [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
 
-    resctrl_llc_occupancy_bytes{group="/web",cache="0"} 1835008
-    resctrl_memory_bytes_total{group="/web",cache="0"} 73400320
-    resctrl_missing_values{reason="unassigned"} 2
-    """
-    labelled = [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
-    made = []
-    for file, (name, documentation) in _METRICS.items():
-        read = [(labels, values.get(file)) for labels, values in labelled]
-        made.append(family(name, documentation, [(labels, value) for labels, value in read if isinstance(value, int)]))
-    missing = Counter(value for each in monitored for value in each.values.values() if isinstance(value, NoValue))
-    made.append(
-        family(
+
+def _missing(monitored: Sequence[Monitored]) -> list[tuple[Labels, int]]:
+    found = [value for each in monitored for value in each.values.values()]
+    return [({"reason": word.value.lower()}, found.count(word)) for word in NoValue]
+
+
+def _of_file(file: str) -> Definition[dict[str, int | NoValue]]:
+    def value(values: dict[str, int | NoValue]) -> int | None:
+        read = values.get(file)
+        return read if isinstance(read, int) else None
+
+    return Definition(*_METRICS[file], value)
+
+
+_TABLES: tuple[Table[Sequence[Monitored]], ...] = (
+    table(_measured, *map(_of_file, _METRICS)),
+    table(
+        _missing,
+        Definition(
             "resctrl_missing_values",
             "Values that the kernel reported as Unavailable (now), Error (not measurable here) or Unassigned (no "
             "counter for the group).",
-            [({"reason": word.value.lower()}, missing[word]) for word in NoValue],
-        )
-    )
-    return made
+        ),
+    ),
+)
+
+
+def families(monitored: Sequence[Monitored]) -> list[Metric]:
+    """Return what the processor measures of each resctrl group, and how much of it is missing now."""
+    return page(_TABLES, monitored)

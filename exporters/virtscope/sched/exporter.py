@@ -12,7 +12,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.sched import privileges
-from virtscope.sched.metrics import Families
+from virtscope.sched.metrics import families
 from virtscope.sched.names import Names
 from virtscope.sched.pairs import Pairs
 from virtscope.sched.privileges import CAP_BPF, CAP_SYS_ADMIN, PrivilegesError
@@ -67,14 +67,14 @@ def _counting(procfs: Path, sysfs: Path, folders: Folders) -> tuple[Callable[[],
     names = Names(root, folders)
     privileges.raise_memory_lock()
     program = Program(version, machine)
-    pairs, families = Pairs(), Families()
+    pairs = Pairs()
 
     def read() -> list[Metric]:
         waited, totals = program.pairs(), program.totals()
         unneeded = pairs.add(waited, names.find(), time.monotonic())
         program.forget(unneeded)
         pairs.forget(unneeded)
-        return families.of(pairs.rows, totals)
+        return families(pairs.rows, totals)
 
     return read, lambda: f"{program.library}, cgroup v{version} at {root}", _needed(program)
 

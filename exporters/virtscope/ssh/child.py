@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from virtscope.toolkit.bounded import Finished, kill_group, last_line
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
 
-LARGEST_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
-LARGEST_TOGETHER = 128 << 20  # bytes that are being received, of all hosts
-MOST_BEFORE_GREETING = 64 << 10  # bytes that a host's shell may print before host.sh runs, such as by ~/.bashrc
-MOST_COMPLAINTS = 1 << 20  # bytes on standard error, of ssh or of a request
+MAX_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
+MAX_TOGETHER = 128 << 20  # bytes that are being received, of all hosts
+MAX_BEFORE_GREETING = 64 << 10  # bytes that a host's shell may print before host.sh runs, such as by ~/.bashrc
+MAX_COMPLAINTS = 1 << 20  # bytes on standard error, of ssh or of a request
 
 _CHUNK = 1 << 16
 _GREETING = b"virtscope 1"
 _HEADER = re.compile(rb"([!-~][ -~]{0,99}) ([0-9]{1,9})")
 _NUMBER = re.compile(rb"[0-9]{1,9}")
-_LONGEST_HEADER = 120
+_MAX_HEADER = 120
 _UNKNOWN = "unknown"
 
 
@@ -38,7 +38,7 @@ class Ended(SourceError):
 class Room:
     """How many bytes all children may hold at a time."""
 
-    def __init__(self, size: int = LARGEST_TOGETHER) -> None:
+    def __init__(self, size: int = MAX_TOGETHER) -> None:
         self._left = size
         self._lock = threading.Lock()
 
@@ -46,7 +46,7 @@ class Room:
         """Take some, to be given back; raises SourceError where that much isn't left."""
         with self._lock:
             if size > self._left:
-                raise SourceError(f"all hosts together send more than {LARGEST_TOGETHER >> 20} MiB at a time")
+                raise SourceError(f"all hosts together send more than {MAX_TOGETHER >> 20} MiB at a time")
             self._left -= size
 
     def give_back(self, size: int) -> None:
@@ -108,9 +108,9 @@ class Child:
     def greet(self, deadline: float) -> None:
         """Wait for host.sh; raises Ended, SourceTimeout, and SourceMalformed where something else answers."""
         skipped = 0
-        while (line := self._line(MOST_BEFORE_GREETING, deadline)) != _GREETING:
+        while (line := self._line(MAX_BEFORE_GREETING, deadline)) != _GREETING:
             skipped += len(line) + 1
-            if skipped > MOST_BEFORE_GREETING:
+            if skipped > MAX_BEFORE_GREETING:
                 raise SourceMalformed(f"the host does not run host.sh, but prints {line[:80]!r}")
         self.greeted = True
         self._give_back()
@@ -134,7 +134,7 @@ class Child:
             self._give_back()
 
     def _answer(self, request: str, deadline: float) -> Finished:
-        header = self._line(_LONGEST_HEADER, deadline)
+        header = self._line(_MAX_HEADER, deadline)
         parts = _HEADER.fullmatch(header)
         if parts and parts[1].decode() == _UNKNOWN:
             raise SourceError(
@@ -143,12 +143,12 @@ class Child:
             )
         if not parts or parts[1].decode() != request:
             raise SourceMalformed(f"the host answers {request!r} by {header[:80]!r}")
-        output = self._content(int(parts[2]), LARGEST_ANSWER, deadline)
-        complaints = self._content(self._number(deadline), MOST_COMPLAINTS, deadline)
+        output = self._content(int(parts[2]), MAX_ANSWER, deadline)
+        complaints = self._content(self._number(deadline), MAX_COMPLAINTS, deadline)
         return Finished(self._number(deadline), output, complaints)
 
     def _number(self, deadline: float) -> int:
-        line = self._line(_LONGEST_HEADER, deadline)
+        line = self._line(_MAX_HEADER, deadline)
         if not _NUMBER.fullmatch(line):
             raise SourceMalformed(f"the host sends {line[:80]!r} for a number")
         return int(line)
@@ -204,7 +204,7 @@ class Child:
         self.received_bytes += len(complaint)
         self._complained += len(complaint)
         self._complaints = (self._complaints + complaint)[-4096:]
-        if self._complained > MOST_COMPLAINTS:
+        if self._complained > MAX_COMPLAINTS:
             raise SourceMalformed(f"the host's standard error has no end: {complaint[:80]!r}")
 
     def _last_words(self) -> str:

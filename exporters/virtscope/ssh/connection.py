@@ -1,4 +1,4 @@
-"""The connection to a host: one ssh child, kept open, and how requests fail.
+"""The connection to a host: one ssh child, kept open, how requests fail, and what the answers hold.
 
 The system's own ssh, with its user's configuration: names, keys, jump hosts, multiplexing. Requests are made one after
 the other, and each has a deadline.
@@ -12,25 +12,29 @@ the other, and each has a deadline.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import logging
 import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from virtscope.openvz.procfs import Files, Unread
 from virtscope.ssh.child import Child, Ended, Room
 from virtscope.toolkit.bounded import Finished
-from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, reason_of
+from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable, reason_of
 
 log = logging.getLogger(__name__)
 
 CONNECTING = 30.0  # seconds from ssh's start to host.sh's first word, after which the child is killed
-LONGEST_PAUSE = 60.0  # seconds after a failure
-MOST_WAITING = 4.0  # seconds, of a scrape for what is asked in the background: less than half of Prometheus's timeout
+MAX_PAUSE = 60.0  # seconds after a failure
+MAX_WAITING = 4.0  # seconds, of a scrape for what is asked in the background: less than half of Prometheus's timeout
+
+NOT_FOUND = 127  # a shell's exit status where there is no such program
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -69,45 +73,13 @@ class Failure:
 
     def __init__(self, error: SourceError, before: Failure | None) -> None:
         self._error = error
-        self._pause: float = min(before._pause * 2, LONGEST_PAUSE) if before else 1.0
+        self._pause: float = min(before._pause * 2, MAX_PAUSE) if before else 1.0
         self._until = time.monotonic() + self._pause
 
     def check(self) -> None:
         """Raise the error while the pause lasts; a new one each time, as one raised again gathers tracebacks."""
         if time.monotonic() < self._until:
             raise type(self._error)(str(self._error))
-
-
-class GivingWay:
-    """The child whose answer may be cut off, while there is one; from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._child: Child | None = None
-
-    @contextlib.contextmanager
-    def during(self, child: Child, request: str) -> Iterator[None]:
-        """Let the child be cut off; raises SourceTimeout where it was, in the place of how that failed."""
-        with self._lock:
-            self._child = child
-        try:
-            yield
-        except SourceError as error:
-            with self._lock:
-                cut_off = self._child is None
-            if cut_off:
-                raise SourceTimeout(f"{request!r} gave way to a scrape that waited for it") from error
-            raise
-        finally:
-            with self._lock:
-                self._child = None
-
-    def cut_off(self) -> None:
-        """End the child that may be."""
-        with self._lock:
-            child, self._child = self._child, None
-            if child:
-                child.kill()
 
 
 class Account(NamedTuple):
@@ -135,7 +107,7 @@ class Connection:
         self._child: Child | None = None
         self._closed = False
         self._failures: dict[str, Failure] = {}  # by request; of the connection: ""
-        self._giving_way = GivingWay()
+        self._gives_way: Child | None = None  # the child whose answer may be cut off
         self._logged = ""  # what was last: why there is no connection, without its numbers, or "connected"
         self._connections = 0
         self._requests = 0
@@ -164,6 +136,10 @@ class Connection:
         finally:
             self._lock.release()
 
+    def files(self, request: str, deadline: float) -> Files:
+        """Return the files of a request's answer; raises as ask() and files_of() do."""
+        return files_of(self.ask(request, deadline))
+
     def account(self) -> Account:
         """Return what the connection was like so far, at once."""
         child = self._child
@@ -189,10 +165,11 @@ class Connection:
             self._drop()
 
     def _acquire(self, deadline: float, gives_way: bool) -> bool:
-        if self._wait(deadline if gives_way else min(time.monotonic() + MOST_WAITING, deadline)):
+        if self._wait(deadline if gives_way else min(time.monotonic() + MAX_WAITING, deadline)):
             return True
-        if not gives_way:
-            self._giving_way.cut_off()
+        if not gives_way and (child := self._gives_way):
+            self._gives_way = None
+            child.kill()  # one that has just answered is started again by the next request
         return self._wait(deadline)
 
     def _wait(self, until: float) -> bool:
@@ -230,25 +207,25 @@ class Connection:
         self._failures[name] = Failure(error, self._failures.get(name))
 
     def _answer(self, request: str, deadline: float, gives_way: bool) -> Finished:
-        new = self._child is None or not self._child.greeted
-        try:
-            return self._answer_once(request, deadline, gives_way)
-        except Ended as end:
-            if new:
-                raise Unreachable(str(end)) from end
-        self._drop()  # it has ended since the last request: hosts are restarted, and host.sh doesn't wait for ever
-        try:
-            return self._answer_once(request, deadline, gives_way)
-        except Ended as end:
-            raise Unreachable(str(end)) from end
-
-    def _answer_once(self, request: str, deadline: float, gives_way: bool) -> Finished:
-        """Return the answer; raises Ended too."""
-        child = self._connected(deadline)
-        if not gives_way:
-            return child.answer(request, deadline)
-        with self._giving_way.during(child, request):
-            return child.answer(request, deadline)
+        """Return the answer; starts the child again if it has ended since the last request: hosts are restarted."""
+        again = self._child is not None and self._child.greeted
+        while True:
+            child: Child | None = None
+            try:
+                child = self._connected(deadline)
+                self._gives_way = child if gives_way else None
+                return child.answer(request, deadline)
+            except SourceError as error:
+                if child and gives_way and self._gives_way is None:
+                    raise SourceTimeout(f"{request!r} gave way to a scrape that waited for it") from error
+                if not isinstance(error, Ended):
+                    raise
+                if not again:
+                    raise Unreachable(str(error)) from error
+            finally:
+                self._gives_way = None
+            again = False
+            self._drop()
 
     def _connected(self, deadline: float) -> Child:
         """Return the child, greeted; raises Ended too."""
@@ -291,3 +268,64 @@ def _cpu_seconds(pid: int) -> float:
     except OSError:
         return 0
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+_LINE = re.compile(rb"(?m)^([^:\n]+):(.*\n?)")
+_UNREAD = re.compile(r"grep: ([^:]+): (.+)")
+_READ = {0, 2}  # grep's status, the second where some files can't be read; with another it has not come to the end
+_NAMES = {os.strerror(number): name for number, name in errno.errorcode.items()}
+
+
+def files_of(answer: Finished) -> Files:
+    """Return the files that host.sh prints with `grep "" FILE...`, or why one can't be read; absent ones are left out.
+
+    Each line has its file's name before it; why a file can't be read is on standard error.
+
+        vz/version:042stab120.6
+        bc/101/ioacct:         read                                 104857600
+        grep: vz/latency: No such file or directory
+
+    A last line without a line break has one here: grep adds it. Raises SourceMalformed where this isn't grep's output,
+    SourceError where there is none.
+    """
+    if answer.status not in _READ:
+        raise SourceError(f"the host's files can't be read: grep {answer.problem()}")
+    found: dict[str, bytes | Unread] = {}
+    for complaint in answer.complaints.decode("utf-8", "backslashreplace").splitlines():
+        unread = _UNREAD.fullmatch(complaint)
+        if unread and (name := _NAMES.get(unread[2], "EIO")) != "ENOENT":
+            found[unread[1]] = Unread(name)
+    lines = _LINE.findall(answer.output)
+    if sum(len(path) + len(line) + 1 for path, line in lines) != len(answer.output):
+        raise SourceMalformed(f"the host's files can't be distinguished in {answer.output[:200]!r}")
+    for path, of_file in groupby(lines, lambda line: line[0]):
+        found[path.decode("utf-8", "backslashreplace")] = b"".join([line for _, line in of_file])
+    return found
+
+
+class RemotePrograms:
+    """Runs programs on a host, as Commands does here; which ones, with which arguments, is fixed by host.sh."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self.cpu_seconds = 0.0  # that of the host isn't known
+        self._connection = connection
+        self._timeout = timeout
+        self._closed = False
+
+    def find(self, name: str, _folders: Sequence[str] = ()) -> str:
+        """Return the name: where it is, if it is, host.sh knows."""
+        return name
+
+    def run(self, program: str, *arguments: str) -> Finished:
+        """Run a program to its end; raises as Connection.ask() does, SourceUnavailable where there is none."""
+        if self._closed:
+            raise SourceError("closed")
+        request = " ".join([program, *arguments])
+        finished = self._connection.ask(request, time.monotonic() + self._timeout, gives_way=True)
+        if finished.status == NOT_FOUND:
+            raise SourceUnavailable(f"{program} is not there")
+        return finished
+
+    def close(self) -> None:
+        """Run nothing any more; what is running ends with the connection."""
+        self._closed = True

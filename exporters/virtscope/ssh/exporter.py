@@ -124,16 +124,16 @@ class Target(Exporter):
     """
 
     def __init__(self, host: OpenvzHost | XenHost) -> None:
-        super().__init__(host.name, host.sources, host.target)
+        super().__init__(host.name, host.sources, host.connection.host)
         self._host = host
-        self._fetches = SourceReader(f"{host.name} of {host.target}", self._fetch, FETCH_SECONDS)
+        self._fetches = SourceReader(f"{host.name} of {host.connection.host}", self._fetch, FETCH_SECONDS)
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
         """Return the exposition as Exporter.scrape() does; raises NotScraped where the host can't be reached."""
         try:
             return super().scrape(form, seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
-            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.target}: {error!r}") from error
+            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
 
     def close(self) -> None:
         """End what asks in the background."""
@@ -153,7 +153,7 @@ class Target(Exporter):
             return [read.outcome for read in fetched]
         if isinstance(fetched, Unreachable):
             raise type(fetched)(str(fetched))  # a new one each time, as one raised again gathers tracebacks
-        if not self._host.connected():
+        if not self._host.connection.account().connected:
             raise Connecting(str(fetched))
         return [fetched] * len(self._host.sources)
 

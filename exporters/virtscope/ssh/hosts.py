@@ -7,14 +7,15 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Callable
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from virtscope.ssh.child import Room
-from virtscope.ssh.connection import Connection
+from virtscope.ssh.connection import Account, Connection
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+from virtscope.toolkit.families import family
 
 log = logging.getLogger(__name__)
 
@@ -95,27 +96,28 @@ class Hosts:
         names = self.names()
         with self._lock:
             accounts = {name: self._connections[name].account() for name in names if name in self._connections}
-        known = GaugeMetricFamily("ssh_hosts", "Hosts that may be probed.", len(names))
-        connected = GaugeMetricFamily("ssh_connected", "1 if the host is connected.", labels=["target"])
-        connections = CounterMetricFamily("ssh_connections", "Connections made to the host.", labels=["target"])
-        requests = CounterMetricFamily("ssh_requests", "Requests to the host.", labels=["target"])
-        failures = CounterMetricFamily(
-            "ssh_failures",
-            "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
-            labels=["target", "reason"],
-        )
-        received = CounterMetricFamily("ssh_received_bytes", "Bytes received from the host.", labels=["target"])
-        cpu = CounterMetricFamily(
-            "ssh_client_cpu_seconds",
-            "CPU time of the ssh clients on this machine, in seconds.",
-            labels=["target"],
-        )
-        for name, account in accounts.items():
-            connected.add_metric([name], account.connected)
-            connections.add_metric([name], account.connections)
-            requests.add_metric([name], account.requests)
-            for reason, count in account.failures.items():
-                failures.add_metric([name, reason], count)
-            received.add_metric([name], account.received_bytes)
-            cpu.add_metric([name], account.cpu_seconds)
-        return [known, connected, connections, requests, failures, received, cpu]
+
+        def of_each(name: str, documentation: str, value: Callable[[Account], float]) -> Metric:
+            return family(name, documentation, [({"target": host}, value(each)) for host, each in accounts.items()])
+
+        return [
+            family("ssh_hosts", "Hosts that may be probed.", [({}, len(names))]),
+            of_each("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
+            of_each("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
+            of_each("ssh_requests_total", "Requests to the host.", lambda account: account.requests),
+            family(
+                "ssh_failures_total",
+                "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
+                [
+                    ({"target": host, "reason": reason}, count)
+                    for host, account in accounts.items()
+                    for reason, count in account.failures.items()
+                ],
+            ),
+            of_each("ssh_received_bytes_total", "Bytes received from the host.", lambda each: each.received_bytes),
+            of_each(
+                "ssh_client_cpu_seconds_total",
+                "CPU time of the ssh clients on this machine, in seconds.",
+                lambda account: account.cpu_seconds,
+            ),
+        ]

@@ -9,9 +9,7 @@ from prometheus_client import Metric
 from virtscope.openvz.exporter import describe_none, sources, vzlist
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.openvz.vzlist import TIMEOUT, Vzlist
-from virtscope.ssh.connection import Connection, Unreachable
-from virtscope.ssh.files import files
-from virtscope.ssh.programs import RemotePrograms
+from virtscope.ssh.connection import Connection, RemotePrograms, Unreachable
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.scrape import Source
 
@@ -22,8 +20,7 @@ class OpenvzHost:
     name = "vestat"
 
     def __init__(self, connection: Connection, vzlist_interval: float) -> None:
-        self.target = connection.host
-        self._connection = connection
+        self.connection = connection
         self._procfs = RecordedProcfs()
         self._failure: SourceError | None = None
         self._names = Vzlist(vzlist_interval, RemotePrograms(connection, TIMEOUT)) if vzlist_interval else None
@@ -36,16 +33,12 @@ class OpenvzHost:
     def fetch(self, deadline: float) -> None:
         """Read the host's files; raises Unreachable where there is no connection. Other failures are the sources'."""
         try:
-            self._procfs.show(files(self._connection.ask("openvz", deadline)))
+            self._procfs.show(self.connection.files("openvz", deadline))
             self._failure = None
         except Unreachable:
             raise
         except SourceError as error:
             self._failure = error
-
-    def connected(self) -> bool:
-        """Say whether the host has been reached."""
-        return self._connection.account().connected
 
     def close(self) -> None:
         """End what asks in the background."""
@@ -60,7 +53,7 @@ class OpenvzHost:
                 raise self._failure
             return read()
 
-        return source._replace(read=families, origin=_over_ssh(self.target, source.origin))
+        return source._replace(read=families, origin=_over_ssh(self.connection.host, source.origin))
 
 
 def _over_ssh(host: str, origin: Callable[[], str]) -> Callable[[], str]:

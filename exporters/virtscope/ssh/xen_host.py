@@ -10,15 +10,11 @@ import time
 from collections.abc import Sequence
 
 from virtscope.openvz.procfs import Files, Unread
-from virtscope.ssh.connection import Connection, Unreachable
-from virtscope.ssh.files import files
-from virtscope.ssh.programs import RemotePrograms
+from virtscope.ssh.connection import NOT_FOUND, Connection, RemotePrograms, Unreachable
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
-from virtscope.xen.devices import network
 from virtscope.xen.exporter import live_text
 from virtscope.xen.hypervisor import version
-from virtscope.xen.model import Network
-from virtscope.xen.netdev import WhereReadable, by_domid
+from virtscope.xen.netdev import RawNetwork, WhereReadable, by_domid
 from virtscope.xen.recorded import Printed
 from virtscope.xen.toolstack import ToolstackPoller
 from virtscope.xen.xentop import Iteration
@@ -27,7 +23,6 @@ from virtscope.xen.xl import TIMEOUT, Xl
 XENTOP = "xentop -b -f -n -x -v -i 1"
 BEFORE_4_0 = "xentop -b -n -x -v -i 1"  # names may be cut then
 NET_DEV = "/proc/net/dev"
-_NOT_FOUND = 127  # a shell's exit status for it
 
 
 class XenHost:
@@ -36,8 +31,7 @@ class XenHost:
     name = "xentop"
 
     def __init__(self, connection: Connection, xl_interval: float) -> None:
-        self.target = connection.host
-        self._connection = connection
+        self.connection = connection
         self._request = XENTOP
         self._version: str | None = None
         self._version_of = -1  # the connection on which it was asked for
@@ -69,22 +63,18 @@ class XenHost:
         else:
             self._fetch_networks(deadline)
 
-    def connected(self) -> bool:
-        """Say whether the host has been reached."""
-        return self._connection.account().connected
-
     def close(self) -> None:
         """End what asks in the background."""
         if self._poller:
             self._poller.close()
 
     def _iteration(self, deadline: float) -> bytes:
-        printed = self._connection.ask(self._request, deadline)
+        printed = self.connection.ask(self._request, deadline)
         problem = printed.problem()
         if self._request == XENTOP and "invalid option" in problem and "f" in problem[-4:]:
             self._request = BEFORE_4_0
             return self._iteration(deadline)
-        if printed.status == _NOT_FOUND:
+        if printed.status == NOT_FOUND:
             raise SourceUnavailable("xentop is not in the host's PATH; install Xen's tools there (Debian: xen-utils)")
         if problem:
             raise SourceError(f"xentop {problem}")
@@ -92,9 +82,9 @@ class XenHost:
 
     def _ask_for_version(self, deadline: float) -> None:
         """Ask which Xen runs, once a connection: it doesn't change before the host's next start."""
-        connections = self._connection.account().connections
+        connections = self.connection.account().connections
         if self._version_of != connections:
-            found = files(self._connection.ask("xen", deadline))
+            found = self.connection.files("xen", deadline)
             parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
             self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
             self._version_of = connections
@@ -103,13 +93,13 @@ class XenHost:
         if self._poller is None:
             return  # who tells whose they are
         try:
-            self._networks = files(self._connection.ask("net", deadline))
+            self._networks = self.connection.files("net", deadline)
         except Unreachable:
             raise
         except SourceError as error:
             self._networks = error
 
-    def _by_domid(self) -> dict[int, list[Network]]:
+    def _by_domid(self) -> dict[int, list[RawNetwork]]:
         """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""
         found = self._networks
         if isinstance(found, SourceError):
@@ -122,7 +112,7 @@ class XenHost:
         text = next((content for path, content in found.items() if path.endswith("/net/dev")), Unread("ENOENT"))
         if isinstance(text, Unread):
             raise SourceUnavailable(f"the host's {NET_DEV} can't be read: {text.errno}")
-        return by_domid(text, nodename, network)
+        return by_domid(text, nodename)
 
     def _printed(self) -> Printed:
         if isinstance(self._fetched, SourceError):
@@ -130,7 +120,7 @@ class XenHost:
         return self._fetched
 
     def _origin(self) -> str:
-        return f"ssh:{self.target}:{self._request}"
+        return f"ssh:{self.connection.host}:{self._request}"
 
 
 def _first_line(content: bytes) -> str:

@@ -8,7 +8,9 @@ import time
 from collections import Counter, deque
 from http import HTTPStatus
 from queue import SimpleQueue
-from typing import Callable, Generic, NamedTuple, Protocol, TypeVar
+from typing import Callable, Generic, TypeVar
+
+from virtscope.toolkit.pages import Answer, Pages
 
 log = logging.getLogger(__name__)
 
@@ -19,28 +21,6 @@ MOST_PROBES_OF_A_CLIENT = 200  # a Prometheus may have so many hosts that hang
 MOST_PROBES_OF_A_HOST = 4  # of a client: a pair of Prometheus behind one address, each at both modules
 
 T = TypeVar("T")
-
-
-class Answer(NamedTuple):
-    """A whole HTTP response in parts, and whether the connection stays open behind it.
-
-    Answers may have a part in common: where many scrapes share a page, it is in memory once.
-    """
-
-    parts: tuple[bytes, ...]
-    keep: bool
-
-
-class Answers(Protocol):
-    """What answers requests; see virtscope.toolkit.pages.Pages."""
-
-    def answer(self, head: bytes, client: str, waited: float) -> Answer:
-        """Return the answer to a client's request with this head, so many seconds after it came; in any thread."""
-        ...
-
-    def refuse(self, status: HTTPStatus) -> Answer:
-        """Return an answer that says no more than its status and ends the connection."""
-        ...
 
 
 class _Request(Generic[T]):
@@ -59,7 +39,7 @@ class Answering(Generic[T]):
     """
 
     def __init__(
-        self, answers: Answers, wake_up: Callable[[], None], has_gone: Callable[[T], bool], *, probes: bool = False
+        self, pages: Pages, wake_up: Callable[[], None], has_gone: Callable[[T], bool], *, probes: bool = False
     ) -> None:
         """`wake_up` is called, by any thread, whenever `finished` has something to return.
 
@@ -69,7 +49,7 @@ class Answering(Generic[T]):
         self._most = MOST_PROBES if probes else MOST_REQUESTS
         self._most_of_a_client = MOST_PROBES_OF_A_CLIENT if probes else MOST_REQUESTS_OF_A_CLIENT
         self._most_of_a_host = MOST_PROBES_OF_A_HOST if probes else MOST_REQUESTS_OF_A_CLIENT
-        self._answers = answers
+        self._pages = pages
         self._wake_up = wake_up
         self._has_gone = has_gone
         self._waiting: dict[str, deque[_Request[T]]] = {}  # by client, only those that have a request
@@ -164,9 +144,9 @@ class Answering(Generic[T]):
         while found := self._requests.get():
             client, request = found
             try:
-                answer = self._answers.answer(request.head, client, time.monotonic() - request.came)
+                answer = self._pages.answer(request.head, client, time.monotonic() - request.came)
             except Exception:  # a fault of ours: say where, and go on with the next request
                 log.exception("request failed", extra={"fields": {"client": client}})
-                answer = self._answers.refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
+                answer = self._pages.refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
             self._finished.append((client, request, answer))
             self._wake_up()

@@ -71,17 +71,11 @@ class Programs(Protocol):
 
     cpu_seconds: float  # CPU time of all programs so far, as far as known
 
-    def find(self, name: str, folders: Sequence[str] = ()) -> str:
-        """Return the path of a program, in PATH or else in these folders; "" where there is none."""
-        ...
+    def find(self, name: str, folders: Sequence[str] = ()) -> str: ...
 
-    def run(self, program: str, *arguments: str) -> Finished:
-        """Run a program to its end; raises SourceError where it has none, or more output than is taken."""
-        ...
+    def run(self, program: str, *arguments: str) -> Finished: ...
 
-    def close(self) -> None:
-        """Kill what is running, and run nothing any more."""
-        ...
+    def close(self) -> None: ...
 
 
 class Commands:
@@ -169,9 +163,8 @@ class Commands:
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
             self.cpu_seconds += usage.ru_utime + usage.ru_stime
-            for pipe in (child.stdout, child.stderr):
-                if pipe:
-                    pipe.close()
+            for pipe in filter(None, (child.stdout, child.stderr)):
+                pipe.close()
         return child.returncode
 
 

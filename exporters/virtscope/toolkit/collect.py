@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Callable, Generic, NamedTuple, TypeVar, Union
 
-OLDEST = 3  # rounds: an older value is not served
-REST = 3.0  # seconds between two reads in the background at least, however often wake() asks
+OLDEST = 3  # an older value is not served
+REST = 3.0  # seconds between two reads in the background, however often wake() asks
 HANGS = 10.0  # seconds: a read that takes longer is not waited for, whatever a scrape's timeout
 A_LITTLE = 0.5  # seconds that one is waited for that hangs: it may be over
 FIRST = 20.0  # seconds that the first read in the background may take before scrapes report that it hangs
@@ -50,18 +51,37 @@ def reason_of(error: Exception) -> str:
     return error.reason if isinstance(error, SourceError) else SourceError.reason
 
 
+Outcome = Union[T, Exception]
+
+
 class Cost(NamedTuple):
     """What reading one source has cost so far, finished reads only."""
 
-    reads: int
-    seconds: float
-    cpu_seconds: float
+    reads: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+def _measured(read: Callable[[], T], cost: Cost, programs_cpu_seconds: Callable[[], float]) -> tuple[Outcome[T], Cost]:
+    """Read, and return what that gave or raised, which is handed on whole, and the cost with that of this read."""
+
+    def spent() -> float:
+        return time.thread_time() + programs_cpu_seconds()
+
+    begun, cpu = time.monotonic(), spent()
+    outcome: Outcome[T]
+    try:
+        outcome = read()
+    except Exception as error:
+        outcome = error
+    return outcome, Cost(cost.reads + 1, cost.seconds + time.monotonic() - begun, cost.cpu_seconds + spent() - cpu)
+
+
+def _none() -> float:
+    return 0.0
 
 
 # --- Under a deadline -------------------------------------------------------------------------------------------------
-
-
-Outcome = Union[T, Exception]
 
 
 class Read(Generic[T]):
@@ -91,14 +111,13 @@ class SourceReader(Generic[T]):
     Scrapes that came with a long timeout would else all wait for it, and leave no thread to answer others.
 
     `ask` gives the first read that begins from now on; `answer` waits for it. So a scrape never gets values from
-    before it came (a read that hung for a minute may return old ones), scrapes that come together share one read, and
-    at most two reads lie between asking and answering.
+    before it came (a read that hung for a minute may return old ones), rounds of scrapes (see scrape.py) that overlap
+    share one read, and at most two reads lie between asking and answering.
     """
 
     def __init__(self, name: str, read: Callable[[], T], hangs: float | None = None) -> None:
-        """`hangs`: seconds after which a read isn't waited for any more, in the place of HANGS."""
-        self.name = name
-        self.cost = Cost(0, 0.0, 0.0)
+        """`hangs`: seconds after which a read isn't waited for any more; HANGS if None."""
+        self.cost = Cost()
         self._read = read
         self._hangs = hangs
         self._lock = threading.Lock()
@@ -118,8 +137,8 @@ class SourceReader(Generic[T]):
 
     def answer(self, read: Read[T], deadline: float) -> Outcome[T]:
         """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value) or if the source hangs."""
-        a_little = time.monotonic() + A_LITTLE
-        while (now := time.monotonic()) < (until := self._patience(deadline, a_little)):
+        min_wait = time.monotonic() + A_LITTLE
+        while (now := time.monotonic()) < (until := self._patience(deadline, min_wait)):
             if read.wait(until - now):
                 return read.outcome
         if read.wait(0):
@@ -130,11 +149,11 @@ class SourceReader(Generic[T]):
         """End its thread, once what is asked for has been read."""
         self._queue.put(None)
 
-    def _patience(self, deadline: float, a_little: float) -> float:
+    def _patience(self, deadline: float, min_wait: float) -> float:
         """Return until when to wait before this is asked again."""
         with self._lock:
             begun = self._begun_at if self._reading else time.monotonic()
-        return min(deadline, max(begun + (self._hangs or HANGS), a_little))
+        return min(deadline, max(begun + (self._hangs or HANGS), min_wait))
 
     def _serve(self) -> None:
         while read := self._queue.get():
@@ -142,17 +161,7 @@ class SourceReader(Generic[T]):
                 self._next = None
                 self._begun_at = time.monotonic()
                 self._reading = True
-            cpu = time.thread_time()
-            outcome: Outcome[T]
-            try:
-                outcome = self._read()
-            except Exception as error:  # handed on whole: counted, logged, shown as down
-                outcome = error
-            self.cost = Cost(
-                self.cost.reads + 1,
-                self.cost.seconds + time.monotonic() - self._begun_at,
-                self.cost.cpu_seconds + time.thread_time() - cpu,
-            )
+            outcome, self.cost = _measured(self._read, self.cost, _none)
             with self._lock:
                 self._reading = False
             read.finish(outcome)
@@ -161,24 +170,15 @@ class SourceReader(Generic[T]):
 class InlineReader(Generic[T]):
     """Reads one source in the scrape's own thread: for what only looks at what is there, and so can't hang."""
 
-    def __init__(self, name: str, read: Callable[[], T]) -> None:
-        self.name = name
-        self.cost = Cost(0, 0.0, 0.0)
+    def __init__(self, _name: str, read: Callable[[], T]) -> None:
+        self.cost = Cost()
         self._read = read
 
     def ask(self) -> Read[T]:
         """Read the source, and return the finished read."""
-        begun, cpu = time.monotonic(), time.thread_time()
         read: Read[T] = Read()
-        try:
-            read.finish(self._read())
-        except Exception as error:  # handed on whole, as above
-            read.finish(error)
-        self.cost = Cost(
-            self.cost.reads + 1,
-            self.cost.seconds + time.monotonic() - begun,
-            self.cost.cpu_seconds + time.thread_time() - cpu,
-        )
+        outcome, self.cost = _measured(self._read, self.cost, _none)
+        read.finish(outcome)
         return read
 
     def answer(self, read: Read[T], _deadline: float) -> Outcome[T]:
@@ -189,13 +189,13 @@ class InlineReader(Generic[T]):
 # --- In the background ------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
 class _Value(Generic[T]):
     """What a read gave, when it began, and until when that is served; both are time.monotonic() values."""
 
-    def __init__(self, value: T, begun: float, expires: float) -> None:
-        self.value = value
-        self.begun = begun
-        self.expires = expires
+    value: T
+    begun: float
+    expires: float
 
 
 class Background(Generic[T]):
@@ -210,7 +210,7 @@ class Background(Generic[T]):
         name: str,
         read: Callable[[], T],
         interval: float,
-        programs_cpu_seconds: Callable[[], float] | None = None,
+        programs_cpu_seconds: Callable[[], float] = _none,
         *,
         takes: float = 0.0,
     ) -> None:
@@ -219,16 +219,15 @@ class Background(Generic[T]):
         `programs_cpu_seconds` gives the CPU time of all programs that `read` has run so far, to be added to its cost.
         `takes`: seconds that a read takes by design, such as those for which it samples.
         """
-        self.cost = Cost(0, 0.0, 0.0)
+        self.cost = Cost()
         self.failures = {"timeout": 0, "error": 0, "malformed": 0}  # reads that failed, by reason
         self._read = read
         self._interval = interval
-        self._programs_cpu_seconds = programs_cpu_seconds or (lambda: 0.0)
+        self._programs_cpu_seconds = programs_cpu_seconds
         self._lock = threading.Lock()  # over what the thread and the scrapes share
         self._takes = takes
         self._value: _Value[T] | None = None
-        self._failure: Exception | None = None  # of the last read, if it failed
-        self._traceback: TracebackType | None = None  # of that
+        self._failure: tuple[Exception, TracebackType | None] | None = None  # of the last read, if it failed
         self._begun_at = time.monotonic()  # the last read, finished or not
         self._woken = threading.Event()
         self._first_over = threading.Event()
@@ -262,12 +261,12 @@ class Background(Generic[T]):
         if value is not None:
             return value
         with self._lock:
-            failure, traceback, waited = self._failure, self._traceback, time.monotonic() - self._begun_at
-            first = self.cost.reads == 0
-        if first and waited < FIRST + self._takes:
+            failed, waited = self._failure, time.monotonic() - self._begun_at
+        if self.cost.reads == 0 and waited < FIRST + self._takes:
             raise SourceUnavailable("not read yet; it is being read now")
-        if failure is None:
+        if failed is None:
             raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
+        failure, traceback = failed
         raise failure.with_traceback(traceback)  # raised again and again, it would gather tracebacks
 
     def peek(self) -> T | None:
@@ -285,29 +284,20 @@ class Background(Generic[T]):
     def _keep_reading(self) -> None:
         while not self._closed.is_set():
             self._woken.clear()  # before the read: what is new while it goes on may not be in it
-            begun, spent = time.monotonic(), self._spent()
+            begun = time.monotonic()
             with self._lock:
                 self._begun_at = begun
-            value: _Value[T] | None = None
-            failure: Exception | None = None
-            traceback: TracebackType | None = None
-            try:
-                value = _Value(self._read(), begun, self._expiry(begun))
-            except Exception as error:  # kept, and raised in the scrapes when the values have become too old
-                failure = error
-                traceback = error.__traceback__
+            outcome, cost = _measured(self._read, self.cost, self._programs_cpu_seconds)
+            value = None if isinstance(outcome, Exception) else _Value(outcome, begun, self._expiry(begun))
             with self._lock:
                 self._value = value or self._value
-                self._failure, self._traceback = failure, traceback
-                self.cost = Cost(
-                    self.cost.reads + 1,
-                    self.cost.seconds + time.monotonic() - begun,
-                    self.cost.cpu_seconds + self._spent() - spent,
-                )
-                if failure and not isinstance(failure, SourceUnavailable):  # what isn't there has not failed
-                    self.failures[reason_of(failure)] += 1
+                self._failure = (outcome, outcome.__traceback__) if isinstance(outcome, Exception) else None
+                self.cost = cost
+                # What isn't there has not failed.
+                if isinstance(outcome, Exception) and not isinstance(outcome, SourceUnavailable):
+                    self.failures[reason_of(outcome)] += 1
             self._first_over.set()
-            self._closed.wait(self._rest())
+            self._closed.wait(min(REST, self._interval))
             self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
 
     def _expiry(self, begun: float) -> float:
@@ -316,10 +306,4 @@ class Background(Generic[T]):
         A source that takes longer than its interval is no less alive for it: it may miss as many rounds as others.
         """
         ended = time.monotonic()
-        return ended + OLDEST * max(self._interval, ended - begun + self._rest())
-
-    def _rest(self) -> float:
-        return min(REST, self._interval)
-
-    def _spent(self) -> float:
-        return time.thread_time() + self._programs_cpu_seconds()
+        return ended + OLDEST * max(self._interval, ended - begun + min(REST, self._interval))

@@ -1,9 +1,11 @@
-"""Metric families made from plain values, by every exporter in the same way.
+"""Tables of metrics: which values a platform has, with which labels, and the metric families made of them.
 
-Most are families of samples. Where a host has very many series of which few have changed since the last scrape, they
-are made of blocks that are kept with their lines: a host of 1,000 containers has 100,000 series, and to compare, make
-and write each of them again takes longer than all the rest of a scrape. Where a source can tell what is the same as at
-its last read, it gives the same blocks again.
+A table's rows are `Definition`s and `Info`s over values of one kind:
+
+    page([scalars(Definition("kvm_host_cpus", "Online CPUs of the host.", lambda host: host.cpus))], host)
+
+The beancounters of 1,000 containers are 97,000 series of which few change between scrapes; to make and compare each
+again takes longer than the rest of the scrape. Such series are made of blocks that keep their lines.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import add
-from typing import Callable, Generic, TypeVar
+from typing import Any, Callable, Generic, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -22,58 +24,95 @@ from virtscope.toolkit.lines import numbers, start_of_line
 
 Labels = dict[str, str]
 T = TypeVar("T")
+V = TypeVar("V")
 
 # A Sample from its six fields, in half the time that its own constructor takes: a twentieth of a large host's scrape.
 _sample = partial(tuple.__new__, Sample)
 
 
+def _itself(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
 class Definition(Generic[T]):
-    """One metric family: its name, its help text, and how a thing's value is had (None: this thing has none)."""
+    """A metric: a counter if its name ends in _total, else a gauge. A thing whose `value` is None has no sample."""
 
-    name: str  # a counter where it ends in _total, else a gauge
+    name: str
     help: str
-    value: Callable[[T], float | None]
+    value: Callable[[T], float | None] = _itself
 
+    def family(self, things: Iterable[tuple[Labels, T]]) -> Metric:
+        """Return the family, with a sample of each thing that has a value.
 
-def series(definitions: Iterable[Definition[T]], things: Sequence[tuple[Labels, T]]) -> Iterator[Metric]:
-    """Make one family of each definition, with a sample of each thing that has a value."""
-    for definition in definitions:
-        made = _empty(definition.name, definition.help)
-        name, value_of = definition.name, definition.value
+        Samples are made by hand, as add_metric() builds a label set for each, which costs more than the rest of a
+        scrape. Here a guest's label set is shared by its series.
+        """
+        name, value_of = self.name, self.value
+        made = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, self.help)
         made.samples = [
             _sample((name, labels, value, None, None, None))
             for labels, thing in things
             if (value := value_of(thing)) is not None
         ]
-        yield made
+        return made
+
+
+@dataclass(frozen=True)
+class Info(Generic[T]):
+    """An info metric: its name without _info. A thing whose `labels` are None has no sample."""
+
+    name: str
+    help: str
+    labels: Callable[[T], Labels | None] = _itself
+
+    def family(self, things: Iterable[tuple[Labels, T]]) -> Metric:
+        """Return the family, with a sample of 1 for each thing that has labels."""
+        made = Metric(self.name, self.help, "info")
+        found = ((labels, self.labels(thing)) for labels, thing in things)
+        made.samples = [
+            Sample(f"{self.name}_info", {**labels, **more}, 1) for labels, more in found if more is not None
+        ]
+        return made
+
+
+Table = Callable[[V], Iterator[Metric]]
+
+
+def table(
+    values: Callable[[V], Sequence[tuple[Labels, T]]], *metrics: Definition[T] | Info[T], optional: bool = False
+) -> Table[V]:
+    """Return what makes the families of these metrics; with `optional` none if there are no values."""
+
+    def families(of: V) -> Iterator[Metric]:
+        labelled = values(of)
+        if labelled or not optional:
+            for metric in metrics:
+                yield metric.family(labelled)
+
+    return families
+
+
+def scalars(*metrics: Definition[V] | Info[V]) -> Table[V]:
+    """Return the table of metrics without labels of a single thing."""
+    return table(lambda of: [({}, of)], *metrics)
+
+
+def parts(
+    wholes: Iterable[tuple[Labels, V]], label: str, parts_of: Callable[[V], Iterable[tuple[str, T]]]
+) -> list[tuple[Labels, T]]:
+    """Return all wholes' parts, each with its whole's labels and one of its own."""
+    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts_of(whole)]
+
+
+def page(tables: Iterable[Table[V]], of: V) -> list[Metric]:
+    """Return the families of all tables, in this order."""
+    return [family for families in tables for family in families(of)]
 
 
 def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
-    """Make a counter of a name that ends in _total, else a gauge; a value of None gives no sample.
-
-    Samples are made by hand, not by add_metric(), which builds every sample a label set of its own: that would cost
-    more than all the rest of a scrape. Here a guest's label set is made once and shared by its series.
-    """
-    made = _empty(name, documentation)
-    made.samples = [_sample((name, labels, value, None, None, None)) for labels, value in samples if value is not None]
-    return made
-
-
-def _empty(name: str, documentation: str) -> Metric:
-    return (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, documentation)
-
-
-def gauge(name: str, documentation: str, value: float) -> Metric:
-    """Make a gauge of one value, without labels."""
-    return family(name, documentation, [({}, value)])
-
-
-def info(name: str, documentation: str, label_sets: Iterable[Labels]) -> Metric:
-    """Make an info metric, `name` without its _info, with a sample of 1 for each label set."""
-    made = Metric(name, documentation, "info")
-    made.samples = [Sample(f"{name}_info", labels, 1) for labels in label_sets]
-    return made
+    """Return one family of plain values; None gives no sample."""
+    return Definition[Any](name, documentation).family(samples)
 
 
 # --- Families of blocks -----------------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ import html
 import logging
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 from virtscope import __version__
-from virtscope.toolkit.answering import Answer
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
@@ -133,12 +133,7 @@ class Scrapes(Protocol):
 
     name: str
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        """Return an exposition, waiting for sources no longer than `seconds`.
-
-        One that is `shared` may be what another got at this moment.
-        """
-        ...
+    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes: ...
 
 
 class NotScraped(Exception):
@@ -172,13 +167,22 @@ def time_for_sources(timeout_header: str | None) -> float:
     return timeout - min(0.5, timeout / 5)
 
 
-class Page:
+class Answer(NamedTuple):
+    """A whole HTTP response in parts, and whether the connection stays open behind it.
+
+    Answers may have a part in common: where many scrapes share a page, it is in memory once.
+    """
+
+    parts: tuple[bytes, ...]
+    keep: bool
+
+
+class Page(NamedTuple):
     """The content of an answer, its status, and the headers that not every answer has."""
 
-    def __init__(self, status: HTTPStatus, content: str | bytes, headers: dict[str, str] | None = None) -> None:
-        self.status = status
-        self.content = content.encode() if isinstance(content, str) else content
-        self.headers = headers or {}
+    status: HTTPStatus
+    content: str | bytes
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class Pages:
@@ -267,11 +271,12 @@ class Pages:
         return Page(HTTPStatus.OK, exposition, headers)
 
     def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:
+        content = page.content.encode() if isinstance(page.content, str) else page.content
         headers = {
             "Server": f"virtscope/{__version__}",
             "Date": formatdate(usegmt=True),
             "Content-Type": "text/plain; charset=utf-8",
-            "Content-Length": str(len(page.content)),
+            "Content-Length": str(len(content)),
             **(self._web.headers if self._web else {}),
             **page.headers,
             **({} if keep else {"Connection": "close"}),
@@ -280,7 +285,7 @@ class Pages:
         head = "\r\n".join(lines).encode()
         if bodyless:
             return (head,)
-        return (head + page.content,) if len(page.content) <= MOST_COPIED_BYTES else (head, page.content)
+        return (head + content,) if len(content) <= MOST_COPIED_BYTES else (head, content)
 
     def _landing_page(self) -> str:
         name = f"{self._exporter.name}-exporter"

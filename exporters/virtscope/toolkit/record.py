@@ -58,15 +58,13 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     )
     try:
         with contextlib.closing(Writer(path, header)) as writer:
+            every = f"every {given.interval:g} s for {given.seconds:g} s; Ctrl-C ends it"
             _say(
-                f"{program}: recording into {path}, every {given.interval:g} s for {given.seconds:g} s; Ctrl-C ends it"
-            )
-            for source in sources:
-                _say(f"  {source.name}: {source.contents}")
-            _say(
+                f"{program}: recording into {path}, {every}",
+                *(f"  {source.name}: {source.contents}" for source in sources),
                 "Names, UUIDs and addresses are replaced by stand-ins; numbers are as they are."
                 if given.anonymise
-                else "Names and addresses are as they are; --anonymise replaces them."
+                else "Names and addresses are as they are; --anonymise replaces them.",
             )
             readings, failed = _record(writer, list(zip(sources, readers)), given, came)
         size = path.stat().st_size
@@ -125,8 +123,8 @@ def _record(
     return readings, failed
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
+def _say(*lines: str) -> None:
+    sys.stdout.write("\n".join([*lines, ""]))
     sys.stdout.flush()
 
 

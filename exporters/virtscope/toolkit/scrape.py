@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
 from virtscope import __version__
 from virtscope.toolkit.collect import (
@@ -31,14 +30,16 @@ from virtscope.toolkit.collect import (
     reason_of,
 )
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
+from virtscope.toolkit.families import Info, Labels, family
 
 log = logging.getLogger(__name__)
 
-MOST_HELD_BACK_SECONDS = 1.0  # a round, by the one before
+MAX_HELD_BACK_SECONDS = 1.0  # a round, by the one before
 # By which one of two scrapes may arrive later than it began. A store that has the samples of both Prometheus of a pair
 # orders them by when their scrapes began: if the first arrived last and read a counter later, that counter would go
 # backwards between the two, which rate() takes for a reset. So both get the same values.
 MOMENT_SECONDS = 0.25
+REASONS = ("timeout", "unavailable", "error", "malformed")
 
 
 class Source(NamedTuple):
@@ -60,6 +61,25 @@ class Source(NamedTuple):
     background: Background[Any] | None = None
 
 
+class _Watched:
+    """A source, its reader, and how the last read went."""
+
+    def __init__(self, source: Source, reader: SourceReader[list[Metric]] | InlineReader[list[Metric]]) -> None:
+        self.source = source
+        self.reader = reader
+        self.state = ""  # "up", "absent" or why the last read failed
+        self.absence = ""  # why it is absent
+        self.origin: str | None = ""  # as of the last successful read; None if it raised
+        self.errors = dict.fromkeys(REASONS, 0)
+
+    def cost(self) -> Cost:
+        """Return its cost in scrapes and in the background, where the reads are that count."""
+        if self.source.background is None:
+            return self.reader.cost
+        here, there = self.reader.cost, self.source.background.cost
+        return Cost(there.reads, here.seconds + there.seconds, here.cpu_seconds + there.cpu_seconds)
+
+
 class _Round:
     """Scrapes whose sources are read once: those that come while others are under way, or at the same moment.
 
@@ -75,28 +95,7 @@ class _Round:
 
 
 class Exporter:
-    """Answers scrapes from its sources and adds its own state and cost.
-
-    Exposes, beside the families of the sources (`xentop` standing for the exporter's name):
-
-        xentop_up 1
-        xentop_source_up{source="libxenstat"} 1
-        xentop_source_info{source="libxenstat",detail="libxenstat.so.4.17"} 1
-        xentop_source_errors_total{source="libxenstat",reason="timeout"} 0
-        xentop_source_reads_total{source="libxenstat"} 42
-        xentop_source_seconds_total{source="libxenstat"} 0.11
-        xentop_source_cpu_seconds_total{source="libxenstat"} 0.09
-        xentop_source_info{source="runstate",detail="absent: this Xen has no such call"} 1   # one that isn't required
-        xentop_source_age_seconds{source="xl"} 12.5                                          # one read in background
-        xentop_source_background_errors_total{source="xl",reason="timeout"} 0
-        xentop_encode_seconds_total 0.03
-        xentop_encode_errors_total 0
-        xentop_tls_certificate_not_after_seconds 1.7984160e+09                               # served with TLS
-        xentop_build_info{version="0.1.0",python="3.11.2"} 1
-        process_cpu_seconds_total 0.5       # and the other process_* metrics
-    """
-
-    REASONS = ("timeout", "unavailable", "error", "malformed")
+    """Answers scrapes from its sources and adds its own state and cost: see docs/metrics.md."""
 
     def __init__(self, name: str, sources: Iterable[Source], target: str = "") -> None:
         """`target` is the host that the sources are of, where that isn't this one.
@@ -106,12 +105,9 @@ class Exporter:
         """
         self.name = name
         self.certificate_not_after: Callable[[], float | None] = lambda: None
-        self._sources = list(sources)
         self._about = {"target": target} if target else {}  # in each line of the log
-        self._readers: list[SourceReader[list[Metric]] | InlineReader[list[Metric]]] = [
-            InlineReader(source.name, source.read) if target else SourceReader(source.name, source.read)
-            for source in self._sources
-        ]
+        reader = InlineReader if target else SourceReader
+        self._watched = [_Watched(source, reader(source.name, source.read)) for source in sources]
         self._process = None if target else Process()
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
@@ -121,12 +117,8 @@ class Exporter:
         self._newest: _Round | None = None  # until its moment is over
         self._under_way = 0  # scrapes whose sources are being read, or whose pages are being written
         self._encode_seconds = 0.0
-        self._refused: set[str] = set()  # families that could not be written, each said once in the log
+        self._refused: set[str] = set()  # families that could not be written, each logged once
         self._refusals = 0
-        self._errors = {(source.name, reason): 0 for source in self._sources for reason in self.REASONS}
-        self._state = {source.name: "" for source in self._sources}  # "up", "absent" or why the last read failed
-        self._absent: dict[str, str] = {}  # why a source that isn't required is absent, as of its last read
-        self._origins: dict[str, str | None] = {}  # as of each source's last successful read; None if it raised
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
         """Return the exposition in `form`, waiting for the sources no longer than `seconds`.
@@ -139,25 +131,25 @@ class Exporter:
 
     def _ask(self) -> list[Read[Any]]:
         """Have the sources read."""
-        return [reader.ask() for reader in self._readers]
+        return [each.reader.ask() for each in self._watched]
 
     def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
         """Return what each source gave by `deadline`."""
-        return [reader.answer(read, deadline) for reader, read in zip(self._readers, reads)]
+        return [each.reader.answer(read, deadline) for each, read in zip(self._watched, reads)]
 
     def _page(self, round_: _Round, form: Format, deadline: float, *, gzipped: bool) -> bytes:
         assert round_.reads
         outcomes = self._outcomes(round_.reads, deadline)
         with self._lock:
             families: list[Metric] = []
-            for source, outcome in zip(self._sources, outcomes):
-                if isinstance(outcome, SourceUnavailable) and not source.required:
-                    self._note_absence(source, outcome)
+            for watched, outcome in zip(self._watched, outcomes):
+                if isinstance(outcome, SourceUnavailable) and not watched.source.required:
+                    self._note_absence(watched, outcome)
                 elif isinstance(outcome, Exception):
-                    together = [each.name for each, its in zip(self._sources, outcomes) if its is outcome]
-                    self._note_failure(source, outcome, together)
+                    together = [each.source.name for each, its in zip(self._watched, outcomes) if its is outcome]
+                    self._note_failure(watched, outcome, together)
                 else:
-                    self._note_success(source)
+                    self._note_success(watched)
                     families += outcome
             key = form, gzipped, tuple(isinstance(outcome, SourceTimeout) for outcome in outcomes)
             if key not in round_.pages:
@@ -177,7 +169,7 @@ class Exporter:
             else:
                 round_.waiting += 1
                 self._rounds.wait_for(
-                    lambda: round_.reads is not None or not self._under_way, min(MOST_HELD_BACK_SECONDS, seconds / 4)
+                    lambda: round_.reads is not None or not self._under_way, min(MAX_HELD_BACK_SECONDS, seconds / 4)
                 )
             if round_.reads is None:
                 round_.reads = self._ask()
@@ -214,50 +206,38 @@ class Exporter:
         self._encode_seconds += time.thread_time() - begun
         return exposition
 
-    def _note_failure(self, source: Source, error: Exception, together: Sequence[str]) -> None:
+    def _log(self, level: int, event: str, fields: dict[str, object], error: Exception | None = None) -> None:
+        unforeseen = error and not isinstance(error, SourceError)  # a fault of ours: say where
+        said = {"err": f"{error}" or type(error).__name__} if error else {}
+        about = {**self._about, **fields, **said}
+        log.log(level, event, extra={"fields": about}, exc_info=error if unforeseen else None)
+
+    def _note_failure(self, watched: _Watched, error: Exception, together: Sequence[str]) -> None:
         """Count a failure, and log it if it is new; sources that failed `together`, by the same error, in one line."""
         reason = reason_of(error)
-        self._errors[source.name, reason] += 1
-        known = self._state[source.name] == reason
-        self._state[source.name] = reason
-        if known or source.name != together[0]:
-            return
-        unforeseen = not isinstance(error, SourceError)  # a fault of ours: say where
-        log.warning(
-            "source failed",
-            extra={"fields": {**self._about, "source": ",".join(together), "reason": reason, "err": _words(error)}},
-            exc_info=error if unforeseen else None,
-        )
+        watched.errors[reason] += 1
+        if watched.state != reason and watched.source.name == together[0]:
+            self._log(logging.WARNING, "source failed", {"source": ",".join(together), "reason": reason}, error)
+        watched.state = reason
 
-    def _note_absence(self, source: Source, error: SourceUnavailable) -> None:
-        if self._state[source.name] != "absent" or self._absent[source.name] != str(error):
-            log.info("source absent", extra={"fields": {**self._about, "source": source.name, "why": error}})
-        self._state[source.name] = "absent"
-        self._absent[source.name] = str(error)
+    def _note_absence(self, watched: _Watched, error: SourceUnavailable) -> None:
+        if (watched.state, watched.absence) != ("absent", str(error)):
+            self._log(logging.INFO, "source absent", {"source": watched.source.name, "why": error})
+        watched.state, watched.absence = "absent", str(error)
 
-    def _note_success(self, source: Source) -> None:
-        detail = self._origin(source)
-        if self._state[source.name] != "up":
-            self._state[source.name] = "up"
-            fields = {"source": source.name} if detail is None else {"source": source.name, "detail": detail}
-            log.info("source answers", extra={"fields": {**self._about, **fields}})
-
-    def _origin(self, source: Source) -> str | None:
-        detail = None
+    def _note_success(self, watched: _Watched) -> None:
+        source = watched.source
+        origin = None
         try:
-            detail = source.origin()
+            origin = source.origin()
         except Exception as error:  # the values are good all the same
-            self._errors[source.name, reason_of(error)] += 1
-            if self._origins.get(source.name, "") is not None:  # not logged already
-                fields = {**self._about, "source": source.name, "err": _words(error)}
-                unforeseen = not isinstance(error, SourceError)
-                log.warning(
-                    "origin of a source's values unknown",
-                    extra={"fields": fields},
-                    exc_info=error if unforeseen else None,
-                )
-        self._origins[source.name] = detail
-        return detail
+            watched.errors[reason_of(error)] += 1
+            if watched.origin is not None:  # not logged already
+                self._log(logging.WARNING, "origin of a source's values unknown", {"source": source.name}, error)
+        if watched.state != "up":
+            detail = {} if origin is None else {"detail": origin}
+            self._log(logging.INFO, "source answers", {"source": source.name, **detail})
+        watched.state, watched.origin = "up", origin
 
     def _note_refused(self, error: FamilyError) -> None:
         self._refusals += 1
@@ -266,68 +246,87 @@ class Exporter:
             fields = {**self._about, "family": error.family, "err": error}
             log.error("metric family left out", extra={"fields": fields})
 
-    def _about_itself(self) -> Iterable[Metric]:
-        up = GaugeMetricFamily(f"{self.name}_up", "1 if every source was read for this scrape, else 0.")
-        up.add_metric([], float(all(state in {"up", "absent"} for state in self._state.values())))
-        yield up
-
-        source_up = GaugeMetricFamily(
-            f"{self.name}_source_up", "1 if this source was read for this scrape, else 0.", labels=["source"]
+    def _about_itself(self) -> Iterator[Metric]:
+        name, watched = self.name, self._watched
+        yield family(
+            f"{name}_up",
+            "1 if every source was read for this scrape, else 0.",
+            [({}, float(all(each.state in {"up", "absent"} for each in watched)))],
         )
-        info = InfoMetricFamily(f"{self.name}_source", "Origin of this scrape's values, or why a source is absent.")
-        errors = CounterMetricFamily(
-            f"{self.name}_source_errors",
+
+        def of_each(metric: str, documentation: str, value: Callable[[_Watched], float | None]) -> Metric:
+            samples = [({"source": each.source.name}, value(each)) for each in watched]
+            return family(f"{name}_source_{metric}", documentation, samples)
+
+        yield of_each(
+            "up",
+            "1 if this source was read for this scrape, else 0.",
+            lambda each: None if each.state == "absent" else float(each.state == "up"),
+        )
+        details = [
+            (each.source.name, f"absent: {each.absence}" if each.state == "absent" else each.origin)
+            for each in watched
+            if each.state in {"up", "absent"}
+        ]
+        yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
+            ({"source": source}, {"detail": detail}) for source, detail in details if detail is not None
+        )
+        yield family(
+            f"{name}_source_errors_total",
             "Scrapes in which the source failed, by reason: timeout, unavailable (it doesn't exist), error, "
             "malformed (it can't be parsed).",
-            labels=["source", "reason"],
+            [
+                ({"source": each.source.name, "reason": reason}, count)
+                for each in watched
+                for reason, count in each.errors.items()
+            ],
         )
-        reads = CounterMetricFamily(f"{self.name}_source_reads", "Finished reads of this source.", labels=["source"])
-        seconds = CounterMetricFamily(
-            f"{self.name}_source_seconds", "Duration of finished reads of this source, in seconds.", labels=["source"]
+        yield of_each("reads_total", "Finished reads of this source.", lambda each: each.cost().reads)
+        yield of_each(
+            "seconds_total",
+            "Duration of finished reads of this source, in seconds.",
+            lambda each: each.cost().seconds,
         )
-        cpu = CounterMetricFamily(
-            f"{self.name}_source_cpu_seconds",
+        yield of_each(
+            "cpu_seconds_total",
             "CPU time of finished reads of this source, in seconds.",
-            labels=["source"],
+            lambda each: each.cost().cpu_seconds,
         )
-        for source, reader in zip(self._sources, self._readers):
-            state = self._state[source.name]
-            if state != "absent":
-                source_up.add_metric([source.name], float(state == "up"))
-            detail = self._origins.get(source.name)
-            if state == "up" and detail is not None:
-                info.add_metric([], {"source": source.name, "detail": detail})
-            elif state == "absent":
-                info.add_metric([], {"source": source.name, "detail": f"absent: {self._absent[source.name]}"})
-            cost = _cost(reader, source.background)
-            reads.add_metric([source.name], cost.reads)
-            seconds.add_metric([source.name], cost.seconds)
-            cpu.add_metric([source.name], cost.cpu_seconds)
-        for key, count in self._errors.items():
-            errors.add_metric(key, count)
-        yield from (source_up, info, errors, reads, seconds, cpu)
-        yield from self._about_backgrounds()
-
-        yield CounterMetricFamily(
-            f"{self.name}_encode_seconds",
+        backgrounds = [(each.source.name, each.source.background) for each in watched if each.source.background]
+        if backgrounds:
+            yield family(
+                f"{name}_source_age_seconds",
+                "Age of the values of this background source, in seconds.",
+                [({"source": source}, background.age()) for source, background in backgrounds],
+            )
+            yield family(
+                f"{name}_source_background_errors_total",
+                "Failed background reads, by reason; scrapes get the previous values until they are too old.",
+                [
+                    ({"source": source, "reason": reason}, count)
+                    for source, background in backgrounds
+                    for reason, count in background.failures.items()
+                ],
+            )
+        yield family(
+            f"{name}_encode_seconds_total",
             "CPU time of encoding expositions, in seconds.",
-            self._encode_seconds,
+            [({}, self._encode_seconds)],
         )
-        yield CounterMetricFamily(
-            f"{self.name}_encode_errors", "Metric families dropped because they could not be encoded.", self._refusals
+        yield family(
+            f"{name}_encode_errors_total",
+            "Metric families dropped because they could not be encoded.",
+            [({}, self._refusals)],
         )
         not_after = self.certificate_not_after()
         if not_after is not None:
-            yield GaugeMetricFamily(
-                f"{self.name}_tls_certificate_not_after_seconds",
+            yield family(
+                f"{name}_tls_certificate_not_after_seconds",
                 "Unix time at which the first certificate of the served chain expires.",
-                not_after,
+                [({}, not_after)],
             )
-        yield InfoMetricFamily(
-            f"{self.name}_build",
-            "Versions of the exporter and of Python.",
-            {"version": __version__, "python": platform.python_version()},
-        )
+        versions = {"version": __version__, "python": platform.python_version()}
+        yield Info[Labels](f"{name}_build", "Versions of the exporter and of Python.").family([({}, versions)])
         if self._process is None:
             return
         try:
@@ -335,46 +334,12 @@ class Exporter:
         except OSError as error:  # no file descriptors left
             self._note_refused(FamilyError("process_*", error))
 
-    def _about_backgrounds(self) -> Iterable[Metric]:
-        backgrounds = [(source.name, source.background) for source in self._sources if source.background]
-        if not backgrounds:
-            return
-        age = GaugeMetricFamily(
-            f"{self.name}_source_age_seconds",
-            "Age of the values of this background source, in seconds.",
-            labels=["source"],
-        )
-        errors = CounterMetricFamily(
-            f"{self.name}_source_background_errors",
-            "Failed background reads, by reason; scrapes get the previous values until they are too old.",
-            labels=["source", "reason"],
-        )
-        for name, background in backgrounds:
-            seconds = background.age()
-            if seconds is not None:
-                age.add_metric([name], seconds)
-            for reason, count in background.failures.items():
-                errors.add_metric([name, reason], count)
-        yield from (age, errors)
-
-
-def _words(error: Exception) -> str:
-    return f"{error}" or type(error).__name__
-
-
-def _cost(reader: SourceReader[list[Metric]] | InlineReader[list[Metric]], background: Background[Any] | None) -> Cost:
-    """Return what a source has cost, in the scrapes and in the background, where the reads are that count."""
-    if background is None:
-        return reader.cost
-    here, there = reader.cost, background.cost
-    return Cost(there.reads, here.seconds + there.seconds, here.cpu_seconds + there.cpu_seconds)
-
 
 # --- Its process ------------------------------------------------------------------------------------------------------
 
 
 # Descriptors that are listed where the kernel doesn't count them, for half a millisecond at most.
-MOST_LISTED = 1024
+MAX_LISTED = 1024
 
 # Below /proc whatever --path.procfs is: in another host's files this process's id is that of another one.
 _SELF = Path("/proc/self")
@@ -401,24 +366,18 @@ class Process:
         """
         fields = (_SELF / "stat").read_bytes().rpartition(b")")[2].split()  # proc(5), from its third field on
         user, system, started, virtual, resident = (int(fields[index]) for index in (11, 12, 19, 20, 21))
-        yield GaugeMetricFamily("process_virtual_memory_bytes", "Virtual memory size in bytes.", virtual)
-        yield GaugeMetricFamily(
-            "process_resident_memory_bytes", "Resident memory size in bytes.", resident * resource.getpagesize()
-        )
-        yield GaugeMetricFamily(
-            "process_start_time_seconds",
-            "Start time of the process since unix epoch in seconds.",
-            self._boot_time + started / _TICKS,
-        )
-        yield CounterMetricFamily(
-            "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", (user + system) / _TICKS
-        )
-        count = open_descriptors()
-        if count is not None:
-            yield GaugeMetricFamily("process_open_fds", "Number of open file descriptors.", count)
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if limit != resource.RLIM_INFINITY:
-            yield GaugeMetricFamily("process_max_fds", "Maximum number of open file descriptors.", limit)
+        started_at, resident_bytes = self._boot_time + started / _TICKS, resident * resource.getpagesize()
+        for name, documentation, value in (
+            ("virtual_memory_bytes", "Virtual memory size in bytes.", virtual),
+            ("resident_memory_bytes", "Resident memory size in bytes.", resident_bytes),
+            ("start_time_seconds", "Start time of the process since unix epoch in seconds.", started_at),
+            ("cpu_seconds_total", "Total user and system CPU time spent in seconds.", (user + system) / _TICKS),
+            ("open_fds", "Number of open file descriptors.", open_descriptors()),
+            ("max_fds", "Maximum number of open file descriptors.", None if limit == resource.RLIM_INFINITY else limit),
+        ):
+            if value is not None:
+                yield family(f"process_{name}", documentation, [({}, value)])
 
 
 def open_descriptors() -> int | None:
@@ -428,6 +387,6 @@ def open_descriptors() -> int | None:
         return counted
     # How many there is room for: a power of two, that never gets smaller.
     room = int((_SELF / "status").read_text().partition("\nFDSize:")[2].split(maxsplit=1)[0])
-    if room > MOST_LISTED:
+    if room > MAX_LISTED:
         return None
     return len(os.listdir(_SELF / "fd")) - 1  # noqa: PTH208  half of iterdir's cost; without the one that it is read by

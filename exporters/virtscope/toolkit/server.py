@@ -28,9 +28,9 @@ import threading
 import time
 from http import HTTPStatus
 
-from virtscope.toolkit.answering import Answer, Answering
+from virtscope.toolkit.answering import Answering
 from virtscope.toolkit.encrypted import EncryptedSocket
-from virtscope.toolkit.pages import Pages, Probes, Scrapes
+from virtscope.toolkit.pages import Answer, Pages, Probes, Scrapes
 from virtscope.toolkit.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
@@ -269,18 +269,14 @@ class Server:
         if not (found := self._next_to_lose()):
             return False
         client, lost = found
-        self._warn_of_dropping(client)
-        self._close(lost.withdraw_newest(client.address) if isinstance(lost, Answering) else lost)
-        return True
-
-    def _warn_of_dropping(self, client: _Client) -> None:
-        now = time.monotonic()
-        if now >= self._warn_after:
+        if (now := time.monotonic()) >= self._warn_after:
             self._warn_after = now + WARNING_SECONDS
             log.warning(
                 "too many connections: closing some of the client that has the most",
                 extra={"fields": {"client": client.address, "connections": len(client.connections)}},
             )
+        self._close(lost.withdraw_newest(client.address) if isinstance(lost, Answering) else lost)
+        return True
 
     def _has_gone(self, connection: _Connection) -> bool:
         """Close the connection if the client has closed its end, or reset it: what it asked for isn't worth a turn."""

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import count
 from typing import NamedTuple, Optional
 
 from virtscope.xen.model import DOM0, Domain, Host, Waiting
 
-MOST_APART = (
-    1.0  # seconds; also what one tick takes from a text's whole seconds. A greater decrease means another domain
-)
+MAX_APART = 1.0  # seconds; also what one tick takes from a text's whole seconds. By more, it is another domain
 
 # For how many looks the numbers of an unused name are remembered: an hour at a scrape a second, longer than rates look
 # back, so that no rate spans two domains that were given the same number.
@@ -70,37 +69,26 @@ class WaitingClocks:
         last, self._last = self._last, {}
         return [self._steady_domain(domain, last.get(domain.domid)) for domain in domains]
 
-    def _steady_domain(self, domain: Waiting, last: Waiting | None) -> Waiting:
-        reached = domain if last is None else _waited(last, domain)
-        self._last[domain.domid] = reached
-        return reached if domain.runnable_seconds is not None else reached._replace(runnable_seconds=None)
-
-
-def _waited(before: Waiting, now: Waiting) -> Waiting:
-    """Return what the domain has now with the greater of each two times, unless it is another domain's."""
-    was, states = list(before.runstate_seconds.values()), list(now.runstate_seconds.values())
-    if any(last - seconds > MOST_APART for last, seconds in zip(was, states)):
-        return now  # whose id came round again
-    (runnable,) = _greater([before.runnable_seconds], [now.runnable_seconds])
-    return now._replace(
-        runstate_seconds=dict(zip(now.runstate_seconds, map(max, was, states))), runnable_seconds=runnable
-    )
+    def _steady_domain(self, now: Waiting, last: Waiting | None) -> Waiting:
+        was, states = last.runstate_seconds if last else {}, now.runstate_seconds
+        reached = now
+        if last and all(was[state] - seconds <= MAX_APART for state, seconds in states.items()):
+            [runnable] = _greater([last.runnable_seconds], [now.runnable_seconds])
+            states = {state: max(was[state], seconds) for state, seconds in states.items()}
+            reached = now._replace(runstate_seconds=states, runnable_seconds=runnable)
+        self._last[now.domid] = reached
+        return reached if now.runnable_seconds is not None else reached._replace(runnable_seconds=None)
 
 
 def _reached(before: Times, now: Times) -> Times:
     """Return the greater of each two times; those of now where it is another domain's, which took over id or name."""
-    if any(was is not None and time is not None and was - time > MOST_APART for was, time in zip(before, now)):
+    if any(was is not None and time is not None and was - time > MAX_APART for was, time in zip(before, now)):
         return now
     return _greater(before, now) + now[len(before) :]
 
 
 def _greater(before: Times, now: Times) -> Times:
     return [was if time is None or (was is not None and was > time) else time for was, time in zip(before, now)]
-
-
-class _SameName(NamedTuple):
-    domains: list[Domain]
-    first: int  # number of the first of them; 0: the only domain that has ever had the name
 
 
 class DuplicateNames:
@@ -113,7 +101,8 @@ class DuplicateNames:
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, _SameName] = {}  # of the iteration before
+        # Of the iteration before, by name: the domains and the first one's number, 0 where no other ever had the name.
+        self._last: dict[str, tuple[list[Domain], int]] = {}
         self._highest: dict[str, int] = {}  # number ever given to a domain of the name
         self._in_use: dict[str, int] = {}  # of these names, the last look at which a domain had it
         self._look = 0
@@ -124,13 +113,9 @@ class DuplicateNames:
         for domain in host.domains:
             if domain.domid != DOM0:
                 by_name[domain.name].append(domain)
-        self._last = {name: self._number(name, domains) for name, domains in by_name.items()}
+        self._last = {name: (domains, self._first_number(name, domains)) for name, domains in by_name.items()}
         self._forget_unused_names()
-        numbers = {
-            name: iter(range(named.first, named.first + len(named.domains)))
-            for name, named in self._last.items()
-            if named.first
-        }
+        numbers = {name: count(first) for name, (_, first) in self._last.items() if first}
         if not numbers:
             return host
         return host._replace(
@@ -142,17 +127,17 @@ class DuplicateNames:
             )
         )
 
-    def _number(self, name: str, domains: list[Domain]) -> _SameName:
+    def _first_number(self, name: str, domains: list[Domain]) -> int:
         if len(domains) == 1 and name not in self._highest:
-            return _SameName(domains, 0)
-        last = self._last.get(name)
-        if last and last.first and len(last.domains) == len(domains):
-            pairs = zip(last.domains, domains)
+            return 0
+        last, first = self._last.get(name, ([], 0))
+        if first and len(last) == len(domains):
+            pairs = zip(last, domains)
             if not any(was > now for before, after in pairs for was, now in zip(_counters(before), _counters(after))):
-                return _SameName(domains, last.first)
+                return first
         first = self._highest.get(name, 0) + 1
         self._highest[name] = first + len(domains) - 1
-        return _SameName(domains, first)
+        return first
 
     def _forget_unused_names(self) -> None:
         self._look += 1
@@ -167,12 +152,8 @@ def _counters(domain: Domain) -> tuple[float, ...]:
     """Return counters that never decrease while a domain exists and keeps its devices."""
     ways = [way for network in domain.networks for way in (network.receive, network.transmit)]
     requests = [way.requests for block in domain.blocks for way in (block.read, block.write) if way]
-    return (
-        domain.cpu_seconds or 0,
-        sum(way.bytes for way in ways),
-        sum(way.packets for way in ways),
-        sum(requests),
-    )
+    bytes_and_packets = sum(way.bytes for way in ways), sum(way.packets for way in ways)
+    return (domain.cpu_seconds or 0, *bytes_and_packets, sum(requests))
 
 
 class _Seen(NamedTuple):
@@ -211,7 +192,7 @@ class Places:
         if before := self._seen.get(key):
             generation = before.generation
             # Of a domain that was created again, and where there was none before, all interfaces are new.
-            if before.vifs and cpu_seconds >= before.cpu_seconds - MOST_APART:
+            if before.vifs and cpu_seconds >= before.cpu_seconds - MAX_APART:
                 fell = any(packets.get(vif, counted) < counted for vif, counted in before.packets.items())
                 generation += 1 if fell or vifs != before.vifs else 0
         self._seen[key] = _Seen(self._look, cpu_seconds, vifs, packets, generation)

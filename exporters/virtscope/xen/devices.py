@@ -25,11 +25,10 @@ VIF: Callable[[Network], str] = attrgetter("vif")
 VBD: Callable[[Block], str] = attrgetter("vbd")
 
 
-def network(number: int, counters: Sequence[int], emulated: bool | None = None) -> Network:
-    """Return an interface from its number and the counters of Dom0's vif, which receives what the guest transmits.
+def network(number: int, counters: Sequence[int], emulated: bool = False) -> Network:
+    """Return an interface from its number and the counters of Dom0's end, which receives what the guest transmits.
 
-    `counters` are bytes, packets, errors and drops received, then sent. `emulated`: whether it is QEMU's end of an HVM
-    guest's interface; None where the source doesn't say.
+    `counters` are bytes, packets, errors and drops received, then sent. `emulated`: it is QEMU's end of the interface.
     """
     rbytes, rpackets, rerrs, rdrop, tbytes, tpackets, terrs, tdrop = counters
     return Network(
@@ -69,20 +68,17 @@ def loses_read_sectors(xen_version: str | None) -> bool:
     return _LOST_READ_SECTORS.match(xen_version or "") is not None
 
 
-def known_apart(devices: Sequence[T], name: Callable[[T], str], most: int | None = None) -> tuple[T, ...]:
+def known_apart(devices: Sequence[T], name: Callable[[T], str], maximum: int | None = None) -> tuple[T, ...]:
     """Leave out the devices of a domain that have one name; all of them where there are more than there can be.
 
     An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
     depending on its driver, and QEMU may take its own away. /proc/net/dev names each, libxenstat gives both the
     number 0. Their sum would go back when one of them goes. Two block devices of one number may be of two back ends.
     """
-    if most is not None and len(devices) > most:
+    if maximum is not None and len(devices) > maximum:
         return ()  # the lines of another domain, whose row is lost, are among them
-    names = list(map(name, devices))
-    if len(set(names)) == len(names):
-        return tuple(devices)
-    times = Counter(names)
-    return tuple(device for device, its_name in zip(devices, names) if times[its_name] == 1)
+    times = Counter(map(name, devices))
+    return tuple(devices) if len(times) == len(devices) else tuple([each for each in devices if times[name(each)] == 1])
 
 
 @lru_cache(maxsize=1024)  # hosts have few numbers, guests many devices
@@ -99,10 +95,8 @@ def vbd_name(number: int) -> str:
     if number >> 28 == 1:  # 1<<28 | disk<<8 | partition: beyond the sixteenth disk or the fifteenth partition
         return _disk("xvd", number >> 8 & 0xFFFFF, number & 0xFF)
     major, minor = number >> 8, number & 0xFF
-    if major == 202:  # xvd: 202<<8 | disk<<4 | partition
-        return _disk("xvd", minor >> 4, minor & 0xF)
-    if major == 8:  # sd: 8<<8 | disk<<4 | partition
-        return _disk("sd", minor >> 4, minor & 0xF)
+    if major in {202, 8}:  # major<<8 | disk<<4 | partition
+        return _disk("xvd" if major == 202 else "sd", minor >> 4, minor & 0xF)
     if major in {3, 22}:  # hd: 3<<8 | disk<<6 | partition for the first two, 22<<8 for the next two
         return _disk("hd", (2 if major == 22 else 0) + (minor >> 6), minor & 0x3F)
     return str(number)

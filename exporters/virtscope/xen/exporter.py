@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Callable, TypeVar
+from typing import Callable, NoReturn
 
 from prometheus_client import Metric
 
@@ -23,90 +23,64 @@ from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
 from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter, Source
-from virtscope.xen import metrics, recorded, xentop_text
+from virtscope.xen import libxenstat, metrics, recorded, xentop_text
 from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
-from virtscope.xen.devices import network
 from virtscope.xen.hypervisor import find_program, running_version
-from virtscope.xen.libxenstat import MODEL, HostReader, Libxenstat, Shape
-from virtscope.xen.model import Child, Host, Missing, Network, Waiting
+from virtscope.xen.libxenstat import Libxenstat, RawNode
+from virtscope.xen.model import NOTHING_MISSING, Child, Host, Missing, decoded
 from virtscope.xen.netdev import NetDev, WhereReadable
-from virtscope.xen.recorded import RAW, Printed, Snapshot
-from virtscope.xen.runstate import INSTEAD, Runstate, waiting
+from virtscope.xen.recorded import Printed, Snapshot
+from virtscope.xen.runstate import INSTEAD, Runstate
 from virtscope.xen.text_networks import TextNetworks
-from virtscope.xen.toolstack import Replayed, ToolstackPoller
+from virtscope.xen.toolstack import ReplayedToolstack, ToolstackPoller
 from virtscope.xen.xentop import Xentop
-from virtscope.xen.xentrace import LEAST_INTERVAL, Windows
+from virtscope.xen.xentrace import MIN_INTERVAL, Windows
 from virtscope.xen.xl import RawToolstack, Xl
 
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10290
 SOURCES = ("libxenstat", "xentop")
+_TOO_SHORT = (
+    "xentop-exporter: --xentrace.interval ({:g} s) is too short: a window, and what is asked for it, take seconds; "
+    f"give at least {MIN_INTERVAL:g}s"
+)
+_NEEDS_XL = "xentop-exporter: --xentrace.interval needs --xl.interval: xl says on which CPUs a vCPU that waits may run"
+_IN_TEXT = "xentop counts them and prints no line for each that can be read: run it with -n -x -v, and let no wrapper "
+_IN_TEXT += "drop or change lines; `xentop -b -f -n -x -v -i 1` shows them"
+_IN_LIBRARY = "they have one number; see `xentop -b -n -x -i 1` for whose they are"
 
-N = TypeVar("N")
 AddGuests = Callable[[Host], Host]  # adds what the toolstack knows of a host
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["record"]:
-        _record(words[1:])
-    else:
-        _serve(words)
-
-
-def _record(words: Sequence[str]) -> None:
-    known_flags = cli.recorder("xentop-exporter")
-    _add_flags(known_flags, SOURCES)
-    given = cli.start(known_flags, words)
     with contextlib.ExitStack() as at_end:
-        source = choose_source(getattr(given, "source", ""), given.sysfs, RAW, at_end)
-        xl = recordable_toolstack(given.xl_interval, at_end) if given.xl_interval and not given.anonymise else []
-        record("xentop", [recordable(source, given.procfs, given.sysfs), *xl], given)
-
-
-def _serve(words: Sequence[str]) -> None:
-    known_flags = cli.parser(
-        "xentop-exporter", "Exposes to Prometheus what Xen's Dom0 knows of its domains.", DEFAULT_PORT
-    )
-    _add_flags(known_flags, (*SOURCES, cli.REPLAY))
-    known_flags.add_argument(
-        "--xentrace.interval",
-        dest="trace_interval",
-        type=interval_or_never,
-        default="0",
-        metavar="DURATION",
-        help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; 0: never",
-    )
-    cli.add_replay(known_flags)
-    given = cli.start(known_flags, words)
-    with contextlib.ExitStack() as at_end:
-        if played := cli.playback("xentop", given):
-            sources = replayed(played)
-        else:
-            _refuse_trace(given.trace_interval, given.xl_interval)
-            source = choose_source(getattr(given, "source", ""), given.sysfs, MODEL, at_end)
-            poller = toolstack(given.xl_interval, at_end)
-            windows = trace(given.trace_interval, given.procfs, poller, source, at_end)
-            sources = live(source, given.procfs, given.sysfs, poller, windows)
-        cli.serve(Exporter("xentop", sources), given)
-
-
-def _refuse_trace(interval: float, xl_interval: float) -> None:
-    """Exit with 1 and one line where no trace can be taken as the flags say."""
-    if 0 < interval < LEAST_INTERVAL:
-        sys.exit(
-            f"xentop-exporter: --xentrace.interval ({interval:g} s) is too short: a window, and what is asked for it, "
-            f"take seconds; give at least {LEAST_INTERVAL:g}s"
+        if words[:1] == ["record"]:
+            given = cli.start(_with_flags(cli.recorder("xentop-exporter"), SOURCES), words[1:])
+            source = choose_source(given, at_end)
+            xl = recordable_toolstack(given.xl_interval, at_end) if given.xl_interval and not given.anonymise else []
+            record("xentop", [recordable(source, given.sysfs), *xl], given)
+            return
+        about = "Exposes to Prometheus what Xen's Dom0 knows of its domains."
+        known_flags = _with_flags(cli.parser("xentop-exporter", about, DEFAULT_PORT), (*SOURCES, cli.REPLAY))
+        known_flags.add_argument(
+            "--xentrace.interval",
+            dest="trace_interval",
+            type=interval_or_never,
+            default="0",
+            metavar="DURATION",
+            help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; "
+            "0: never",
         )
-    if interval and not xl_interval:
-        sys.exit(
-            "xentop-exporter: --xentrace.interval needs --xl.interval: xl says on which CPUs a vCPU that waits may run"
-        )
+        cli.add_replay(known_flags)
+        given = cli.start(known_flags, words)
+        played = cli.playback("xentop", given)
+        cli.serve(Exporter("xentop", replayed(played) if played else live(given, at_end)), given)
 
 
-def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> None:
+def _with_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> argparse.ArgumentParser:
     known_flags.add_argument(
         "--source",
         type=cli.source(choices),
@@ -123,11 +97,13 @@ def _add_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> 
         metavar="DURATION",
         help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
     )
+    return known_flags
 
 
-def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.ExitStack) -> Libxenstat[N] | Xentop:
+def choose_source(given: argparse.Namespace, at_end: contextlib.ExitStack) -> Libxenstat | Xentop:
     """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
-    library = Libxenstat(shape, sysfs)
+    wanted = getattr(given, "source", "")
+    library = Libxenstat(NetDev(given.procfs, given.sysfs), given.sysfs)
     xentop = find_program("xentop")
     if wanted == "xentop" and not xentop:
         sys.exit("xentop-exporter: xentop is not in PATH; install Xen's tools (Debian: xen-utils)")
@@ -145,134 +121,118 @@ def choose_source(wanted: str, sysfs: str, shape: Shape[N], at_end: contextlib.E
     return library
 
 
-def toolstack(interval: float, at_end: contextlib.ExitStack) -> ToolstackPoller | None:
-    """Return the toolstack's poller, started, if it is to be asked at all; `at_end` ends it."""
-    if not interval:
-        return None
-    poller = ToolstackPoller(interval)
-    poller.start()
-    at_end.callback(poller.close)
-    return poller
+# --- Live -------------------------------------------------------------------------------------------------------------
 
 
-def trace(
-    interval: float,
-    procfs: str,
-    poller: ToolstackPoller | None,
-    source: Libxenstat[Host] | Xentop,
-    at_end: contextlib.ExitStack,
-) -> Windows | None:
-    """Return the windows of a trace, if any are to be taken; started where the source knows domains by their ids."""
-    if not interval or poller is None:
-        return None
-    windows = Windows(interval, poller.background, procfs)
-    if isinstance(source, Libxenstat):
-        windows.start()
-        at_end.callback(windows.close)
-    return windows
-
-
-def live(
-    source: Libxenstat[Host] | Xentop, procfs: str, sysfs: str, poller: ToolstackPoller | None, windows: Windows | None
-) -> list[Source]:
-    """Return what shows a source's values as they are now, and what goes with it."""
+def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source]:
+    """Return what shows the values as they are now; `at_end` ends it. Exits with 1 where a trace can't be taken."""
+    if 0 < given.trace_interval < MIN_INTERVAL:
+        sys.exit(_TOO_SHORT.format(given.trace_interval))
+    if given.trace_interval and not given.xl_interval:
+        sys.exit(_NEEDS_XL)
+    source = choose_source(given, at_end)
+    poller = ToolstackPoller(given.xl_interval) if given.xl_interval else None
+    if poller:
+        poller.start()
+        at_end.callback(poller.close)
     if isinstance(source, Xentop):
-        version = running_version(Path(sysfs))
-        net_dev = NetDev(network, procfs, sysfs)
+        version = running_version(Path(given.sysfs))
+        net_dev = NetDev(given.procfs, given.sysfs)
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
         text = live_text(lambda: Printed(source.read(), version), source.origin, poller, networks)
-        return [*text, *([Source("xentrace", _no_ids_to_name, lambda: "", required=False)] if windows else [])]
-    add_guests = poller.add_to if poller else _add_nothing
-    xl = [_xl(poller)] if poller else []
-    host, library = HostReader(source, NetDev(network, procfs, sysfs)), LibraryView(add_guests)
-    runstate, clocks = Runstate(waiting, sysfs), WaitingClocks()
-    return [
-        Source("libxenstat", lambda: library.families(host.read()), host.origin),
-        Source(
-            "runstate",
-            lambda: metrics.waiting_families(clocks.steady(_waiting(runstate, host))),
-            runstate.origin,
-            required=False,
-        ),
-        *xl,
-        *([_wait_estimates(windows, host)] if windows else []),
+        return [*text, *([_without_ids("xentrace", "take libxenstat")] if given.trace_interval else [])]
+    view, clocks, runstate = LibraryView(poller.add_to if poller else None), WaitingClocks(), Runstate(given.sysfs)
+
+    def read_waiting() -> list[Metric]:
+        runstate.open()
+        # Where the node is of the scrape before, as the two sources are read at once, a new guest is missing here until
+        # the next one; a guest that is gone is not answered for.
+        node = source.latest()
+        accounts = recorded.waiting(_with_runstates(node, runstate)) if node else []
+        return metrics.waiting_families(clocks.steady(accounts))
+
+    sources = [
+        Source("libxenstat", lambda: view.families(source.read()), source.origin),
+        Source("runstate", read_waiting, runstate.origin, required=False),
     ]
+    if poller:
+        sources.append(_xl(poller))
+    if poller and given.trace_interval:
+        windows = Windows(given.trace_interval, poller.background, given.procfs)
+        windows.start()
+        at_end.callback(windows.close)
+        sources.append(_wait_estimates(windows, source))
+    return sources
 
 
 def live_text(
-    read: Callable[[], Printed],
-    origin: Callable[[], str],
-    poller: ToolstackPoller | None,
-    networks: WhereReadable[Network],
+    read: Callable[[], Printed], origin: Callable[[], str], poller: ToolstackPoller | None, networks: WhereReadable
 ) -> list[Source]:
     """Return what shows the values that xentop prints now, and what goes with them.
 
     The networks are taken from there if the toolstack is asked, which tells whose they are.
     """
+    view = TextView()
     if poller:
-        of_domains = TextNetworks(networks.vifs)
-        text = TextView(lambda host: of_domains.add_to(poller.add_to(host)))
-    else:
-        text = TextView()
+        of_domains, add_guests = TextNetworks(networks.vifs), poller.add_to
+        view = TextView(lambda host: of_domains.add_to(add_guests(host)))
     return [
-        Source("xentop", lambda: text.families(read()), lambda: origin() + networks.origin()),
-        Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
+        Source("xentop", lambda: view.families(read()), lambda: origin() + networks.origin()),
+        _without_ids("runstate", f"take libxenstat, or {INSTEAD}"),
         *([_xl(poller)] if poller else []),
     ]
 
 
 def _xl(poller: ToolstackPoller) -> Source:
+    background = poller.background
+    return Source(
+        "xl",
+        lambda: metrics.toolstack_families(background.latest()),
+        poller.origin,
+        required=False,
+        background=background,
+    )
+
+
+def _wait_estimates(windows: Windows, library: Libxenstat) -> Source:
     def read() -> list[Metric]:
-        return metrics.toolstack_families(poller.background.latest(), dict(poller.rounds.problems))
-
-    return Source("xl", read, poller.origin, required=False, background=poller.background)
-
-
-def _wait_estimates(windows: Windows, host: HostReader[Host]) -> Source:
-    def read() -> list[Metric]:
-        estimates, latest = windows.background.latest(), host.latest()
+        estimates, latest = windows.background.latest(), library.latest()
         # Of the scrape before, as the two sources are read at once.
-        names = {domain.domid or 0: domain.name for domain in (latest.domains if latest else ())}
+        names = {domain.id: decoded(domain.name) for domain in (latest.domains if latest else ())}
         return metrics.wait_estimate_families(estimates, names)
 
     return Source("xentrace", read, windows.origin, required=False, background=windows.background)
 
 
-def _waiting(runstate: Runstate[tuple[str, int], Waiting], host: HostReader[Host]) -> list[Waiting]:
-    """Return how long the domains of the last snapshot have waited; raises SourceError as `runstate` does.
+def _without_ids(source: str, instead: str) -> Source:
+    """Return what stands for a source beside xentop's text, and raises SourceUnavailable."""
 
-    Where that is of the scrape before, as the two sources are read at once, a new guest is missing here until the
-    next one; a guest that is gone is not answered for.
-    """
-    runstate.open()
-    latest = host.latest()
-    domains = latest.domains if latest else ()
-    return runstate.read((domain.domid or 0, (domain.name, len(domain.vcpus))) for domain in domains)
+    def read() -> NoReturn:
+        raise SourceUnavailable(f"xentop's text has no domain ids to ask for; {instead}")
+
+    return Source(source, read, lambda: "", required=False)
 
 
-def _no_ids_to_ask_for() -> list[Metric]:
-    """Stand for the runstate source beside xentop's text; raises SourceUnavailable."""
-    raise SourceUnavailable(f"xentop's text has no domain ids to ask for; take libxenstat, or {INSTEAD}")
+def _with_runstates(node: RawNode, runstate: Runstate) -> Snapshot:
+    """Return a node with its domains' run states; raises SourceError as `runstate` does."""
+    return Snapshot(node, tuple(runstate.read(domain.id for domain in node.domains)))
 
 
-def _no_ids_to_name() -> list[Metric]:
-    """Stand for the xentrace source beside xentop's text; raises SourceUnavailable."""
-    raise SourceUnavailable("xentop's text has no domain ids, by which a trace knows domains; take libxenstat")
+# --- Recorded ---------------------------------------------------------------------------------------------------------
 
 
-def recordable(source: Libxenstat[recorded.RawNode] | Xentop, procfs: str, sysfs: str) -> Recordable:
+def recordable(source: Libxenstat | Xentop, sysfs: str) -> Recordable:
     """Return what a recording takes of a source, and what goes with it."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
         contents = "xentop's text: every domain's name and values"
         return Recordable("xentop", contents, lambda: Printed(source.read(), version), recorded.anonymised_text)
-    host = HostReader(source, NetDev(recorded.raw_network, procfs, sysfs))
-    runstate = Runstate(recorded.raw_runstate, sysfs)
+    runstate = Runstate(sysfs)
 
     def read() -> Snapshot:
-        node = host.read()
+        node = source.read()
         try:
-            return Snapshot(node, tuple(runstate.read((domain.id, domain) for domain in node.domains)))
+            return _with_runstates(node, runstate)
         except SourceError as error:
             return Snapshot(node, Failed.of(error))
 
@@ -294,69 +254,62 @@ def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[
 
 def replayed(played: Playback) -> list[Source]:
     """Return what shows the values of a recording."""
-    guests = Replayed()
+    toolstack = ReplayedToolstack()
 
-    def show_text() -> Callable[[Printed], list[Metric]]:
-        return TextView(guests.add_to).families
-
-    def show_host() -> Callable[[Snapshot], list[Metric]]:
-        view = LibraryView(guests.add_to)
-        return lambda snapshot: view.families(recorded.host(snapshot.node))
+    def show_toolstack(raw: RawToolstack) -> list[Metric]:
+        return metrics.toolstack_families(toolstack.parse(raw))
 
     def show_waiting() -> Callable[[Snapshot], list[Metric]]:
         clocks = WaitingClocks()
         return lambda snapshot: metrics.waiting_families(clocks.steady(recorded.waiting(snapshot)))
 
-    def show_toolstack() -> Callable[[RawToolstack], list[Metric]]:
-        return lambda raw: metrics.toolstack_families(guests.understand(raw), dict(guests.rounds.problems))
+    def show_node() -> Callable[[Snapshot], list[Metric]]:
+        view = LibraryView(toolstack.add_to)
+        return lambda snapshot: view.families(snapshot.node)
 
     if "xentop" in played.header.sources:
         sources = [
-            played.source("xentop", "xentop", recorded.printed, show_text),
-            Source("runstate", _no_ids_to_ask_for, lambda: "", required=False),
+            played.source("xentop", "xentop", recorded.printed, lambda: TextView(toolstack.add_to).families),
+            _without_ids("runstate", f"take libxenstat, or {INSTEAD}"),
         ]
     else:
         sources = [
-            played.source("libxenstat", "libxenstat", recorded.snapshot, show_host),
+            played.source("libxenstat", "libxenstat", recorded.snapshot, show_node),
             played.source("runstate", "libxenstat", recorded.snapshot, show_waiting, required=False),
         ]
     if "xl" in played.header.sources:
-        sources.append(played.source("xl", "xl", recorded.toolstack, show_toolstack, required=False))
+        sources.append(played.source("xl", "xl", recorded.toolstack, lambda: show_toolstack, required=False))
     return sources
 
 
-def _add_nothing(host: Host) -> Host:
-    """Stand for the toolstack where it isn't asked."""
-    return host
+# --- From a source's values to metrics --------------------------------------------------------------------------------
 
 
 class LibraryView:
     """The way of libxenstat's hosts to metric families, with what has to be kept from one to the next."""
 
-    def __init__(self, add_guests: AddGuests = _add_nothing) -> None:
-        self._add_guests = add_guests
+    def __init__(self, add_guests: AddGuests | None = None) -> None:
+        self._add_guests = add_guests or (lambda host: host)
         self._clocks = Clocks()
-        self._missing = _Missing("they have one number; see `xentop -b -n -x -i 1` for whose they are")
+        self._missing = NOTHING_MISSING
 
-    def families(self, host: Host) -> list[Metric]:
+    def families(self, node: RawNode) -> list[Metric]:
         """Return the families of a host, with what the toolstack adds to it."""
-        self._missing.note(host.missing())
+        host = libxenstat.host(node)
+        self._missing = _log_missing(host.missing(), self._missing, _IN_LIBRARY)
         return metrics.host_families(self._add_guests(self._clocks.steady(host)))
 
 
 class TextView:
     """The way of xentop's iterations to metric families, with what has to be kept from one to the next."""
 
-    def __init__(self, add_guests: AddGuests = _add_nothing) -> None:
-        self._add_guests = add_guests
+    def __init__(self, add_guests: AddGuests | None = None) -> None:
+        self._add_guests = add_guests or (lambda host: host)
         self._duplicate_names = DuplicateNames()
         self._places = Places()
         self._clocks = Clocks()
         self._unknown_line_logged = False
-        self._missing = _Missing(
-            "xentop counts them and prints no line for each that can be read: run it with -n -x -v, and let no wrapper "
-            "drop or change lines; `xentop -b -f -n -x -v -i 1` shows them"
-        )
+        self._missing = NOTHING_MISSING
 
     def families(self, printed: Printed) -> list[Metric]:
         """Return the families of an iteration; raises SourceMalformed as the parser does."""
@@ -366,25 +319,17 @@ class TextView:
             log.warning("unknown line from xentop", extra={"fields": {"line": unknown[0][:200]}})
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
         complete = self._add_guests(known_apart)
-        self._missing.note(complete.missing())
+        self._missing = _log_missing(complete.missing(), self._missing, _IN_TEXT)
         child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
         return metrics.host_families(complete) + metrics.child_families(child)
 
 
-class _Missing:
-    """Says in the log which kinds of devices are missing, when others are than before, and what to do."""
-
-    def __init__(self, advice: str) -> None:
-        self._advice = advice
-        self._kinds: list[str] = []
-
-    def note(self, missing: Missing) -> None:
-        """Look at what is missing now."""
-        counts = {kind: count for kind, count in missing._asdict().items() if count}
-        if list(counts) == self._kinds:
-            return
-        self._kinds = list(counts)
+def _log_missing(now: Missing, before: Missing, advice: str) -> Missing:
+    """Log which kinds of devices are missing, when others are than before, and what to do; return those of now."""
+    counts = {kind: count for kind, count in now._asdict().items() if count}
+    if list(map(bool, now)) != list(map(bool, before)):
         if counts:
-            log.warning("devices skipped", extra={"fields": {**counts, "advice": self._advice}})
+            log.warning("devices skipped", extra={"fields": {**counts, "advice": advice}})
         else:
             log.info("no device is skipped any more")
+    return now

@@ -18,87 +18,118 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_bool, c_char_p, c_uint, c_ulonglong, c_void_p
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any, Callable, Generic, TypeVar
+from typing import Any, Callable, NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen import hypervisor
-from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
-from virtscope.xen.model import Block, Domain, Host, Missing, Network, Vcpu, decoded
-from virtscope.xen.netdev import NetDev, WhereReadable
+from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors
+from virtscope.xen.model import Block, Domain, Host, Missing, Vcpu, decoded
+from virtscope.xen.netdev import NetDev, RawNetwork, WhereReadable, guests_end
 
 # XENSTAT_VCPU | XENSTAT_XEN_VERSION | XENSTAT_VBD
 _ALWAYS = 0x1 | 0x4 | 0x8
 _NETWORK = 0x2  # XENSTAT_NETWORK
 
-_STATES = ("dying", "crashed", "shutdown", "paused", "blocked", "running")
-_VIF_COUNTERS = ("rbytes", "rpackets", "rerrs", "rdrop", "tbytes", "tpackets", "terrs", "tdrop")
 _UNLIMITED = 2**64 - 1
 _BACKENDS = {1: "BlkBack", 2: "BlkTap", 3: "Tapdisk3"}  # as xentop names them
 
-N = TypeVar("N")
+
+class RawVcpu(NamedTuple):
+    """A xenstat_vcpu, as the library gives it. Here and below, fields are named as the library's getters."""
+
+    online: int
+    ns: int
 
 
-@dataclass(frozen=True)
-class Shape(Generic[N]):
-    """What is made of what the library's getters give: to be shown, the model's values (MODEL); to be recorded, tuples.
+class RawVbd(NamedTuple):
+    """A xenstat_vbd. `error`: the library couldn't read its counters; None before Xen 4.13, which doesn't say."""
 
-    `fields` are a structure's fields in the order of the getters below, by xenstat.h's names.
-    """
-
-    vcpu: Callable[[Sequence[int]], Any]  # of the fields
-    network: Callable[[int, Sequence[int]], Any]  # of its number and eight counters
-    vbd: Callable[[Sequence[Any]], Any]  # of the fields
-    domain: Callable[[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Sequence[Any]], Any]  # vcpus, networks, vbds
-    node: Callable[[tuple[Any, ...], Sequence[Any]], N]  # domains and fields
-
-
-def vcpu(fields: Sequence[int]) -> Vcpu:
-    """Return a vCPU."""
-    online, ns = fields
-    return Vcpu(bool(online), _cpu_seconds(ns))
+    type: int
+    dev: int
+    oo_reqs: int
+    rd_reqs: int
+    wr_reqs: int
+    rd_sects: int
+    wr_sects: int
+    error: bool | None
 
 
-def vbd(fields: Sequence[Any]) -> Block:
-    """Return a block device; `error` (None before Xen 4.13) says that the library couldn't read its counters."""
-    kind, dev, *counters, error = fields
-    return block(_BACKENDS.get(kind, "Unidentified"), dev, [None] * len(counters) if error else counters)
+class RawDomain(NamedTuple):
+    """A xenstat_domain; names are bytes, nothing is interpreted."""
+
+    vcpus: tuple[RawVcpu, ...]
+    networks: tuple[RawNetwork, ...]
+    vbds: tuple[RawVbd, ...]
+    id: int
+    name: bytes | None
+    cpu_ns: int
+    cur_mem: int
+    max_mem: int
+    ssid: int
+    dying: int
+    crashed: int
+    shutdown: int
+    paused: int
+    blocked: int
+    running: int
 
 
-def domain(
-    vcpus: tuple[Vcpu, ...], networks: tuple[Network, ...], vbds: tuple[Block, ...], fields: Sequence[Any]
-) -> Domain:
+class RawNode(NamedTuple):
+    """A xenstat_node: the host and its domains at one moment."""
+
+    domains: tuple[RawDomain, ...]
+    xen_version: bytes | None
+    num_cpus: int
+    cpu_hz: int
+    tot_mem: int
+    free_mem: int
+
+
+_STATES = RawDomain._fields[-6:]
+# What getters return, if not unsigned long long.
+_RESULTS: dict[str, Any] = {
+    **dict.fromkeys(("num_cpus", "id", "ssid", *_STATES, "online", "type", "dev"), c_uint),
+    "xen_version": c_char_p,
+    "name": c_char_p,
+    "error": c_bool,
+}
+
+
+def host(node: RawNode) -> Host:
+    """Return the host, without the sectors read where this release gives what means nothing for them."""
+    version = decoded(node.xen_version)
+    lost = loses_read_sectors(version)
+    domains = tuple([_domain(each, lost) for each in node.domains])
+    return Host(version or None, node.num_cpus, node.cpu_hz, node.tot_mem, node.free_mem, domains)
+
+
+def _domain(raw: RawDomain, read_sectors_lost: bool) -> Domain:
     """Return a domain, with those of its devices that can be known apart."""
-    domid, name, cpu_ns, cur_mem, max_mem, ssid, *states = fields
-    shown_networks, shown_vbds = known_apart(networks, VIF), known_apart(vbds, VBD)
+    networks = known_apart([guests_end(each) for each in raw.networks], VIF)
+    blocks = known_apart([_block(each, read_sectors_lost) for each in raw.vbds], VBD)
     return Domain(
-        domid=domid,
-        name=decoded(name),
-        cpu_seconds=_cpu_seconds(cpu_ns),
-        memory_bytes=cur_mem,
-        memory_limit_bytes=None if max_mem == _UNLIMITED else max_mem,
-        ssid=ssid,
-        states=frozenset(compress(_STATES, states)),
-        vcpus=vcpus,
-        networks=shown_networks,
-        blocks=shown_vbds,
-        missing=Missing(0, len(networks) - len(shown_networks), len(vbds) - len(shown_vbds)),
+        domid=raw.id,
+        name=decoded(raw.name),
+        cpu_seconds=_cpu_seconds(raw.cpu_ns),
+        memory_bytes=raw.cur_mem,
+        memory_limit_bytes=None if raw.max_mem == _UNLIMITED else raw.max_mem,
+        ssid=raw.ssid,
+        states=frozenset(compress(_STATES, raw[-6:])),
+        vcpus=tuple([Vcpu(bool(online), _cpu_seconds(ns)) for online, ns in raw.vcpus]),
+        networks=networks,
+        blocks=blocks,
+        missing=Missing(0, len(raw.networks) - len(networks), len(raw.vbds) - len(blocks)),
     )
 
 
-def node(domains: tuple[Domain, ...], fields: Sequence[Any]) -> Host:
-    """Return the host, without the sectors read where this release gives what means nothing for them."""
-    xen_version, num_cpus, cpu_hz, tot_mem, free_mem = fields
-    version = decoded(xen_version)
-    if loses_read_sectors(version):
-        domains = tuple([each._replace(blocks=tuple(map(_without_read_bytes, each.blocks))) for each in domains])
-    return Host(version or None, num_cpus, cpu_hz, tot_mem, free_mem, domains)
-
-
-def _without_read_bytes(device: Block) -> Block:
-    return device._replace(read=device.read and device.read._replace(bytes=None))
+def _block(raw: RawVbd, read_sectors_lost: bool) -> Block:
+    kind, dev, *counters, error = raw
+    known: list[int | None] = [None] * len(counters) if error else [*counters]
+    if read_sectors_lost:
+        known[3] = None
+    return block(_BACKENDS.get(kind, "Unidentified"), dev, known)
 
 
 def _cpu_seconds(nanoseconds: int) -> float:
@@ -110,86 +141,64 @@ def _cpu_seconds(nanoseconds: int) -> float:
     return (nanoseconds & ~(1 << 63)) / 1e9
 
 
-MODEL = Shape(vcpu, network, vbd, domain, node)
-
-
-class HostReader(Generic[N]):
-    """Reads libxenstat's snapshots, with networks from /proc/net/dev, or the library's where that can't be read."""
-
-    def __init__(self, library: Libxenstat[N], net_dev: NetDev[Any]) -> None:
-        self._latest: N | None = None  # while the library gives any
-        self._idle = threading.Event()  # not before the first read either
-        self._library = library
-        self._networks = WhereReadable(net_dev.read, str(net_dev.path), "libxenstat")
-
-    def read(self) -> N:
-        """Return the host as it is now; raises SourceError as the library does."""
-        self._idle.clear()
-        try:
-            self._latest = self._library.read(self._networks.vifs())
-        except SourceError:
-            self._latest = None
-            raise
-        finally:
-            self._idle.set()
-        return self._latest
-
-    def latest(self) -> N | None:
-        """Return the last snapshot, None if it failed; one that is being taken is waited for, but not for long."""
-        self._idle.wait(0.2)
-        return self._latest
-
-    def origin(self) -> str:
-        """Return the library's file name, and where the networks come from if they aren't its own."""
-        return self._library.origin() + self._networks.origin()
-
-
-class Libxenstat(Generic[N]):
-    """Reads the host through libxenstat, whatever Xen release it belongs to.
+class Libxenstat:
+    """Reads the host through libxenstat, of any Xen release, with networks from /proc/net/dev if that can be read.
 
     The library is opened at the first read, and again after a failure: an exporter may start before Xen's daemons do.
     """
 
-    def __init__(self, shape: Shape[N], sysfs: str = "/sys", folder: str = "") -> None:
+    def __init__(self, net_dev: NetDev, sysfs: str = "/sys", folder: str = "") -> None:
         """`folder` is where the library lies, if not where the loader looks."""
-        self._shape = shape
         self._sysfs = Path(sysfs)
         self._folder = folder
-        self._library: _Library[N] | None = None
+        self._networks = WhereReadable(net_dev.read, str(net_dev.path), "libxenstat")
+        self._library: _Library | None = None
+        self._latest: RawNode | None = None  # while the library gives any
+        self._idle = threading.Event()  # not before the first read either
 
-    def read(self, vifs: Mapping[int, Sequence[Any]] | None) -> N:
-        """Return the host as it is now, with these networks by domid, or with the library's own if there are none.
+    def read(self) -> RawNode:
+        """Return the host as it is now.
 
         Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
         SourceMalformed when it contradicts itself.
         """
-        library = self.open()
+        self._idle.clear()
         try:
-            return library.snapshot(vifs)
+            self._latest = node = self.open().snapshot(self._networks.vifs())
+            return node
         except SourceError:
+            self._latest = None
             # A handle may hold a broken connection to xenstored: open another next time.
-            library.close()
+            if self._library:
+                self._library.close()
             self._library = None
             raise
+        finally:
+            self._idle.set()
 
-    def open(self) -> _Library[N]:
+    def latest(self) -> RawNode | None:
+        """Return the last snapshot, None if it failed; one that is being taken is waited for, but not for long."""
+        self._idle.wait(0.2)
+        return self._latest
+
+    def open(self) -> _Library:
         """Open the library if it isn't open; raises SourceUnavailable as read() does."""
         if self._library is None:
             self._library = self._open()
         return self._library
 
     def origin(self) -> str:
-        """Return the file name of the library in use, such as libxenstat.so.4.17."""
+        """Return the file name of the library in use, such as libxenstat.so.4.17, and where networks come from."""
         library = self._library  # another thread may be closing it
-        return library.name if library else ""
+        return (library.name if library else "") + self._networks.origin()
 
-    def _open(self) -> _Library[N]:
+    def _open(self) -> _Library:
         hypervisor.require_xen(self._sysfs)
         release = hypervisor.running_release(self._sysfs)
         problems = []
         for name in (f"libxenstat.so.{release}", "libxenstat.so.0"):
             try:
-                return _Library(str(Path(self._folder, name)), self._shape)
+                return _Library(str(Path(self._folder, name)))
             except _NoLibrary as error:
                 problems.append(str(error))
         raise SourceUnavailable(
@@ -201,10 +210,10 @@ class _NoLibrary(SourceUnavailable):
     """There is no such library, or it isn't one of libxenstat's."""
 
 
-class _Library(Generic[N]):
+class _Library:
     """An opened libxenstat and its handle."""
 
-    def __init__(self, path: str, shape: Shape[N]) -> None:
+    def __init__(self, path: str) -> None:
         self.name = Path(path).name
         try:
             # Two views of one library. CDLL gives up Python's global lock while C runs: right for calls that can
@@ -215,11 +224,23 @@ class _Library(Generic[N]):
             self._uninit = _function(slow, "uninit", None, c_void_p)
             self._get_node = _function(slow, "get_node", c_void_p, c_void_p, c_uint)
             self._free_node = _function(slow, "free_node", None, c_void_p)
-            self._getters = _Getters(quick, shape)
+            self._node = _getters(quick, "node", RawNode._fields[1:])
+            self._domain = _getters(quick, "domain", RawDomain._fields[3:])
+            self._vcpu = _getters(quick, "vcpu", RawVcpu._fields)
+            self._network = _getters(quick, "network", RawNetwork._fields[:-1])
+            self._vbd = _getters(quick, "vbd", RawVbd._fields[:-1])
+            self._domains = _parts(quick, "node_num_domains", "node_domain_by_index")
+            self._vcpus, self._networks, self._vbds = (
+                _parts(quick, f"domain_num_{part}s", f"domain_{part}") for part in ("vcpu", "network", "vbd")
+            )
         except SourceUnavailable as error:
             raise _NoLibrary(str(error)) from error
         except AttributeError as error:
             raise _NoLibrary(f"{path} can't be used: {error}") from error
+        try:
+            self._vbd += _getters(quick, "vbd", ("error",))
+        except AttributeError:  # before Xen 4.13
+            self._vbd.append(lambda _vbd: None)
         self._handle = self._init()
         if not self._handle:
             raise SourceUnavailable(
@@ -230,89 +251,54 @@ class _Library(Generic[N]):
     def close(self) -> None:
         self._uninit(self._handle)
 
-    def snapshot(self, vifs: Mapping[int, Sequence[Any]] | None) -> N:
+    def snapshot(self, vifs: Mapping[int, Sequence[RawNetwork]] | None) -> RawNode:
+        """Return the host, with these networks by domid, or with the library's own if there are none."""
         node = self._get_node(self._handle, _ALWAYS | (_NETWORK if vifs is None else 0))
         if not node:
             raise SourceError(f"xenstat_get_node failed ({os.strerror(ctypes.get_errno())})")
         try:
-            return self._getters.node(node, vifs)
+            domains = tuple([self._read_domain(domain, vifs) for domain in self._domains(node)])
+            return RawNode(domains, *[get(node) for get in self._node])
         finally:
             self._free_node(node)
 
-
-class _Getters(Generic[N]):
-    """The library's field getters, grouped as its header groups them, in the order of a Shape's arguments."""
-
-    def __init__(self, library: ctypes.CDLL, shape: Shape[N]) -> None:
-        self._shape = shape
-
-        def getter(name: str, result: Any = c_ulonglong) -> Any:
-            return _function(library, name, result, c_void_p)
-
-        def nth(name: str) -> Any:
-            return _function(library, name, c_void_p, c_void_p, c_uint)
-
-        self._node = [
-            getter("node_xen_version", c_char_p),
-            getter("node_num_cpus", c_uint),
-            getter("node_cpu_hz"),
-            getter("node_tot_mem"),
-            getter("node_free_mem"),
-        ]
-        self._num_domains = getter("node_num_domains", c_uint)
-        self._nth_domain = nth("node_domain_by_index")
-        self._domain = [getter("domain_id", c_uint), getter("domain_name", c_char_p)]
-        self._domain += [getter(f"domain_{name}") for name in ("cpu_ns", "cur_mem", "max_mem")]
-        self._domain += [getter(f"domain_{name}", c_uint) for name in ("ssid", *_STATES)]
-        self._num_vcpus, self._nth_vcpu = getter("domain_num_vcpus", c_uint), nth("domain_vcpu")
-        self._vcpu = [getter("vcpu_online", c_uint), getter("vcpu_ns")]
-        self._num_networks, self._nth_network = getter("domain_num_networks", c_uint), nth("domain_network")
-        self._network_id = getter("network_id", c_uint)
-        self._network = [getter(f"network_{name}") for name in _VIF_COUNTERS]
-        self._num_vbds, self._nth_vbd = getter("domain_num_vbds", c_uint), nth("domain_vbd")
-        self._vbd = [getter("vbd_type", c_uint), getter("vbd_dev", c_uint)]
-        self._vbd += [getter(f"vbd_{name}") for name in ("oo_reqs", "rd_reqs", "wr_reqs", "rd_sects", "wr_sects")]
-        try:
-            self._vbd.append(getter("vbd_error", c_bool))
-        except AttributeError:  # before Xen 4.13
-            self._vbd.append(lambda _vbd: None)
-
-    def node(self, node: int, vifs: Mapping[int, Sequence[Any]] | None) -> N:
-        domains = _parts(node, self._num_domains, self._nth_domain)
-        return self._shape.node(
-            tuple([self._read_domain(domain, vifs) for domain in domains]), [get(node) for get in self._node]
-        )
-
-    def _read_domain(self, domain: int, vifs: Mapping[int, Sequence[Any]] | None) -> Any:
-        shape, vcpu_getters, vbd_getters = self._shape, self._vcpu, self._vbd
+    def _read_domain(self, domain: int, vifs: Mapping[int, Sequence[RawNetwork]] | None) -> RawDomain:
+        vcpu, network, vbd = self._vcpu, self._network, self._vbd
         fields = [get(domain) for get in self._domain]
-        vcpus = _parts(domain, self._num_vcpus, self._nth_vcpu)
-        vbds = _parts(domain, self._num_vbds, self._nth_vbd)
-        return shape.domain(
-            tuple([shape.vcpu([get(vcpu) for get in vcpu_getters]) for vcpu in vcpus]),
-            self._read_networks(domain) if vifs is None else tuple(vifs.get(fields[0], ())),
-            tuple([shape.vbd([get(vbd) for get in vbd_getters]) for vbd in vbds]),
-            fields,
+        if vifs is None:
+            networks = tuple([RawNetwork(*[get(each) for get in network]) for each in self._networks(domain)])
+        else:
+            networks = tuple(vifs.get(fields[0], ()))
+        return RawDomain(
+            tuple([RawVcpu._make([get(each) for get in vcpu]) for each in self._vcpus(domain)]),
+            networks,
+            tuple([RawVbd._make([get(each) for get in vbd]) for each in self._vbds(domain)]),
+            *fields,
         )
 
-    def _read_networks(self, domain: int) -> tuple[Any, ...]:
-        networks = _parts(domain, self._num_networks, self._nth_network)
-        number, counters = self._network_id, self._network
-        return tuple([self._shape.network(number(each), [get(each) for get in counters]) for each in networks])
 
-
-def _parts(whole: int, count: Any, nth: Any) -> list[int]:
-    """Return all parts; raises SourceMalformed where one is NULL, which a getter would take for a pointer and crash.
+def _parts(library: ctypes.CDLL, count_name: str, nth_name: str) -> Callable[[int], list[int]]:
+    """Return what gives all parts of a thing; raises SourceMalformed where one is NULL, on which a getter would crash.
 
     The library keeps its count when it has no memory for an array, so this also ends a count beyond all reason early.
     """
-    parts = []
-    for index in range(count(whole)):
-        part = nth(whole, index)
-        if part is None:
-            raise SourceMalformed(f"{count.__name__} says {count(whole)}, but {nth.__name__} {index} is NULL")
-        parts.append(part)
+    count = _function(library, count_name, c_uint, c_void_p)
+    nth = _function(library, nth_name, c_void_p, c_void_p, c_uint)
+
+    def parts(whole: int) -> list[int]:
+        found = []
+        for index in range(count(whole)):
+            part = nth(whole, index)
+            if part is None:
+                raise SourceMalformed(f"{count.__name__} says {count(whole)}, but {nth.__name__} {index} is NULL")
+            found.append(part)
+        return found
+
     return parts
+
+
+def _getters(library: ctypes.CDLL, of: str, fields: Sequence[str]) -> list[Any]:
+    return [_function(library, f"{of}_{field}", _RESULTS.get(field, c_ulonglong), c_void_p) for field in fields]
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:

@@ -1,45 +1,15 @@
-"""The metrics of a Xen host: one table, from the model's values to families; raw counters in Xen's own terms.
+"""The metrics of a Xen host: tables from the model's values to families; raw counters in Xen's own terms.
 
-What it exposes, with the command that shows the same by hand:
+Commands that show the same by hand:
 
-    # xentop -b -f -n -x -v -i 1
-    xen_host_info{version="4.17.7"} 1
-    xen_host_cpus 4
-    xen_domain_info{domid="3",domain="web01",role="guest",uuid="",type="",os="",cpupool="",ssid="0"} 1
-    xen_domain_state{domid="3",domain="web01",state="blocked"} 1
-    xen_domain_cpu_seconds_total{domid="3",domain="web01"} 1234.567890123
-    xen_vcpu_cpu_seconds_total{domid="3",domain="web01",vcpu="0"} 1234.567890123
-    xen_domain_network_receive_bytes_total{domid="3",domain="web01",vif="0"} 4096
-    xen_domain_block_read_bytes_total{domid="3",domain="web01",vbd="xvda"} 512
-    xentop_missing_devices{device="network"} 0
+    xentop -b -f -n -x -v -i 1                        xen_host_*, xen_domain_*, xen_vcpu_cpu_seconds_total
+    xl sched-credit2; xl vcpu-list; xl cpupool-list   xen_domain_scheduler_*, xen_vcpu_cpu, xen_cpupool_*
+    xl psr-cmt-show cache-occupancy                   xen_domain_cache_occupancy_bytes
+    xentrace -D -e 0x21000 -T 1 FILE                  xen_domain_wait_estimated_seconds_total; only if it is asked for
+    none: a call of XenServer and XCP-ng              xen_domain_runstate_*, xen_domain_runnable_seconds_total
 
-    # xl sched-credit2; xl vcpu-list; xl psr-cmt-show cache-occupancy; xl cpupool-list
-    xen_domain_scheduler_weight{domid="3",domain="web01"} 256
-    xen_domain_scheduler_changes_total{domid="3",domain="web01",what="cap"} 0
-    xen_domain_cpu_limit_cpus{domid="3",domain="web01"} 0.5
-    xen_vcpu_cpu{domid="3",domain="web01",vcpu="0"} 7
-    xen_vcpu_affinity_info{domid="3",domain="web01",vcpu="0",hard="4-7",soft="all"} 1
-    xen_domain_cache_occupancy_bytes{domid="3",domain="web01",socket="0"} 2654208
-    xen_cpupool_info{cpupool="Pool-0",scheduler="credit2"} 1
-    xentop_toolstack_problems_total{command="sched-credit",reason="stderr"} 1
-
-    # no command: a call that XenServer and XCP-ng add (runstate.py)
-    xen_domain_runstate_seconds_total{domid="3",domain="web01",runstate="full_contention"} 12.5
-    xen_domain_runnable_seconds_total{domid="3",domain="web01"} 31.25
-
-    # xentrace -D -e 0x21000 -T 1 FILE; only with --xentrace.interval
-    xen_domain_wait_estimated_seconds_total{domid="3",domain="web01",running_domid="7",running="batch"} 421.5
-    xen_trace_windows_total 17
-    xen_trace_lost_records_total 0
-
-    # ps -o etimes,args -C xentop; only with source xentop
-    xentop_iteration_age_seconds 1.4
-    xentop_child_starts_total 1
-
-To add a metric, add a line to the rows of the values that it is of (HOST, DOMAIN, VCPU and so on): its name (a
-counter's ends in _total), its help, and how such a value gives it. Values of another kind get rows of their own: which
-values, with which labels, their metrics. A value that isn't read yet is also a field of the model, with a default at
-its end, and a line of the function that reads it: xl_host.parse_info for what only `xl info` knows of the host.
+To add a metric, add it to the table of what it is a value of (_HOST, _DOMAIN, _VCPU and so on). A value that isn't read
+yet is also a field of the model, and a line of the function that reads it: xl_host.parse_info for what `xl info` says.
 
 Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
 source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "duplicate-1" and so on).
@@ -48,21 +18,23 @@ source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "dupli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Callable, Generic, NamedTuple, TypeVar
+from typing import Callable, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Labels, info, series
+from virtscope.toolkit.families import Definition, Info, Labels, family, parts
 from virtscope.xen.model import (
     DOM0,
     IDLE,
     REST,
     STATES,
+    Block,
     Child,
     Domain,
     Guest,
     Host,
+    Network,
+    Placement,
     Pool,
     Toolstack,
     Vcpu,
@@ -71,88 +43,9 @@ from virtscope.xen.model import (
 )
 
 T = TypeVar("T")
-V = TypeVar("V")
+Labelled = list[tuple[Labels, T]]
 
-
-@dataclass(frozen=True)
-class Info(Generic[T]):
-    """One info metric: its name without _info, its help text, and its labels (None: there is none for this value)."""
-
-    name: str
-    help: str
-    labels: Callable[[T], Labels | None]
-
-
-class HostSamples(NamedTuple):
-    """A host whose domains have their labels, made once and shared by all their series."""
-
-    host: Host
-    domains: list[tuple[Labels, Domain]]
-    guests: list[tuple[Labels, Guest]]  # of the domains that the toolstack knows
-
-
-class ToolstackResult(NamedTuple):
-    """What the toolstack answered, and how many answers had something wrong, by command and reason."""
-
-    toolstack: Toolstack
-    problems: Mapping[tuple[str, str], int]
-
-
-Rows = Callable[[V], Iterator[Metric]]
-
-
-def rows(
-    values: Callable[[V], Sequence[tuple[Labels, T]]],
-    *metrics: Definition[T] | Info[T],
-    optional: bool = False,
-) -> Rows[V]:
-    """Return the table's rows for these values; `optional`: no families where there are no values."""
-
-    def families(of: V) -> Iterator[Metric]:
-        labelled = values(of)
-        if optional and not labelled:
-            return
-        for metric in metrics:
-            if isinstance(metric, Info):
-                found = [(labels, metric.labels(value)) for labels, value in labelled]
-                yield info(metric.name, metric.help, [{**labels, **more} for labels, more in found if more is not None])
-            else:
-                yield from series([metric], labelled)
-
-    return families
-
-
-def _of_domains(
-    label: str, parts: Callable[[Domain], Sequence[tuple[str, T]]]
-) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
-    """Return what gives the parts of all domains, each with the domain's labels and one of its own."""
-    return lambda samples: _of_parts(samples.domains, label, parts)
-
-
-def _of_guests(
-    label: str, parts: Callable[[Guest], Sequence[tuple[str, T]]]
-) -> Callable[[HostSamples], list[tuple[Labels, T]]]:
-    """Return the same for what the toolstack knows of the domains."""
-    return lambda samples: _of_parts(samples.guests, label, parts)
-
-
-def _of_parts(
-    wholes: Sequence[tuple[Labels, V]], label: str, parts: Callable[[V], Sequence[tuple[str, T]]]
-) -> list[tuple[Labels, T]]:
-    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts(whole)]
-
-
-def _the_host(samples: HostSamples) -> list[tuple[Labels, Host]]:
-    return [({}, samples.host)]
-
-
-def _online(vcpus: Iterable[Vcpu]) -> int | None:
-    online = [vcpu.online for vcpu in vcpus]
-    return None if None in online else online.count(True)
-
-
-HOST = rows(
-    _the_host,
+_HOST: tuple[Info[Host] | Definition[Host], ...] = (
     Info(
         "xen_host",
         "The hypervisor's version.",
@@ -169,52 +62,7 @@ HOST = rows(
     ),
     Definition("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
 )
-
-
-def _domains_and_guests(samples: HostSamples) -> list[tuple[Labels, tuple[Domain, Guest | None]]]:
-    guests = samples.host.guests or [None] * len(samples.domains)
-    return [(labels, (domain, guest)) for (labels, domain), guest in zip(samples.domains, guests)]
-
-
-def _facts(known: tuple[Domain, Guest | None]) -> Labels:
-    domain, guest = known
-    return {
-        # By number and not by name: a guest may be called Domain-0.
-        "role": "dom0" if domain.domid == DOM0 else "guest",
-        "uuid": guest.uuid if guest else "",
-        "type": guest.type if guest else "",
-        "os": guest.os if guest else "",
-        "cpupool": guest.cpupool if guest else "",
-        "ssid": str(domain.ssid),
-    }
-
-
-DOMAIN_INFO = rows(
-    _domains_and_guests,
-    Info(
-        "xen_domain",
-        "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
-        _facts,
-    ),
-)
-
-
-DOMAIN_STATE = rows(
-    _of_domains("state", lambda domain: [(state, state in domain.states) for state in STATES]),
-    Definition(
-        "xen_domain_state",
-        "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
-        lambda state: state,
-    ),
-)
-
-
-def _domains(samples: HostSamples) -> list[tuple[Labels, Domain]]:
-    return samples.domains
-
-
-DOMAIN = rows(
-    _domains,
+_DOMAIN: tuple[Definition[Domain], ...] = (
     Definition(
         "xen_domain_cpu_seconds_total",
         "CPU time used by the domain, in seconds summed over vCPUs (whole seconds from source xentop).",
@@ -230,10 +78,7 @@ DOMAIN = rows(
         lambda domain: domain.memory_limit_bytes,
     ),
 )
-
-
-VCPU = rows(
-    _of_domains("vcpu", lambda domain: [(str(number), vcpu) for number, vcpu in enumerate(domain.vcpus)]),
+_VCPU: tuple[Definition[Vcpu], ...] = (
     Definition(
         "xen_vcpu_cpu_seconds_total",
         "CPU time used by the vCPU, in seconds (whole seconds from source xentop).",
@@ -241,55 +86,21 @@ VCPU = rows(
     ),
     Definition("xen_vcpu_online", "1 if the vCPU is online, else 0.", lambda vcpu: vcpu.online),
 )
-
-
-NETWORK = rows(
-    _of_domains("vif", lambda domain: [(network.vif, network) for network in domain.networks]),
-    Definition(
-        "xen_domain_network_receive_bytes_total",
-        "Bytes received by the guest on this virtual interface.",
-        lambda network: network.receive.bytes,
-    ),
-    Definition(
-        "xen_domain_network_receive_packets_total",
-        "Packets received by the guest on this virtual interface.",
-        lambda network: network.receive.packets,
-    ),
-    Definition(
-        "xen_domain_network_receive_errors_total",
-        "Receive errors of the guest on this virtual interface.",
-        lambda network: network.receive.errors,
-    ),
-    Definition(
-        "xen_domain_network_receive_drops_total",
-        "Packets to the guest dropped on this virtual interface.",
-        lambda network: network.receive.drops,
-    ),
-    Definition(
-        "xen_domain_network_transmit_bytes_total",
-        "Bytes sent by the guest on this virtual interface.",
-        lambda network: network.transmit.bytes,
-    ),
-    Definition(
-        "xen_domain_network_transmit_packets_total",
-        "Packets sent by the guest on this virtual interface.",
-        lambda network: network.transmit.packets,
-    ),
-    Definition(
-        "xen_domain_network_transmit_errors_total",
-        "Transmit errors of the guest on this virtual interface.",
-        lambda network: network.transmit.errors,
-    ),
-    Definition(
-        "xen_domain_network_transmit_drops_total",
-        "Packets from the guest dropped on this virtual interface.",
-        lambda network: network.transmit.drops,
-    ),
-)
-
-
-BLOCK = rows(
-    _of_domains("vbd", lambda domain: [(block.vbd, block) for block in domain.blocks]),
+_ON_A_VIF: dict[str, tuple[str, Callable[[Network], int]]] = {
+    "receive_bytes": ("Bytes received by the guest", lambda network: network.receive.bytes),
+    "receive_packets": ("Packets received by the guest", lambda network: network.receive.packets),
+    "receive_errors": ("Receive errors of the guest", lambda network: network.receive.errors),
+    "receive_drops": ("Packets to the guest dropped", lambda network: network.receive.drops),
+    "transmit_bytes": ("Bytes sent by the guest", lambda network: network.transmit.bytes),
+    "transmit_packets": ("Packets sent by the guest", lambda network: network.transmit.packets),
+    "transmit_errors": ("Transmit errors of the guest", lambda network: network.transmit.errors),
+    "transmit_drops": ("Packets from the guest dropped", lambda network: network.transmit.drops),
+}
+_NETWORK = [
+    Definition(f"xen_domain_network_{name}_total", f"{what} on this virtual interface.", value)
+    for name, (what, value) in _ON_A_VIF.items()
+]
+_BLOCK: tuple[Info[Block] | Definition[Block], ...] = (
     Info(
         "xen_domain_block",
         "Back end of this virtual block device, and its number as hexadecimal major:minor.",
@@ -321,14 +132,7 @@ BLOCK = rows(
         lambda block: block.out_of_requests,
     ),
 )
-
-
-def _guests(samples: HostSamples) -> list[tuple[Labels, Guest]]:
-    return samples.guests
-
-
-SCHEDULER = rows(
-    _guests,
+_SCHEDULER: tuple[Definition[Guest], ...] = (
     Definition(
         "xen_domain_scheduler_weight",
         "Scheduler weight of the domain, relative to others of its CPU pool (credit, credit2).",
@@ -349,116 +153,8 @@ SCHEDULER = rows(
         "CPU time allowed to each vCPU of the domain per period, in seconds (rtds).",
         lambda guest: guest.share.budget,
     ),
-    optional=True,
 )
-
-
-def _changes(guest: Guest) -> list[tuple[str, int | None]]:
-    counted = ("weight", guest.weight_changes), ("cap", guest.cap_changes)
-    return [(what, None if guest.share.weight is None else count) for what, count in counted]
-
-
-SCHEDULER_CHANGES = rows(
-    _of_guests("what", _changes),
-    Definition(
-        "xen_domain_scheduler_changes_total",
-        "Changes of the domain's weight or cap that the exporter observed.",
-        lambda count: count,
-    ),
-    optional=True,
-)
-
-
-PLACEMENT = rows(
-    _of_guests("vcpu", lambda guest: [(str(number), each) for number, each in guest.placements.items()]),
-    Definition(
-        "xen_vcpu_cpu",
-        "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
-        lambda placement: placement.cpu,
-    ),
-    Info(
-        "xen_vcpu_affinity",
-        "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
-        lambda placement: {"hard": placement.hard, "soft": placement.soft},
-    ),
-    optional=True,
-)
-
-
-CACHE = rows(
-    _of_guests("socket", lambda guest: [(str(socket), size) for socket, size in guest.cache_bytes.items()]),
-    Definition(
-        "xen_domain_cache_occupancy_bytes",
-        "Last-level cache occupied by the domain, in bytes.",
-        lambda size: size,
-    ),
-    optional=True,  # few machines measure it
-)
-
-
-def _bandwidths(samples: HostSamples) -> list[tuple[Labels, int]]:
-    return [
-        ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
-        for labels, guest in samples.guests
-        for memory, by_socket in zip(guest.bandwidth._fields, guest.bandwidth)
-        for socket, bandwidth in by_socket.items()
-    ]
-
-
-BANDWIDTH = rows(
-    _bandwidths,
-    Definition(
-        "xen_domain_memory_bandwidth_bytes_per_second",
-        "Memory bandwidth of the domain over a recent 10 ms, in bytes per second: total, and to the socket's own "
-        "memory (local).",
-        lambda bandwidth: bandwidth,
-    ),
-    optional=True,
-)
-
-
-def _missing(samples: HostSamples) -> list[tuple[Labels, int]]:
-    return [({"device": kind}, count) for kind, count in zip(("vcpu", "network", "block"), samples.host.missing())]
-
-
-MISSING = rows(
-    _missing,
-    Definition(
-        "xentop_missing_devices",
-        "vCPUs, network interfaces and block devices without series, because their values are missing, malformed or "
-        "ambiguous (several with one number).",
-        lambda count: count,
-    ),
-)
-
-
-def _waiting(accounts: Sequence[Waiting]) -> list[tuple[Labels, Waiting]]:
-    return [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
-
-
-def _runstates(accounts: Sequence[Waiting]) -> list[tuple[Labels, float]]:
-    return [
-        ({**labels, "runstate": state}, seconds)
-        for labels, account in _waiting(accounts)
-        for state, seconds in account.runstate_seconds.items()
-    ]
-
-
-RUNSTATE = rows(
-    _runstates,
-    Definition(
-        "xen_domain_runstate_seconds_total",
-        "Time that the domain's online vCPUs spent in this run state, in seconds: full_run (all run), "
-        "full_contention (all wait for a CPU), concurrency_hazard (some run, some wait), partial_run (some run, "
-        "others blocked), partial_contention (some wait, others blocked), blocked (all blocked). Use rates: full_run "
-        "starts at the host's uptime.",
-        lambda seconds: seconds,
-    ),
-)
-
-
-WAITING = rows(
-    _waiting,
+_WAITING: tuple[Definition[Waiting], ...] = (
     Definition(
         "xen_domain_runstate_missed_changes_total",
         "Changes of the domain's run state that the hypervisor missed; the time until the next change counts for the "
@@ -472,72 +168,19 @@ WAITING = rows(
         lambda account: account.runnable_seconds,
     ),
 )
-
-
-class NamedEstimates(NamedTuple):
-    """How long domains waited for which, and the names of those that there are, by id."""
-
-    estimates: WaitEstimates
-    names: Mapping[int, str]
-
-
-_NO_DOMAIN = {IDLE: "(idle)", REST: "(rest)"}
-
-
-def _waits(named: NamedEstimates) -> list[tuple[Labels, float]]:
-    names = named.names
-    return [
-        ({"domid": str(domid), "domain": names[domid], **_running(other, names)}, seconds)
-        for domid, row in named.estimates.seconds.items()
-        if domid in names
-        for other, seconds in row.items()
-        if other in names or other in _NO_DOMAIN
-    ]
-
-
-def _running(domid: int, names: Mapping[int, str]) -> Labels:
-    if domid in _NO_DOMAIN:
-        return {"running_domid": "", "running": _NO_DOMAIN[domid]}
-    return {"running_domid": str(domid), "running": names[domid]}
-
-
-WAIT_ESTIMATE = rows(
-    _waits,
+_PLACEMENT: tuple[Info[Placement] | Definition[Placement], ...] = (
     Definition(
-        "xen_domain_wait_estimated_seconds_total",
-        "Time that the domain's vCPUs were runnable without a CPU, by the domain that ran on their CPUs, in seconds "
-        "summed over vCPUs; estimated from one second per --xentrace.interval. (idle): one of these CPUs was idle; "
-        "(rest): domains without a series.",
-        lambda seconds: seconds,
+        "xen_vcpu_cpu",
+        "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
+        lambda placement: placement.cpu,
+    ),
+    Info(
+        "xen_vcpu_affinity",
+        "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
+        lambda placement: {"hard": placement.hard, "soft": placement.soft},
     ),
 )
-
-
-def _windows(named: NamedEstimates) -> list[tuple[Labels, WaitEstimates]]:
-    return [({}, named.estimates)]
-
-
-TRACE = rows(
-    _windows,
-    Definition(
-        "xen_trace_windows_total",
-        "Traces of one second.",
-        lambda estimates: estimates.windows,
-    ),
-    Definition(
-        "xen_trace_lost_records_total",
-        "Records lost because Xen's trace buffer was full; estimates lack their time.",
-        lambda estimates: estimates.lost_records,
-    ),
-)
-
-
-def _pools(result: ToolstackResult) -> list[tuple[Labels, Pool]]:
-    return [({"cpupool": pool.name}, pool) for pool in result.toolstack.pools]
-
-
-POOL = rows(
-    _pools,
+_POOL: tuple[Info[Pool] | Definition[Pool], ...] = (
     Info("xen_cpupool", "Scheduler of the CPU pool.", lambda pool: {"scheduler": pool.scheduler}),
     Definition("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", lambda pool: pool.cpus),
     Definition(
@@ -551,90 +194,172 @@ POOL = rows(
         lambda pool: pool.timing.ratelimit,
     ),
 )
-
-
-def _problems(result: ToolstackResult) -> list[tuple[Labels, int]]:
-    return [({"command": command, "reason": reason}, count) for (command, reason), count in result.problems.items()]
-
-
-PROBLEM = rows(
-    _problems,
-    Definition(
-        "xentop_toolstack_problems_total",
-        "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
-        "(output on standard error), malformed (unparsable lines).",
-        lambda count: count,
-    ),
-)
-
-
-def _child(child: Child) -> list[tuple[Labels, Child]]:
-    return [({}, child)]
-
-
-CHILD = rows(
-    _child,
-    Definition(
-        "xentop_iteration_age_seconds",
-        "Maximum age of xentop's values, in seconds.",
-        lambda child: child.iteration_age,
-    ),
-    Definition(
-        "xentop_iteration_unknown_lines",
-        "Lines of this iteration that could not be parsed.",
-        lambda child: child.unknown_lines,
-    ),
-    Definition("xentop_child_starts_total", "Starts of xentop.", lambda child: child.starts),
-)
-
-
-# The families stand on the page in this order.
-_OF_A_HOST = (
-    HOST,
-    DOMAIN_INFO,
-    DOMAIN_STATE,
-    DOMAIN,
-    VCPU,
-    NETWORK,
-    BLOCK,
-    SCHEDULER,
-    SCHEDULER_CHANGES,
-    PLACEMENT,
-    CACHE,
-    BANDWIDTH,
-    MISSING,
-)
+_NO_DOMAIN = {IDLE: "(idle)", REST: "(rest)"}
 
 
 def host_families(host: Host) -> list[Metric]:
     """Return the families of the host and its domains."""
     domains = [({"domid": _domid(domain), "domain": domain.name}, domain) for domain in host.domains]
     guests = [(labels, guest) for (labels, _), guest in zip(domains, host.guests) if guest]
-    return _page(_OF_A_HOST, HostSamples(host, domains, guests))
+    missing = zip(("vcpu", "network", "block"), host.missing())
+    return [
+        *_families(_HOST, [({}, host)]),
+        Info[Labels](
+            "xen_domain",
+            "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
+        ).family(
+            (labels, _facts(domain, guest))
+            for (labels, domain), guest in zip(domains, host.guests or [None] * len(domains))
+        ),
+        family(
+            "xen_domain_state",
+            "1 if the domain is in this state, else 0; if no state is 1, the domain is runnable and waits for a CPU.",
+            parts(domains, "state", lambda domain: [(state, state in domain.states) for state in STATES]),
+        ),
+        *_families(_DOMAIN, domains),
+        *_families(_VCPU, parts(domains, "vcpu", lambda domain: _numbered(enumerate(domain.vcpus)))),
+        *_families(_NETWORK, parts(domains, "vif", lambda domain: [(vif.vif, vif) for vif in domain.networks])),
+        *_families(_BLOCK, parts(domains, "vbd", lambda domain: [(block.vbd, block) for block in domain.blocks])),
+        *_of_guests(guests),
+        family(
+            "xentop_missing_devices",
+            "vCPUs, network interfaces and block devices without series, because their values are missing, malformed "
+            "or ambiguous (several with one number).",
+            [({"device": kind}, count) for kind, count in missing],
+        ),
+    ]
+
+
+def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
+    """Make the families of what the toolstack knows, those alone of which there is something."""
+    if guests:
+        yield from _families(_SCHEDULER, guests)
+        yield family(
+            "xen_domain_scheduler_changes_total",
+            "Changes of the domain's weight or cap that the exporter observed.",
+            [
+                ({**labels, "what": what}, count)
+                for labels, guest in guests
+                if guest.share.weight is not None
+                for what, count in (("weight", guest.weight_changes), ("cap", guest.cap_changes))
+            ],
+        )
+    if placements := parts(guests, "vcpu", lambda guest: _numbered(guest.placements.items())):
+        yield from _families(_PLACEMENT, placements)
+    if sizes := parts(guests, "socket", lambda guest: _numbered(guest.cache_bytes.items())):  # few machines measure it
+        yield family("xen_domain_cache_occupancy_bytes", "Last-level cache occupied by the domain, in bytes.", sizes)
+    bandwidths = [
+        ({**labels, "socket": str(socket), "memory": memory}, bandwidth)
+        for labels, guest in guests
+        for memory, by_socket in guest.bandwidth._asdict().items()
+        for socket, bandwidth in by_socket.items()
+    ]
+    if bandwidths:
+        yield family(
+            "xen_domain_memory_bandwidth_bytes_per_second",
+            "Memory bandwidth of the domain over a recent 10 ms, in bytes per second: total, and to the socket's own "
+            "memory (local).",
+            bandwidths,
+        )
 
 
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
     """Return the families of how long domains ran and waited for a CPU."""
-    return _page((RUNSTATE, WAITING), accounts)
+    domains = [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
+    return [
+        family(
+            "xen_domain_runstate_seconds_total",
+            "Time that the domain's online vCPUs spent in this run state, in seconds: full_run (all run), "
+            "full_contention (all wait for a CPU), concurrency_hazard (some run, some wait), partial_run (some run, "
+            "others blocked), partial_contention (some wait, others blocked), blocked (all blocked). Use rates: "
+            "full_run starts at the host's uptime.",
+            parts(domains, "runstate", lambda account: account.runstate_seconds.items()),
+        ),
+        *_families(_WAITING, domains),
+    ]
 
 
 def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -> list[Metric]:
     """Return the families of a trace, of the domains that have a name; the others have ended."""
-    return _page((WAIT_ESTIMATE, TRACE), NamedEstimates(estimates, names))
+    running: dict[int, Labels] = {
+        **{domid: {"running_domid": str(domid), "running": name} for domid, name in names.items()},
+        **{domid: {"running_domid": "", "running": name} for domid, name in _NO_DOMAIN.items()},
+    }
+    return [
+        family(
+            "xen_domain_wait_estimated_seconds_total",
+            "Time that the domain's vCPUs were runnable without a CPU, by the domain that ran on their CPUs, in "
+            "seconds summed over vCPUs; estimated from one second per --xentrace.interval. (idle): one of these CPUs "
+            "was idle; (rest): domains without a series.",
+            [
+                ({"domid": str(domid), "domain": names[domid], **running[other]}, seconds)
+                for domid, row in estimates.seconds.items()
+                if domid in names
+                for other, seconds in row.items()
+                if other in running
+            ],
+        ),
+        family("xen_trace_windows_total", "Traces of one second.", [({}, estimates.windows)]),
+        family(
+            "xen_trace_lost_records_total",
+            "Records lost because Xen's trace buffer was full; estimates lack their time.",
+            [({}, estimates.lost_records)],
+        ),
+    ]
 
 
-def toolstack_families(toolstack: Toolstack, problems: Mapping[tuple[str, str], int]) -> list[Metric]:
+def toolstack_families(toolstack: Toolstack) -> list[Metric]:
     """Return the families of the toolstack that belong to no domain."""
-    return _page((POOL, PROBLEM), ToolstackResult(toolstack, problems))
+    pools = [({"cpupool": pool.name}, pool) for pool in toolstack.pools]
+    return [
+        *_families(_POOL, pools),
+        family(
+            "xentop_toolstack_problems_total",
+            "Toolstack commands with incomplete output, by command and reason: error (non-zero exit status), stderr "
+            "(output on standard error), malformed (unparsable lines).",
+            [({"command": command, "reason": reason}, n) for (command, reason), n in toolstack.problem_counts.items()],
+        ),
+    ]
 
 
 def child_families(child: Child) -> list[Metric]:
     """Return the families of xentop itself."""
-    return _page((CHILD,), child)
+    return [
+        family(
+            "xentop_iteration_age_seconds", "Maximum age of xentop's values, in seconds.", [({}, child.iteration_age)]
+        ),
+        family(
+            "xentop_iteration_unknown_lines",
+            "Lines of this iteration that could not be parsed.",
+            [({}, child.unknown_lines)],
+        ),
+        family("xentop_child_starts_total", "Starts of xentop.", [({}, child.starts)]),
+    ]
 
 
-def _page(table: Iterable[Rows[V]], of: V) -> list[Metric]:
-    return [family for families in table for family in families(of)]
+def _families(metrics: Iterable[Info[T] | Definition[T]], things: Labelled[T]) -> list[Metric]:
+    return [metric.family(things) for metric in metrics]
+
+
+def _numbered(things: Iterable[tuple[int, T]]) -> list[tuple[str, T]]:
+    return [(str(number), thing) for number, thing in things]
+
+
+def _online(vcpus: Iterable[Vcpu]) -> int | None:
+    online = [vcpu.online for vcpu in vcpus]
+    return None if None in online else online.count(True)
+
+
+def _facts(domain: Domain, guest: Guest | None) -> Labels:
+    return {
+        # By number and not by name: a guest may be called Domain-0.
+        "role": "dom0" if domain.domid == DOM0 else "guest",
+        "uuid": guest.uuid if guest else "",
+        "type": guest.type if guest else "",
+        "os": guest.os if guest else "",
+        "cpupool": guest.cpupool if guest else "",
+        "ssid": str(domain.ssid),
+    }
 
 
 def _domid(domain: Domain) -> str:

@@ -1,12 +1,13 @@
-"""A Xen host and its domains in plain typed values: seconds, bytes, the guest's point of view.
-
-The ground that everything else stands on: it knows no source. Each source makes these values out of its own bytes,
-once; what stands above them reads them.
-"""
+"""A Xen host and its domains in plain typed values: seconds, bytes, the guest's point of view; they know no source."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+_DIGITS = re.compile(rb"[0-9]{1,20}")
 
 DOM0 = 0
 DOM0_NAME = b"Domain-0"
@@ -202,6 +203,7 @@ class Toolstack(NamedTuple):
     pools: tuple[Pool, ...]
     guests: dict[int, Guest]
     problems: tuple[Problem, ...]
+    problem_counts: Mapping[tuple[str, str], int] = MappingProxyType({})  # of all rounds, by command and reason
 
 
 class Child(NamedTuple):
@@ -215,3 +217,9 @@ class Child(NamedTuple):
 def decoded(name: bytes | None) -> str:
     """Decode a name that anyone may have chosen freely; bytes that are no UTF-8 stay visible as \\x escapes."""
     return "" if name is None else name.decode("utf-8", "backslashreplace")
+
+
+def number(digits: bytes) -> int | None:
+    """Return an unsigned 64 bit number, or None where these are not the digits of one."""
+    value = int(digits) if _DIGITS.fullmatch(digits) else 1 << 64
+    return value if value < 1 << 64 else None

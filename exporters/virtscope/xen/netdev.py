@@ -4,16 +4,14 @@
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier ...
     vif3.0:  213480    1402    0    0    0     0          0         0   478208     498    0    2    0     0       0 ...
 
-The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see
-libxenstat.py) and in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to
-4.21):
+The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see libxenstat.py) and
+in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to 4.21):
 
 - It looks for a Linux bridge's name in each interface's, to tell what a bond carries. Without a bridge, as on Open
-  vSwitch, that name is empty, which is found in every name: every vif is passed over (xcp-ng/xcp#379). With one, a vif
-  is passed over whose given name (vifname=) holds the bridge's.
+  vSwitch, every vif is passed over (xcp-ng/xcp#379); with one, a vif whose given name (vifname=) holds the bridge's.
 - It gives Dom0's own vif0.0, while that is 0, the counters of the bridge, which are counted from the other side.
-- It takes all that begins with vif3.0 for that interface, a VLAN on it too (vif3.0.42), which then counts twice.
-- Before Xen 4.8 an interface that has "vif" elsewhere in its name counts as the one before it.
+- All that begins with vif3.0 counts for it, also a VLAN on it (vif3.0.42); before Xen 4.8, an interface that has "vif"
+  elsewhere in its name counts as the one before it.
 - It knows QEMU's end of an HVM guest's interface by libxl's name, vif3.0-emu, not by that of XAPI and xend, tap3.0.
 """
 
@@ -23,9 +21,11 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Callable, Generic, NamedTuple, TypeVar
+from typing import Callable, NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
+from virtscope.xen.devices import network
+from virtscope.xen.model import Network
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,25 @@ _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
 _BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
 _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
-V = TypeVar("V")
-# Of an interface's number, its eight counters, and whether it is QEMU's end of it.
-MakeVif = Callable[[int, Sequence[int], bool], V]
+
+class RawNetwork(NamedTuple):
+    """An interface as Dom0 counts its own end: `rbytes` is what the guest sent. Names are those of xenstat_network."""
+
+    id: int
+    rbytes: int
+    rpackets: int
+    rerrs: int
+    rdrop: int
+    tbytes: int
+    tpackets: int
+    terrs: int
+    tdrop: int
+    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: libxenstat doesn't say
+
+
+def guests_end(raw: RawNetwork) -> Network:
+    """Return the interface as its guest counts it."""
+    return network(raw.id, raw[1:-1], bool(raw.emulated))
 
 
 class Vif(NamedTuple):
@@ -62,8 +78,7 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     if columns.replace(b"|", b" ").split() != [b"face", *_COLUMNS.split()]:
         raise SourceMalformed(f"net/dev has other columns than those known: {header + columns!r:.300}")
     interfaces: dict[bytes, tuple[int, ...]] = {}
-    *whole, rest = lines.split(b"\n")
-    for line in [*whole, rest] if rest else whole:
+    for line in lines.removesuffix(b"\n").split(b"\n") if lines else ():
         found = _LINE.fullmatch(line)
         if found is None:
             raise SourceMalformed(f"net/dev has a line of another form: {line!r:.300}")
@@ -84,38 +99,33 @@ def by_nodename(nodename: bytes) -> Vif | None:
     return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
-def by_domid(text: bytes, nodename: Callable[[bytes], bytes], vif: MakeVif[V]) -> dict[int, list[V]]:
-    """Return all interfaces that are a vif's, by domid.
+def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[RawNetwork]]:
+    """Return all interfaces that are a vif's, by domid, both ends of one among them; raises as parse() does.
 
     `nodename` gives the content of an interface's device/nodename, b"" where it has none: such as vifname= in xl.cfg
-    gives a vif a name of its own. Both ends of a vif stand side by side under one number, as libxenstat has them, but
-    marked. Raises SourceMalformed as parse() does.
+    gives a vif a name of its own.
     """
-    found: dict[int, list[V]] = {}
+    found: dict[int, list[RawNetwork]] = {}
     for name, counters in parse(text).items():
         if whose := by_name(name) or by_nodename(nodename(name)):
-            found.setdefault(whose.domid, []).append(vif(whose.number, counters, whose.emulated))
+            found.setdefault(whose.domid, []).append(RawNetwork._make((whose.number, *counters, whose.emulated)))
     return found
 
 
-class NetDev(Generic[V]):
+class NetDev:
     """Reads Dom0's ends of the guests' interfaces on this machine."""
 
-    def __init__(self, vif: MakeVif[V], procfs: str = "/proc", sysfs: str = "/sys") -> None:
-        self._vif = vif
+    def __init__(self, procfs: str = "/proc", sysfs: str = "/sys") -> None:
         self.path = Path(procfs, "net/dev")
         self._class_net = Path(sysfs, "class/net")
 
-    def read(self) -> dict[int, list[V]]:
-        """Return them by domid.
-
-        Raises SourceUnavailable where there is no such file (Dom0 is no Linux), SourceMalformed at another form of it.
-        """
+    def read(self) -> dict[int, list[RawNetwork]]:
+        """Return them by domid; raises SourceUnavailable without such a file (Dom0 is no Linux), and as parse()."""
         try:
             text = self.path.read_bytes()
         except OSError as error:
             raise SourceUnavailable(f"{self.path}: {error.strerror}") from error
-        return by_domid(text, self._nodename, self._vif)
+        return by_domid(text, self._nodename)
 
     def _nodename(self, name: bytes) -> bytes:
         try:
@@ -124,31 +134,29 @@ class NetDev(Generic[V]):
             return b""
 
 
-class WhereReadable(Generic[V]):
+class WhereReadable:
     """The guests' interfaces by domid; where they can't be read, the log says so, and whose are shown instead."""
 
-    def __init__(self, read: Callable[[], Mapping[int, Sequence[V]]], path: str, otherwise: str) -> None:
+    def __init__(self, read: Callable[[], Mapping[int, Sequence[RawNetwork]]], path: str, otherwise: str) -> None:
         """`otherwise` is the source whose networks are shown then."""
         self._read = read
         self._path = path
         self._otherwise = otherwise
         self._failure: str | None = None  # "" while they can be read; None: not tried yet
 
-    def vifs(self) -> Mapping[int, Sequence[V]] | None:
+    def vifs(self) -> Mapping[int, Sequence[RawNetwork]] | None:
         """Return them; None where the source is to be asked for its own."""
-        failure, found = "", None
         try:
             found = self._read()
         except SourceError as error:
-            failure = error.reason
-            if failure != self._failure:
-                log.warning(
-                    f"falling back to the networks of {self._otherwise}",
-                    extra={"fields": {"reason": failure, "err": error}},
-                )
-        if not failure and self._failure:
+            if error.reason != self._failure:
+                fields = {"reason": error.reason, "err": error}
+                log.warning(f"falling back to the networks of {self._otherwise}", extra={"fields": fields})
+            self._failure = error.reason
+            return None
+        if self._failure:
             log.info("reading networks again", extra={"fields": {"from": self._path}})
-        self._failure = failure
+        self._failure = ""
         return found
 
     def origin(self) -> str:

@@ -3,114 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, many, optional, or_failed, real, record, text, whole, word
-from virtscope.xen import libxenstat, runstate
-from virtscope.xen.devices import network
-from virtscope.xen.libxenstat import Shape
-from virtscope.xen.model import DOM0_NAME, Domain, Host, Waiting, decoded
+from virtscope.xen import runstate
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
+from virtscope.xen.model import DOM0_NAME, Waiting, decoded
+from virtscope.xen.netdev import RawNetwork
+from virtscope.xen.runstate import RawRunstate
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentop_text import with_names
 from virtscope.xen.xl import Answer, RawToolstack
-
-
-class RawVcpu(NamedTuple):
-    """A xenstat_vcpu, as the library gives it."""
-
-    online: int
-    ns: int
-
-
-class RawNetwork(NamedTuple):
-    """A xenstat_network. Bytes and packets as Dom0's vif counts them: `rbytes` is what the guest sent."""
-
-    id: int
-    rbytes: int
-    rpackets: int
-    rerrs: int
-    rdrop: int
-    tbytes: int
-    tpackets: int
-    terrs: int
-    tdrop: int
-    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: libxenstat doesn't say
-
-
-class RawVbd(NamedTuple):
-    """A xenstat_vbd. `error` is None where the library is too old to say (before Xen 4.13)."""
-
-    type: int
-    dev: int
-    oo_reqs: int
-    rd_reqs: int
-    wr_reqs: int
-    rd_sects: int
-    wr_sects: int
-    error: bool | None
-
-
-class RawDomain(NamedTuple):
-    """A xenstat_domain; names are bytes, nothing is interpreted."""
-
-    vcpus: tuple[RawVcpu, ...]
-    networks: tuple[RawNetwork, ...]
-    vbds: tuple[RawVbd, ...]
-    id: int
-    name: bytes | None
-    cpu_ns: int
-    cur_mem: int
-    max_mem: int
-    ssid: int
-    dying: int
-    crashed: int
-    shutdown: int
-    paused: int
-    blocked: int
-    running: int
-
-
-class RawNode(NamedTuple):
-    """A xenstat_node: the host and its domains at one moment."""
-
-    domains: tuple[RawDomain, ...]
-    xen_version: bytes | None
-    num_cpus: int
-    cpu_hz: int
-    tot_mem: int
-    free_mem: int
-
-
-class RawRunstate(NamedTuple):
-    """A domain's xen_domctl_runstate_info; times in nanoseconds."""
-
-    domid: int
-    state: int
-    missed_changes: int
-    times: tuple[int, ...]  # in the order of DOMAIN_RUNSTATE_*: six
-    runnable: int | None  # mean over the vCPUs; None: the hypervisor doesn't say
-
-
-def raw_network(number: int, counters: Sequence[int], emulated: bool | None = None) -> RawNetwork:
-    """Return an interface as libxenstat or /proc/net/dev have it."""
-    return RawNetwork(number, *counters)._replace(emulated=emulated)
-
-
-def raw_runstate(_domain: object, domid: int, account: runstate.Account) -> RawRunstate:
-    """Return a domain's account as the call gives it."""
-    return RawRunstate(domid, *account)
-
-
-RAW: Shape[RawNode] = Shape(
-    RawVcpu._make,
-    raw_network,
-    RawVbd._make,
-    lambda vcpus, networks, vbds, fields: RawDomain(vcpus, networks, vbds, *fields),
-    lambda domains, fields: RawNode(domains, *fields),
-)
 
 
 class Snapshot(NamedTuple):
@@ -127,26 +32,12 @@ class Printed(NamedTuple):
     xen_version: str | None
 
 
-def host(node: RawNode) -> Host:
-    """Return the recorded host, made of the same fields by the same functions as a live one."""
-    return libxenstat.node(tuple(map(_shown, node.domains)), node[1:])
-
-
-def _shown(domain: RawDomain) -> Domain:
-    return libxenstat.domain(
-        tuple(map(libxenstat.vcpu, domain.vcpus)),
-        tuple([network(each.id, each[1:-1], bool(each.emulated)) for each in domain.networks]),
-        tuple(map(libxenstat.vbd, domain.vbds)),
-        domain[3:],
-    )
-
-
 def waiting(snapshot: Snapshot) -> list[Waiting]:
-    """Return how long the recorded domains had waited; raises SourceError as it was raised then."""
+    """Return how long the domains had waited; raises SourceError as it was raised then."""
     if isinstance(snapshot.runstates, Failed):
         raise snapshot.runstates.error()
     domains = {domain.id: (decoded(domain.name), len(domain.vcpus)) for domain in snapshot.node.domains}
-    return [runstate.waiting(domains[raw.domid], raw.domid, raw[1:]) for raw in snapshot.runstates]
+    return [runstate.waiting(account, *domains[account.domid]) for account in snapshot.runstates]
 
 
 _vcpu = record(RawVcpu, RawVcpu._fields)

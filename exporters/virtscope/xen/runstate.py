@@ -23,9 +23,9 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
-from ctypes import c_int, c_uint, c_uint32, c_void_p
+from ctypes import c_uint, c_uint32, c_void_p
 from pathlib import Path
-from typing import Callable, Generic, Optional, TypeVar
+from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen import hypervisor
@@ -39,56 +39,51 @@ _AMPLE = 4096  # bytes; a domctl has 144, should a release have more it must not
 INSTEAD = "run node_exporter in the guests, whose steal the rules take"
 
 
-D = TypeVar("D")
-W = TypeVar("W")
+class RawRunstate(NamedTuple):
+    """A domain's account; times in nanoseconds."""
+
+    domid: int
+    state: int
+    missed_changes: int
+    times: tuple[int, ...]  # in each of RUNSTATES
+    runnable: int | None  # a mean over all vCPUs, online or not; None: the hypervisor doesn't say
 
 
-# A domain's state, its missed changes, its times in each of RUNSTATES and its runnable time, a mean over all its vCPUs,
-# online or not (None: the hypervisor doesn't say). All times are in nanoseconds.
-Account = tuple[int, int, tuple[int, ...], Optional[int]]
-
-
-def waiting(domain: tuple[str, int], domid: int, account: Account) -> Waiting:
-    """Return the account of a domain, which is given by its name and its number of vCPUs.
-
-    Its runnable time is summed over these; a domain that is being destroyed has none left.
-    """
-    name, vcpus = domain
-    _, missed_changes, times, runnable = account
+def waiting(account: RawRunstate, name: str, vcpus: int) -> Waiting:
+    """Return the account of the domain of this name. A domain that is being destroyed has no vCPUs left."""
+    runnable = account.runnable
     return Waiting(
-        domid=domid,
+        domid=account.domid,
         name=name,
-        runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, times)},
-        missed_changes=missed_changes,
+        runstate_seconds={state: time / 1e9 for state, time in zip(RUNSTATES, account.times)},
+        missed_changes=account.missed_changes,
         runnable_seconds=runnable * vcpus / 1e9 if runnable is not None and vcpus else None,
     )
 
 
-class Runstate(Generic[D, W]):
+class Runstate:
     """Asks the hypervisor how long each domain was in which state.
 
     The library is opened at the first read, and again after a failure. That the call isn't there is found out once: it
     takes an update of Xen to change it.
     """
 
-    def __init__(self, made: Callable[[D, int, Account], W], sysfs: str = "/sys", folder: str = "") -> None:
-        """`made` is what to make of a domain, its id and its account; `folder` where the library lies, if elsewhere."""
-        self._made = made
+    def __init__(self, sysfs: str = "/sys", folder: str = "") -> None:
+        """`folder` is where the library lies, if not where the loader looks."""
         self._sysfs = Path(sysfs)
         self._folder = folder
         self._library: _Library | None = None
         self._absence = ""
 
-    def read(self, domains: Iterable[tuple[int, D]]) -> list[W]:
-        """Return the account of each of these domains, given with their ids, but of those that are no more.
+    def read(self, domids: Iterable[int]) -> list[RawRunstate]:
+        """Return the account of each of these domains, but of those that are no more.
 
         Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
         SourceMalformed when what it gives can't be such an account.
         """
         library = self.open()
         try:
-            answers = ((domain, domid, library.runstate(domid)) for domid, domain in domains)
-            return [self._made(domain, domid, answer) for domain, domid, answer in answers if answer]
+            return [account for account in map(library.runstate, domids) if account]
         except SourceError as error:
             library.close()
             self._library = None
@@ -102,10 +97,12 @@ class Runstate(Generic[D, W]):
             raise SourceUnavailable(self._absence)
         if self._library is None:
             try:
-                self._library = self._open()
+                # Libraries of other releases speak another interface.
+                name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"
+                self._library = _Library(str(Path(self._folder, name)))
             except SourceUnavailable as error:
-                self._absence = str(error)
-                raise
+                self._absence = f"{error}; {INSTEAD}"
+                raise SourceUnavailable(self._absence) from error
         return self._library
 
     def origin(self) -> str:
@@ -113,29 +110,20 @@ class Runstate(Generic[D, W]):
         library = self._library  # another thread may be closing it
         return f"{library.name}, {library.function}" if library else ""
 
-    def _open(self) -> _Library:
-        name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"  # others speak another interface
-        return _Library(str(Path(self._folder, name)))
-
 
 class _Library:
     """An opened libxenctrl that has the call, and its handle."""
 
     def __init__(self, path: str) -> None:
         self.name = Path(path).name
-        try:
-            library = hypervisor.load(path)
-        except SourceUnavailable as error:
-            raise SourceUnavailable(f"{error}; {INSTEAD}") from error
-        self.function = next(
-            (name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)), ""
-        )
-        if not self.function:
+        library = hypervisor.load(path)
+        known = [name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)]
+        if not known:
             raise SourceUnavailable(
-                f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen; {INSTEAD}"
+                f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen"
             )
+        self.function = known[0]
         self._call = getattr(library, self.function)
-        self._call.restype = c_int
         self._call.argtypes = (c_void_p, c_uint32, c_void_p)
         self._close = library.xc_interface_close
         self._close.argtypes = (c_void_p,)
@@ -144,15 +132,13 @@ class _Library:
         opened.argtypes = (c_void_p, c_void_p, c_uint)
         self._handle = opened(None, None, 0)
         if not self._handle:
-            raise SourceError(
-                f"{self.name}: xc_interface_open failed ({os.strerror(ctypes.get_errno())}); "
-                "the exporter needs root in Dom0"
-            )
+            said = os.strerror(ctypes.get_errno())
+            raise SourceError(f"{self.name}: xc_interface_open failed ({said}); the exporter needs root in Dom0")
 
     def close(self) -> None:
         self._close(self._handle)
 
-    def runstate(self, domid: int) -> Account | None:
+    def runstate(self, domid: int) -> RawRunstate | None:
         """Return a domain's account, or None where there is no such domain (any more)."""
         answer = ctypes.create_string_buffer(_AMPLE)
         if self._call(self._handle, domid, answer) < 0:
@@ -166,24 +152,22 @@ class _Library:
             raise SourceError(f"{self.function} failed for domain {domid} ({os.strerror(code)})")
         if self.function == "xc_get_runstate_info":
             return _account(domid, answer.raw, 0)
-        (whose,) = _DOMCTL_HEADER.unpack_from(answer)
+        [whose] = _DOMCTL_HEADER.unpack_from(answer)
         if whose != domid:
-            raise SourceMalformed(
-                f"{self.function} answered for domain {whose} when asked for {domid}: {_hex(answer.raw)}"
-            )
-        state, missed_changes, times, _ = _account(domid, answer.raw, _DOMCTL_HEADER.size)
+            raise SourceMalformed(f"{self.function} answered for domain {whose}, not {domid}: {_hex(answer.raw)}")
+        account = _account(domid, answer.raw, _DOMCTL_HEADER.size)
         runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
         if runnable >= 1 << 63:
             raise SourceMalformed(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
         # Between an update and the reboot the library is newer than the hypervisor, which leaves these at 0.
-        return state, missed_changes, times, runnable if running else None
+        return account._replace(runnable=runnable if running else None)
 
 
-def _account(domid: int, answer: bytes, offset: int) -> Account:
+def _account(domid: int, answer: bytes, offset: int) -> RawRunstate:
     state, missed_changes, entered, *times = _INFO.unpack_from(answer, offset)
     if state > 5 or any(time >= 1 << 63 for time in (entered, *times)):
         raise SourceMalformed(f"what came for domain {domid} is no account of run states: {_hex(answer)}")
-    return state, missed_changes, tuple(times), None
+    return RawRunstate(domid, state, missed_changes, tuple(times), None)
 
 
 def _hex(answer: bytes) -> str:

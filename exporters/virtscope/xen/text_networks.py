@@ -12,30 +12,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Callable, NamedTuple
+from typing import Callable
 
 from virtscope.xen.devices import VIF, known_apart
-from virtscope.xen.model import Domain, Guest, Host, Network
+from virtscope.xen.model import Domain, Host
+from virtscope.xen.netdev import RawNetwork, guests_end
 
 # For how long a domain may wait to be listed by the toolstack, which is asked early when there is a new one.
 PATIENCE = 60.0  # seconds
-
-
-class _Named(NamedTuple):
-    since: float  # when the domain was first seen
-    by_number: bool | None  # else by place; None: not decided
 
 
 class TextNetworks:
     """Gives the domains of a text their interfaces; to be shown every look at the host, in order."""
 
     def __init__(
-        self, read: Callable[[], Mapping[int, Sequence[Network]] | None], now: Callable[[], float] = time.monotonic
+        self, read: Callable[[], Mapping[int, Sequence[RawNetwork]] | None], now: Callable[[], float] = time.monotonic
     ) -> None:
         """`read` returns the interfaces by domid, or None where they can't be read."""
         self._read = read
         self._now = now
-        self._named: dict[tuple[str, int | None], _Named] = {}
+        # By name and number: when the domain was first seen, and whether its networks go by number, else by place
+        # (None: not decided).
+        self._named: dict[tuple[str, int | None], tuple[float, bool | None]] = {}
 
     def add_to(self, host: Host) -> Host:
         """Return the host with these interfaces, or with the text's own where they can't be read.
@@ -47,30 +45,17 @@ class TextNetworks:
             return host
         guests = host.guests or (None,) * len(host.domains)
         last, self._named = self._named, {}
-        return host._replace(
-            domains=tuple(
-                [self._with_networks(domain, guest, by_domid, last) for domain, guest in zip(host.domains, guests)]
-            )
-        )
-
-    def _with_networks(
-        self,
-        domain: Domain,
-        guest: Guest | None,
-        by_domid: Mapping[int, Sequence[Network]],
-        last: Mapping[tuple[str, int | None], _Named],
-    ) -> Domain:
-        domid = guest.domid if guest and domain.domid is None else domain.domid
-        key = domain.name, domain.duplicate
-        named = last.get(key, _Named(self._now(), None))
-        if named.by_number is None:
-            named = named._replace(by_number=self._decided(domain, domid, named.since))
-        self._named[key] = named
-        if named.by_number is False:
-            return domain
-        networks = () if domid is None else tuple(by_domid.get(domid, ()))
-        shown = known_apart(networks, VIF)
-        return domain._replace(networks=shown, missing=domain.missing._replace(networks=len(networks) - len(shown)))
+        domains = []
+        for domain, guest in zip(host.domains, guests):
+            domid = guest.domid if guest and domain.domid is None else domain.domid
+            key = domain.name, domain.duplicate
+            since, by_number = last.get(key, (self._now(), None))
+            if by_number is None:
+                by_number = self._decided(domain, domid, since)
+            self._named[key] = since, by_number
+            raw = () if domid is None else by_domid.get(domid, ())
+            domains.append(domain if by_number is False else _with_networks(domain, raw))
+        return host._replace(domains=tuple(domains))
 
     def _decided(self, domain: Domain, domid: int | None, since: float) -> bool | None:
         if domid is not None:
@@ -79,3 +64,8 @@ class TextNetworks:
         # interfaces, there is time.
         given_up = domain.duplicate is not None or self._now() - since > PATIENCE
         return False if given_up and domain.networks else None
+
+
+def _with_networks(domain: Domain, raw: Sequence[RawNetwork]) -> Domain:
+    networks = known_apart(tuple(map(guests_end, raw)), VIF)
+    return domain._replace(networks=networks, missing=domain.missing._replace(networks=len(raw) - len(networks)))

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Callable, NamedTuple, TypeVar
 
 from virtscope.toolkit.collect import Background, SourceMalformed
 from virtscope.xen.continuity import Successors
@@ -24,7 +24,9 @@ from virtscope.xen.xl_host import PSR_KINDS, SCHEDULER_COMMANDS, parse_info, par
 
 log = logging.getLogger(__name__)
 
-_LONGEST_OS = 100
+T = TypeVar("T")
+
+_MAX_OS = 100  # characters
 # Seconds that the source's values may be older than the toolstack's: xentop's iterations are up to two.
 _BEHIND = 3.0
 _AHEAD = 1.0  # seconds that a vCPU may seem to have run longer than the clock here went on
@@ -32,7 +34,7 @@ _ROUNDING = 2**-23  # xl takes CPU time through a float
 _NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
 
 
-def understand(raw: RawToolstack) -> Toolstack:
+def parse(raw: RawToolstack) -> Toolstack:
     """Put the answers together by domid; raises SourceMalformed where the list of domains can't be read."""
     answers = {answer.command: answer for answer in raw.answers}
     problems = [
@@ -49,12 +51,14 @@ def understand(raw: RawToolstack) -> Toolstack:
             words = f"{len(lines)} lines, of which the first is {lines[0][:200]!r}"
             problems.append(Problem(command, "malformed", words))
 
-    listed, unknown = parse_list(output("list"))
-    refuse("list", unknown)
-    pools, unknown = parse_pools(output("cpupool-list"))
-    refuse("cpupool-list", unknown)
-    placements, unknown = parse_vcpus(output("vcpu-list"))
-    refuse("vcpu-list", unknown)
+    def read(command: str, parser: Callable[[bytes], tuple[T, list[bytes]]]) -> T:
+        parsed, unknown = parser(output(command))
+        refuse(command, unknown)
+        return parsed
+
+    listed = read("list", parse_list)
+    pools = read("cpupool-list", parse_pools)
+    placements = read("vcpu-list", parse_vcpus)
     shares: dict[int, Share] = {}
     timings: dict[str, Timing] = {}
     for command in SCHEDULER_COMMANDS.values():
@@ -62,10 +66,7 @@ def understand(raw: RawToolstack) -> Toolstack:
         refuse(command, unknown)
         shares.update(some_shares)
         timings.update(some_timings)
-    by_kind: dict[str, dict[int, dict[int, int]]] = {}
-    for kind in PSR_KINDS:
-        by_kind[kind], unknown = parse_psr(output(f"psr-cmt-show {kind}"))
-        refuse(f"psr-cmt-show {kind}", unknown)
+    cache, total, local = (read(f"psr-cmt-show {kind}", parse_psr) for kind in PSR_KINDS)
     try:
         detailed = parse_details(output("list -l"))
     except SourceMalformed as error:
@@ -73,7 +74,6 @@ def understand(raw: RawToolstack) -> Toolstack:
         problems.append(Problem("list -l", "malformed", str(error)))
 
     host = parse_info(output("info"))
-    cache, total, local = (by_kind[kind] for kind in PSR_KINDS)
     os_names = {domid: _os(name) for domid, name in raw.os_names}
     guests = {}
     for each in listed:
@@ -99,63 +99,13 @@ def understand(raw: RawToolstack) -> Toolstack:
 
 def _os(name: bytes) -> str:
     """Return the name that a guest gives its system; Windows agents add "|" and folders. Guests can write anything."""
-    return decoded(name.split(b"|")[0].strip())[:_LONGEST_OS]
+    return decoded(name.split(b"|")[0].strip())[:_MAX_OS]
 
 
 def _with_timings(pools: list[Pool], timings: dict[str, Timing], host: Host) -> tuple[Pool, ...]:
     if not pools and host.scheduler:
         return (Pool("", host.scheduler, host.cpus),)
     return tuple(pool._replace(timing=timings.get(pool.name, pool.timing)) for pool in pools)
-
-
-class _Counted(NamedTuple):
-    has_run: bool
-    weight: int | None
-    cap: int | None
-    weight_changes: int
-    cap_changes: int
-
-
-class Changes:
-    """Counts how often weights and caps were changed, by comparing each round of the toolstack with the one before.
-
-    Of each domain from when it first ran for as long as it lives, under whatever names: while it is being made it has
-    used no CPU time, and the toolstack sets what its configuration says. PromQL's changes() over the weight would count
-    that too, and would miss what happens while nobody scrapes, or faster than they do.
-
-    Two changes between two rounds count as one, and none if the second took back the first.
-    """
-
-    def __init__(self) -> None:
-        self._counted: dict[tuple[int, str], _Counted] = {}  # by domid and uuid: ids are used again
-
-    def note(self, toolstack: Toolstack) -> Toolstack:
-        """Return the toolstack with the changes counted so far; to be given each round in its turn."""
-        self._counted = {(guest.domid, guest.uuid): self._count(guest) for guest in toolstack.guests.values()}
-        return toolstack._replace(
-            guests={
-                domid: guest._replace(
-                    weight_changes=self._counted[domid, guest.uuid].weight_changes,
-                    cap_changes=self._counted[domid, guest.uuid].cap_changes,
-                )
-                for domid, guest in toolstack.guests.items()
-            }
-        )
-
-    def _count(self, guest: Guest) -> _Counted:
-        weight, cap = guest.share.weight, guest.share.cap
-        has_run = guest.cpu_seconds > 0
-        before = self._counted.get((guest.domid, guest.uuid))
-        if before is None or not before.has_run:
-            return _Counted(has_run, weight, cap, 0, 0)
-        # What this round lacks has not changed.
-        return _Counted(
-            True,
-            before.weight if weight is None else weight,
-            before.cap if cap is None else cap,
-            before.weight_changes + (None not in {weight, before.weight} and weight != before.weight),
-            before.cap_changes + (None not in {cap, before.cap} and cap != before.cap),
-        )
 
 
 def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: AbstractSet[str] = frozenset()) -> Host:
@@ -197,23 +147,58 @@ def _may_be(guest: Guest, domain: Domain, age: float) -> bool:
     return least <= domain.cpu_seconds and (domain.domid is not None or domain.cpu_seconds <= most)
 
 
+class _Counted(NamedTuple):
+    has_run: bool
+    weight: int | None
+    cap: int | None
+    weight_changes: int
+    cap_changes: int
+
+
 class Rounds:
-    """Understands what the toolstack answers, round after round, and counts what has changed and what was wrong."""
+    """Parses what the toolstack answers, round after round, and counts what has changed and what was wrong.
+
+    Weights and caps are compared with those of the round before: of each domain from when it first ran for as long as
+    it lives, under whatever names. While it is being made it has used no CPU time, and the toolstack sets what its
+    configuration says. PromQL's changes() over the weight would count that too, and would miss what happens while
+    nobody scrapes, or faster than they do.
+
+    Two changes between two rounds count as one, and none if the second took back the first.
+    """
 
     def __init__(self) -> None:
-        self.problems: Counter[tuple[str, str]] = Counter()  # by command and reason
-        self._changes = Changes()
+        self._problems: Counter[tuple[str, str]] = Counter()
+        self._counted: dict[tuple[int, str], _Counted] = {}  # by domid and uuid: ids are used again
 
-    def understand(self, raw: RawToolstack) -> Toolstack:
-        """Return what the next round answers; raises SourceMalformed where it can't be understood."""
-        toolstack = self._changes.note(understand(raw))
+    def parse(self, raw: RawToolstack) -> Toolstack:
+        """Return what the next round answers; raises SourceMalformed where it can't be parsed."""
+        toolstack = parse(raw)
         for problem in toolstack.problems:
             key = (problem.command, problem.reason)
-            if not self.problems[key]:
+            if not self._problems[key]:
                 fields = {"command": problem.command, "reason": problem.reason, "err": problem.words}
                 log.warning("incomplete answer of the toolstack", extra={"fields": fields})
-            self.problems[key] += 1
-        return toolstack
+            self._problems[key] += 1
+        before, self._counted = self._counted, {}
+        guests = {}
+        for domid, guest in toolstack.guests.items():
+            counted = self._counted[domid, guest.uuid] = _counted(before.get((domid, guest.uuid)), guest)
+            guests[domid] = guest._replace(weight_changes=counted.weight_changes, cap_changes=counted.cap_changes)
+        return toolstack._replace(guests=guests, problem_counts=dict(self._problems))
+
+
+def _counted(before: _Counted | None, guest: Guest) -> _Counted:
+    weight, cap = guest.share.weight, guest.share.cap
+    if before is None or not before.has_run:
+        return _Counted(guest.cpu_seconds > 0, weight, cap, 0, 0)
+    # What this round lacks has not changed.
+    return _Counted(
+        True,
+        before.weight if weight is None else weight,
+        before.cap if cap is None else cap,
+        before.weight_changes + (None not in {weight, before.weight} and weight != before.weight),
+        before.cap_changes + (None not in {cap, before.cap} and cap != before.cap),
+    )
 
 
 class ToolstackPoller:
@@ -221,7 +206,7 @@ class ToolstackPoller:
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:
         """Ask each `interval` seconds, and early when there are new domains; by `xl`, if it isn't this machine's."""
-        self.rounds = Rounds()
+        self._rounds = Rounds()
         self._xl = xl or Xl()
         self._successors = Successors()
         self._woken_for: set[tuple[int | None, str]] = set()
@@ -257,24 +242,24 @@ class ToolstackPoller:
         return host
 
     def _refresh(self) -> Toolstack:
-        return self.rounds.understand(self._xl.read())
+        return self._rounds.parse(self._xl.read())
 
 
-class Replayed:
+class ReplayedToolstack:
     """Adds what a recorded toolstack answered to the recorded hosts, whichever of the two is shown first in a scrape.
 
     It lives through all passes of a recording: changes are counted on, and never back.
     """
 
     def __init__(self) -> None:
-        self.rounds = Rounds()
+        self._rounds = Rounds()
         self._raw: RawToolstack | None = None
         self._latest: Toolstack | None = None
 
-    def understand(self, raw: RawToolstack) -> Toolstack:
+    def parse(self, raw: RawToolstack) -> Toolstack:
         """Return what a round answered; the same one may be given again and again."""
         if self._latest is None or raw != self._raw:
-            self._raw, self._latest = raw, self.rounds.understand(raw)
+            self._raw, self._latest = raw, self._rounds.parse(raw)
         return self._latest
 
     def add_to(self, host: Host) -> Host:

@@ -18,7 +18,7 @@ TIMEOUT = 5.0  # seconds for each answer
 _SOCKETS = ("/run/xenstored/socket", "/var/run/xenstored/socket")
 _HEADER = struct.Struct("=IIII")  # type, request id, transaction id, length of what follows
 _READ, _ERROR = 2, 16
-_LARGEST = 4096  # bytes, XENSTORE_PAYLOAD_MAX
+_MAX_BYTES = 4096  # XENSTORE_PAYLOAD_MAX
 
 
 def read_values(paths: Sequence[str]) -> list[bytes | None]:
@@ -47,7 +47,7 @@ def _read(connection: socket.socket, request: int, path: str) -> bytes | None:
     body = path.encode() + b"\0"
     connection.sendall(_HEADER.pack(_READ, request, 0, len(body)) + body)
     kind, answered, _, length = _HEADER.unpack(_exactly(connection, _HEADER.size))
-    if answered != request or length > _LARGEST or kind not in {_READ, _ERROR}:
+    if answered != request or length > _MAX_BYTES or kind not in {_READ, _ERROR}:
         raise SourceMalformed(f"XenStore answers {path} by type {kind}, request {answered}, {length} bytes")
     value = _exactly(connection, length)
     if kind == _READ:

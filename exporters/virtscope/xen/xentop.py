@@ -1,11 +1,11 @@
 """`xentop -b` as one long-lived child: what there is where libxenstat can't be used, in whole seconds of CPU time.
 
 The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
-- An iteration is known to be whole when the next one's header has come, and only whole ones are served. So values are
-  one to two intervals old.
+- An iteration is whole when the next one's header has come, and only whole ones are served: they are one to two
+  intervals old.
 - A child that dies is started again, after a second and ever more, up to 20 seconds, while its successors die too. One
-  that prints no whole iteration for long (it hangs, or prints something else) is killed first. There is never a second
-  one. It is logged when it ends, and when it runs again; ends of the same kind in a row are one line.
+  that prints no whole iteration for long (it hangs, or prints something else) is killed first. It is logged when it
+  ends, and when it runs again; ends of the same kind in a row are one line.
 - The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
   goes into a closed pipe, which ends it.
 """
@@ -28,16 +28,17 @@ from virtscope.xen.xentop_text import cut_header, whole_iterations
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 1  # seconds, the least that xentop's -d takes
-OLDEST = 5.0  # seconds: an older iteration is not served
+INTERVAL = 1  # seconds, the minimum of xentop's -d
+MAX_AGE = 5.0  # seconds: an older iteration is not served
 HUNG = 10.0  # seconds without a whole iteration after which the child is killed
-LONGEST_PAUSE = 20.0  # seconds between two starts; a child that lived as long resets the pauses
-LARGEST = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
+MAX_PAUSE = 20.0  # seconds between two starts; a child that lived as long resets the pauses
+MAX_SIZE = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
 
 _TOO_MANY_HEADERS = (
     "xentop prints more headers than iterations, so that a part would pass for the whole: drop -r if a script adds it, "
     "rename the domain whose name holds a header on a line of its own, or take --source=libxenstat"
 )
+_STOPPED = SourceTimeout(f"no whole iteration of xentop for {MAX_AGE:.0f} s; is it stopped?")
 
 
 class Iteration(NamedTuple):
@@ -88,7 +89,7 @@ class Xentop:
         """
         with self._lock:
             age = time.monotonic() - self._latest_since
-            if self._latest and age <= OLDEST:
+            if self._latest and age <= MAX_AGE:
                 return Iteration(self._latest, age, self._starts)
             failure = self._failure
         # A new exception each time: one that is raised again and again would gather tracebacks.
@@ -109,7 +110,7 @@ class Xentop:
                 failure, fault = SourceError(f"{type(error).__name__}: {error}"), error
             if self._closed.is_set():
                 return
-            pause = 1.0 if time.monotonic() - begun >= LONGEST_PAUSE else pause
+            pause = 1.0 if time.monotonic() - begun >= MAX_PAUSE else pause
             with self._lock:
                 self._failure = failure
             if self._ended_by != str(failure):
@@ -118,7 +119,7 @@ class Xentop:
                     "xentop ended", extra={"fields": {"err": failure, "again_in_seconds": pause}}, exc_info=fault
                 )
             self._closed.wait(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, MAX_PAUSE)
 
     def _run(self) -> SourceError:
         """Run a child to its end, reading what it prints; return what ended it."""
@@ -132,7 +133,7 @@ class Xentop:
         if child is None:
             return SourceError("closed")
         failure: SourceError | None = None
-        complaints = _Tail()
+        complaints = bytearray()
         try:
             failure = self._read(child, begun, complaints)
         finally:
@@ -143,7 +144,7 @@ class Xentop:
             for pipe in (child.stdout, child.stderr):
                 if pipe:
                     pipe.close()
-        said = complaints.last_line()
+        said = last_line(bytes(complaints))
         if failure is None and "-f" in self._options and "invalid option" in said and "f" in said[-4:]:
             self._options.remove("-f")  # before Xen 4.0; names may be cut then
         if failure is None:
@@ -170,11 +171,11 @@ class Xentop:
             self._starts += 1
             return self._child
 
-    def _read(self, child: subprocess.Popen[bytes], begun: float, complaints: _Tail) -> SourceError | None:
+    def _read(self, child: subprocess.Popen[bytes], begun: float, complaints: bytearray) -> SourceError | None:
         """Read until the child closes its output (returns None) or gives no whole iteration any more.
 
-        `begun` is a moment before the child was started. It prints a header at once, and not more than one after each
-        interval: where there are more, they don't begin iterations.
+        `begun` is a moment before the child was started. It prints a header at once, and one after each interval: where
+        there are more, they don't begin iterations. `complaints` gets the end of what it prints on standard error.
         """
         assert child.stdout
         assert child.stderr
@@ -192,7 +193,7 @@ class Xentop:
                 ready = [key.fileobj for key, _ in pipes.select(left)]
                 if child.stderr in ready:
                     complaint = os.read(child.stderr.fileno(), 65536)
-                    complaints.add(complaint)
+                    complaints[:] = (complaints + complaint)[-4096:]
                     if not complaint:
                         pipes.unregister(child.stderr)
                 if child.stdout not in ready:
@@ -201,7 +202,7 @@ class Xentop:
                 if not chunk:
                     with contextlib.suppress(BlockingIOError):
                         os.set_blocking(child.stderr.fileno(), False)
-                        complaints.add(os.read(child.stderr.fileno(), 65536))
+                        complaints += os.read(child.stderr.fileno(), 65536)
                     return None
                 text += chunk
                 # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
@@ -215,12 +216,10 @@ class Xentop:
                         log.info("xentop restarted", extra={"fields": {"program": self._program}})
                     with self._lock:
                         self._latest, self._latest_since = whole[-1], since if len(whole) == 1 else emptied
-                        self._failure = SourceTimeout(
-                            f"no whole iteration of xentop for {OLDEST:.0f} s; is it stopped?"
-                        )
+                        self._failure = _STOPPED
                     since = emptied
                     deadline = time.monotonic() + HUNG
-                if len(text) > LARGEST:
+                if len(text) > MAX_SIZE:
                     break
                 emptied = time.monotonic()
         if header := cut_header(text):
@@ -231,16 +230,3 @@ class Xentop:
         if text and b"CPU(sec)" not in text:
             return SourceMalformed(f"{self._program} prints no iterations of xentop, but {text[:200]!r}")
         return SourceTimeout(f"{self._program} has printed no whole iteration for {HUNG:.0f} s and was killed")
-
-
-class _Tail:
-    """The end of what a program says, which may be much."""
-
-    def __init__(self) -> None:
-        self._text = b""
-
-    def add(self, text: bytes) -> None:
-        self._text = (self._text + text)[-4096:]
-
-    def last_line(self) -> str:
-        return last_line(self._text)

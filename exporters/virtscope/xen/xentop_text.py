@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
-from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded
+from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded, number
 
-MOST_VCPUS = 8192  # Xen's own bound for a PV domain
-MOST_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
+MAX_VCPUS = 8192  # Xen's own bound for a PV domain
+MAX_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
 
 # Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
 _HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
@@ -33,7 +33,6 @@ _CUT_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\)[^\n]*\n", re.MULTILINE)  
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _NEEDED = {b"CPU(sec)", b"MEM(k)", b"MAXMEM(k)", b"MAXMEM(%)", b"VCPUS", b"SSID"}
 _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
-_NUMBER = re.compile(rb"[0-9]{1,20}")
 # Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
 _VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
 _MORE_VCPUS = re.compile(rb" +((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
@@ -157,7 +156,7 @@ def _domain(row: _Row, domid: int | None) -> Domain:
         memory_limit_bytes=None if limit is None else limit * 1024,
         ssid=numbers[b"SSID"],
         states=frozenset([state for state in STATES if state[0].encode() in row.state]),
-        vcpus=tuple([_vcpu(row.vcpu_seconds, number) for number in range(numbers[b"VCPUS"])]),
+        vcpus=tuple([_vcpu(row.vcpu_seconds, each) for each in range(numbers[b"VCPUS"])]),
         networks=networks,
         blocks=blocks,
         missing=Missing(
@@ -226,15 +225,15 @@ def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     state = values.pop(b"STATE")
     unlimited = values[b"MAXMEM(k)"] == b"no limit"
     numbers = {
-        column: _number(value)
+        column: number(value)
         for column, value in values.items()
         # Percentages are not read, what they are made of is. "-" is for VBD statistics alone.
         if not column.endswith(b"(%)")
         and not (unlimited and column == b"MAXMEM(k)")
         and not (value == b"-" and column.startswith(b"VBD_"))
     }
-    known = {column: number for column, number in numbers.items() if number is not None}
-    if not _STATE.fullmatch(state) or len(known) < len(numbers) or known[b"VCPUS"] > MOST_VCPUS:
+    known = {column: each for column, each in numbers.items() if each is not None}
+    if not _STATE.fullmatch(state) or len(known) < len(numbers) or known[b"VCPUS"] > MAX_VCPUS:
         return None
     # One blank stands before the state; more belong to the name's end. Those before the name are padding.
     behind = len(fields) > len(wanted)
@@ -242,17 +241,11 @@ def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     return _Row(line[: max(state_at - 1, 0)].lstrip(b" "), state, known)
 
 
-def _number(digits: bytes) -> int | None:
-    """Return an unsigned 64 bit number, or None where these are not the digits of one."""
-    number = int(digits) if _NUMBER.fullmatch(digits) else 1 << 64
-    return number if number < 1 << 64 else None
-
-
 def _add_detail(row: _Row, line: bytes, sectors_lost: bool) -> bool:
     """Add to the row what a detail line says; return False where the line is no detail of this domain."""
     if found := _VCPUS.fullmatch(line) if row.vcpu_seconds is None else _MORE_VCPUS.fullmatch(line):
-        pairs = [(_number(number), _number(seconds)) for number, seconds in _VCPU.findall(found[1])]
-        listed = {number: seconds for number, seconds in pairs if number is not None and seconds is not None}
+        pairs = [(number(vcpu), number(seconds)) for vcpu, seconds in _VCPU.findall(found[1])]
+        listed = {vcpu: seconds for vcpu, seconds in pairs if vcpu is not None and seconds is not None}
         before = row.vcpu_seconds or {}
         known = len(listed) == len(pairs) and not listed.keys() & before.keys()
         known = known and max(listed, default=-1) < row.numbers[b"VCPUS"]
@@ -260,21 +253,21 @@ def _add_detail(row: _Row, line: bytes, sectors_lost: bool) -> bool:
             row.vcpu_seconds = {**before, **listed}
         return known
     if found := _NETWORK.fullmatch(line):
-        numbers = [number for number in map(_number, found.groups()) if number is not None]
-        known = len(numbers) == 9 and len(row.networks) < MOST_DEVICES
+        numbers = [each for each in map(number, found.groups()) if each is not None]
+        known = len(numbers) == 9 and len(row.networks) < MAX_DEVICES
         if known:
             row.networks.append(network(numbers[0], numbers[1:]))
         return known
     if found := _VBD.fullmatch(line):
-        number = _number(found["number"])
+        vbd = number(found["number"])
         printed = [found[counter] for counter in ("oo", "rd", "wr", "rsect", "wsect")]  # before Xen 4.0 no sectors
-        counters = [None if digits in {None, b"-"} else _number(digits) for digits in printed]
-        odd = any(_number(digits) is None for digits in printed if digits not in {None, b"-"})
-        if number is None or odd or len(row.blocks) >= MOST_DEVICES:
+        counters = [None if digits in {None, b"-"} else number(digits) for digits in printed]
+        odd = any(count is None and digits not in {None, b"-"} for count, digits in zip(counters, printed))
+        if vbd is None or odd or len(row.blocks) >= MAX_DEVICES:
             return False
         if sectors_lost:
             counters[3] = None
         # Before Xen 3.2 the back end isn't printed.
-        row.blocks.append(block((found["type"] or b"").decode(), number, counters))
+        row.blocks.append(block((found["type"] or b"").decode(), vbd, counters))
         return True
     return False

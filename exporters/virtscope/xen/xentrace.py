@@ -5,7 +5,7 @@ By hand: `xentrace -D -e 0x21000 -T 1 FILE`, and `xenalyze` to read it.
 - Xen has one trace buffer, which takes one reader: beside another one, no window is taken.
 - xentrace switches tracing off when it ends by itself or by SIGTERM. So it is killed only if it ends by neither, and
   Xen goes on tracing then until the next window ends: into a buffer that is soon full, which does no harm.
-- What it writes goes to memory that ends with its last user, as it does itself after its second.
+- What it writes goes to memory that ends with its last user.
 - A window is a sample: what it shows is taken for the whole interval, so the counters are estimates. It is at any time
   of the interval, as what a guest's cron does each minute would else be in all windows or in none.
 """
@@ -33,11 +33,11 @@ from virtscope.xen.xentrace_file import MayRun, charge, parse
 from virtscope.xen.xl_domains import cpus_of
 from virtscope.xen.xl_host import parse_pool_cpus
 
-WINDOW = 1  # seconds, the least that xentrace's -T takes
-LEAST_INTERVAL = 10.0  # seconds
+WINDOW = 1  # seconds, the minimum of xentrace's -T
+MIN_INTERVAL = 10.0  # seconds
 MARGIN = 5.0  # seconds that are left of an interval for the window, for xl and for a rest
-LEAST_TRACED = 0.25  # seconds: of less, or of another part of the records, nothing could be said
-LARGEST = 1 << 20  # bytes, 65,000 changes, which take a second of CPU to charge: a window that exceeds it ends early
+MIN_TRACED = 0.25  # seconds without gaps
+MAX_SIZE = 1 << 20  # bytes, 65,000 changes, which take a second of CPU to charge: a window that exceeds it ends early
 GRACE = 10.0  # seconds for xentrace to start and to end, beside the window
 PATIENCE = 2.0  # seconds that it has to end at the exporter's end
 NAMED = 8  # domains that have a series for each one that waits, beside itself, Dom0, IDLE and REST
@@ -55,9 +55,6 @@ _READERS = {b"xentrace", b"xenbaked"}  # programs that read the buffer, by the n
 _PROCESS = re.compile(rb"[0-9]+ \((.*)\) ([A-Z])", re.DOTALL)  # of /proc/PID/stat, proc(5)
 _ENDED = {b"Z", b"X"}  # states of a process that is no more
 _TAKEN = "another program reads Xen's trace buffer, which takes one reader alone: pgrep -l xentrace shows which"
-
-
-# --- A window ---------------------------------------------------------------------------------------------------------
 
 
 class Xentrace:
@@ -132,24 +129,19 @@ class Xentrace:
             except OSError as error:
                 raise SourceError(f"{program} can't be started: {error.strerror}") from error
             self._over.clear()
+        deadline, asked = time.monotonic() + WINDOW + GRACE, False
         try:
-            self._wait(child, memory, program)
+            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                if time.monotonic() >= deadline:
+                    raise SourceTimeout(f"{program} did not end within {WINDOW + GRACE:.0f} s and was killed")
+                if not asked and os.fstat(memory).st_size > MAX_SIZE:
+                    asked = True
+                    _ask_to_end(child)
+                time.sleep(_POLL)
         finally:
             status, said = self._reap(child)
         if status:
             raise _refusal(program, status, said)
-
-    def _wait(self, child: subprocess.Popen[bytes], memory: int, program: str) -> None:
-        """Wait until it ends, which it is asked to if it writes too much; raises SourceTimeout if it hangs."""
-        deadline = time.monotonic() + WINDOW + GRACE
-        asked = False
-        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            if time.monotonic() >= deadline:
-                raise SourceTimeout(f"{program} did not end within {WINDOW + GRACE:.0f} s and was killed")
-            if not asked and os.fstat(memory).st_size > LARGEST:
-                asked = True
-                _ask_to_end(child)
-            time.sleep(_POLL)
 
     def _reap(self, child: subprocess.Popen[bytes]) -> tuple[int, bytes]:
         """Kill what is left of it, add its cost, and return its status and what it said at last."""
@@ -181,9 +173,6 @@ def _refusal(program: str, status: int, said: bytes) -> SourceError:
     return SourceError(f"{program} {Finished(status, b'', said).problem()}")
 
 
-# --- Estimates of all the time ----------------------------------------------------------------------------------------
-
-
 class WaitCounts:
     """How long each domain waited while which ran, in counters that only grow, and few of them.
 
@@ -205,29 +194,25 @@ class WaitCounts:
             if domid in domids:
                 who = other if other == IDLE or other in domids else REST
                 parts[domid][who] = parts[domid].get(who, 0.0) + part
-        self._weights = {domid: self._weighed(domid, row, domids) for domid, row in parts.items()}
-        self.seconds = {domid: self._counted(domid, row, seconds, domids) for domid, row in parts.items()}
+        weights, counted, self._weights, self.seconds = self._weights, self.seconds, {}, {}
+        for domid, row in parts.items():
+            others, before = domids - {domid, DOM0}, counted.get(domid, {})
+            self._weights[domid] = _weighed(weights.get(domid, {}), row, others)
+            named = [other for other in before if other in others]
+            # Of few all are named, whether in the way or not: to a rate, what a series begins with is no growth.
+            named = sorted(others) if len(others) <= NAMED else _chosen(named, self._weights[domid])
+            counts = {other: before.get(other, 0.0) for other in dict.fromkeys((domid, DOM0, *named, IDLE, REST))}
+            for other, part in row.items():
+                counts[other if other in counts else REST] += part * seconds
+            self.seconds[domid] = counts
 
-    def _weighed(self, domid: int, parts: Mapping[int, float], domids: AbstractSet[int]) -> dict[int, float]:
-        before = self._weights.get(domid, {})
-        return {
-            other: weight
-            for other in (before.keys() | parts.keys()) & domids - {domid, DOM0}
-            if (weight := before.get(other, 0.0) * _MEMORY + parts.get(other, 0.0)) > _FORGOTTEN
-        }
 
-    def _counted(
-        self, domid: int, parts: Mapping[int, float], seconds: float, domids: AbstractSet[int]
-    ) -> dict[int, float]:
-        before = self.seconds.get(domid, {})
-        others = domids - {domid, DOM0}
-        named = [other for other in before if other in others]
-        # Of few all are named, whether in the way or not: to a rate, what a series begins with is no growth.
-        named = sorted(others) if len(others) <= NAMED else _chosen(named, self._weights[domid])
-        counts = {other: before.get(other, 0.0) for other in dict.fromkeys((domid, DOM0, *named, IDLE, REST))}
-        for other, part in parts.items():
-            counts[other if other in counts else REST] += part * seconds
-        return counts
+def _weighed(before: Mapping[int, float], parts: Mapping[int, float], others: AbstractSet[int]) -> dict[int, float]:
+    return {
+        other: weight
+        for other in (before.keys() | parts.keys()) & others
+        if (weight := before.get(other, 0.0) * _MEMORY + parts.get(other, 0.0)) > _FORGOTTEN
+    }
 
 
 def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
@@ -257,7 +242,13 @@ class Windows:
         self._windows = 0
         self._lost = 0
         self._closed = threading.Event()
-        self.background = Background("xentrace", self._take, interval, self._cpu_seconds, takes=WINDOW)
+        self.background = Background(
+            "xentrace",
+            self._take,
+            interval,
+            lambda: self._xentrace.cpu_seconds + self._xl.cpu_seconds,
+            takes=WINDOW,
+        )
 
     def start(self) -> None:
         """Begin with a window now."""
@@ -274,9 +265,6 @@ class Windows:
         """Return the path of xentrace."""
         return self._xentrace.program
 
-    def _cpu_seconds(self) -> float:
-        return self._xentrace.cpu_seconds + self._xl.cpu_seconds
-
     def _take(self) -> WaitEstimates:
         """Return the estimates with one window more; raises SourceError where none can be had."""
         self._toolstack.wait_for_first(_FIRST)
@@ -287,7 +275,7 @@ class Windows:
         toolstack = self._toolstack.latest()
         charged = charge(trace, _may_run(toolstack, self._pools(toolstack)))
         hertz = toolstack.host.cpu_hertz or 1
-        if charged.cycles < LEAST_TRACED * hertz:
+        if charged.cycles < MIN_TRACED * hertz:
             raise SourceError(
                 f"of a second, xentrace recorded {charged.cycles / hertz:.3f} s without gaps, in {len(trace.changes)} "
                 f"changes of state, and lost {trace.lost}: too little to estimate from"

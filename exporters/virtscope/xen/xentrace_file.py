@@ -45,18 +45,14 @@ _tsc = itemgetter(0)
 
 
 class Trace(NamedTuple):
-    """What a file has: changes by tsc, and from when to when a CPU's records were lost."""
-
-    changes: list[Change]
-    gaps: list[tuple[int, int]]
+    changes: list[Change]  # by tsc
+    gaps: list[tuple[int, int]]  # from when to when a CPU's records were lost
     lost: int  # records
 
 
 class Charged(NamedTuple):
-    """How long vCPUs waited, in cycles, by their domain and the one that ran, or IDLE; out of so many cycles."""
-
-    waits: dict[tuple[int, int], float]
-    cycles: int
+    waits: dict[tuple[int, int], float]  # cycles that vCPUs waited, by their domain and the one that ran, or IDLE
+    cycles: int  # of the trace
 
 
 def parse(data: bytes) -> Trace:
@@ -125,7 +121,6 @@ class _Piece:
 
     def __init__(self, changes: list[Change], may_run: MayRun, waits: dict[tuple[int, int], float]) -> None:
         self._changes = changes
-        self._waits = waits
         self._state: dict[Vcpu, int] = {}
         self._cpu_of: dict[Vcpu, int] = {}  # of each that runs
         self._occupant: dict[int, Vcpu] = {}  # likewise, by physical CPU
@@ -139,7 +134,7 @@ class _Piece:
                 allowed = may_run(domid, number)
                 cpus = any_cpu if allowed is None else allowed
                 if cpus not in queues:
-                    queues[cpus] = _Queue(len(cpus), changes[0][0])
+                    queues[cpus] = _Queue(len(cpus), changes[0][0], waits)
                     for cpu in cpus:
                         self._queues_with[cpu].append(queues[cpus])
                 self._queue_of[vcpu] = queues[cpus]
@@ -154,7 +149,7 @@ class _Piece:
             self._set((domid, number), new, cpu, tsc)
         for vcpu, state in self._state.items():
             if state == RUNNABLE and vcpu[0] != IDLE:
-                self._queue_of[vcpu].leave(vcpu[0], ends, self._waits)
+                self._queue_of[vcpu].wait(vcpu[0], -1, ends)
 
     def _set(self, vcpu: Vcpu, state: int, cpu: int, tsc: int) -> None:
         before = self._state.get(vcpu)
@@ -162,11 +157,11 @@ class _Piece:
         if vcpu[0] == IDLE or (before == state and (state != RUNNING or self._occupant.get(cpu) == vcpu)):
             return
         if before == RUNNABLE:
-            self._queue_of[vcpu].leave(vcpu[0], tsc, self._waits)
+            self._queue_of[vcpu].wait(vcpu[0], -1, tsc)
         elif before == RUNNING and self._occupant.get(self._cpu_of[vcpu]) == vcpu:
             self._free(self._cpu_of[vcpu], tsc)
         if state == RUNNABLE:
-            self._queue_of[vcpu].enter(vcpu[0], tsc, self._waits)
+            self._queue_of[vcpu].wait(vcpu[0], 1, tsc)
         elif state == RUNNING:
             self._free(cpu, tsc)
             self._occupant[cpu], self._cpu_of[vcpu] = vcpu, cpu
@@ -174,8 +169,7 @@ class _Piece:
                 queue.occupy(vcpu[0], 1, tsc)
 
     def _free(self, cpu: int, tsc: int) -> None:
-        occupant = self._occupant.pop(cpu, None)
-        if occupant is not None:
+        if occupant := self._occupant.pop(cpu, None):
             for queue in self._queues_with[cpu]:
                 queue.occupy(occupant[0], -1, tsc)
 
@@ -197,8 +191,9 @@ class _Queue:
     many wait.
     """
 
-    def __init__(self, cpus: int, begins: int) -> None:
+    def __init__(self, cpus: int, begins: int, waits: dict[tuple[int, int], float]) -> None:
         self._cpus = cpus
+        self._waits = waits
         self._busy = 0
         self._now = begins
         self._idle = self._full = 0
@@ -213,25 +208,17 @@ class _Queue:
         self._has[domid] = self._has.get(domid, 0) + cpus
         self._base[domid] = self._base.get(domid, 0) - cpus * self._full
 
-    def enter(self, domid: int, tsc: int, waits: dict[tuple[int, int], float]) -> None:
-        """Have a vCPU of this domain wait from now on."""
-        self._wait(domid, 1, tsc, waits)
-
-    def leave(self, domid: int, tsc: int, waits: dict[tuple[int, int], float]) -> None:
-        """Have one wait no longer."""
-        self._wait(domid, -1, tsc, waits)
-
-    def _wait(self, domid: int, more: int, tsc: int, waits: dict[tuple[int, int], float]) -> None:
+    def wait(self, domid: int, more: int, tsc: int) -> None:
+        """Have a vCPU of this domain wait from now on (1), or no longer (-1)."""
         self._go_on(tsc)
         before = self._waiting.pop(domid, None)
         if before:
             if self._idle > before.idle:
-                waits[domid, IDLE] += before.vcpus * (self._idle - before.idle)
+                self._waits[domid, IDLE] += before.vcpus * (self._idle - before.idle)
             if self._full > before.full:
                 for other, cycles in self._ran().items():
-                    part = cycles - before.ran.get(other, 0)
-                    if part:
-                        waits[domid, other] += before.vcpus * part / self._cpus
+                    if part := cycles - before.ran.get(other, 0):
+                        self._waits[domid, other] += before.vcpus * part / self._cpus
         vcpus = more + (before.vcpus if before else 0)
         if vcpus:
             self._waiting[domid] = _Waiting(vcpus, self._idle, self._full, self._ran())

@@ -76,11 +76,11 @@ class Xl:
         listed = self._listed()
         host, pools = self._ask("info"), self._ask_if_known("cpupool-list")
         answers = [listed, host, *pools, *self._about_details(listed), *self._ask_if_known("vcpu-list")]
-        in_use = _schedulers_in_use(host, pools)
+        in_use = {parse_info(host.output).scheduler}
+        in_use.update(pool.scheduler for answer in pools for pool in parse_pools(answer.output)[0])
         for name, command in SCHEDULER_COMMANDS.items():
             answers += self._ask_if_known(command) if name in in_use else []
-        answers += self._about_caches()
-        answers += self._about_systems(listed)
+        answers += [*self._about_caches(), *self._about_systems(listed)]
         os_names = tuple((domid, os_name) for (domid, _), os_name in self._os_names.items())
         return RawToolstack(self._program, tuple(answers), os_names)
 
@@ -101,7 +101,9 @@ class Xl:
         failure: SourceError | None = None
         for program, arguments in self._candidates():
             try:
-                answer = self._try_list(program, arguments)
+                answer = _answer("list", self._commands.run(program, *arguments))
+                if answer.failed:
+                    raise SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
             except SourceTimeout:
                 raise
             except SourceError as error:
@@ -117,13 +119,6 @@ class Xl:
         programs = {name: self._commands.find(name, _FOLDERS) for name in LISTS}
         found = [(programs[name], arguments) for name, lists in LISTS.items() for arguments in lists]
         return last + [candidate for candidate in found if candidate[0] and candidate not in last]
-
-    def _try_list(self, program: str, arguments: tuple[str, ...]) -> Answer:
-        """Return the domains; raises SourceError where the program fails, besides what Commands.run() raises."""
-        answer = _answer("list", self._commands.run(program, *arguments))
-        if answer.failed:
-            raise SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
-        return answer
 
     def _use(self, program: str, arguments: tuple[str, ...]) -> None:
         if (program, arguments) == (self._program, self._list):
@@ -215,8 +210,3 @@ def _detailed(answer: Answer) -> set[int]:
         return set(parse_details(answer.output))
     except SourceMalformed:  # which toolstack.py counts
         return set()
-
-
-def _schedulers_in_use(host: Answer, pools: list[Answer]) -> set[str]:
-    known_pools = [pool for answer in pools for pool in parse_pools(answer.output)[0]]
-    return {parse_info(host.output).scheduler, *(pool.scheduler for pool in known_pools)}

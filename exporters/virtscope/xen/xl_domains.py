@@ -22,16 +22,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple, TypeVar
 
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.xen.model import Placement, decoded
+from virtscope.xen.model import Placement, decoded, number
 
-_DIGITS = re.compile(rb"[0-9]{1,20}")
+T = TypeVar("T")
+
 _SECONDS = re.compile(rb"[0-9]{1,20}\.[0-9]")
 
 _LISTED_UUID = re.compile(rb" ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?= )")
-_LONGEST = 8192  # bytes of a line; XenStore's values, as names are, have up to 4096
+_MAX_LINE = 8192  # bytes of a line; XenStore's values, as names are, have up to 4096
 _LISTED_STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
 
 _VCPU_STATE = re.compile(rb"[-r][-b][-p]")
@@ -44,6 +46,7 @@ _SXP_DOMID = re.compile(rb"^[ \t]+\(domid ([0-9]{1,5})\)$", re.MULTILINE)
 _SXP_UUID = re.compile(rb"^[ \t]+\(uuid ([0-9a-f-]{36})\)$", re.MULTILINE)
 _SXP_IMAGE = re.compile(rb"^[ \t]+\(image\n?[ \t]*\((linux|hvm)\b", re.MULTILINE)
 _SXP_XL_IMAGE = re.compile(rb"^[ \t]+\(hvm ([01])\)$", re.MULTILINE)
+_SXP_KINDS = {b"linux": "pv", b"0": "pv", b"hvm": "hvm", b"1": "hvm", b"": ""}
 
 
 class Listed(NamedTuple):
@@ -73,16 +76,19 @@ def parse_list(output: bytes) -> tuple[list[Listed], list[bytes]]:
     if not headers:
         raise SourceMalformed(f"no list of domains, but {output[:200]!r}")
     verbose, pools = b"UUID" in lines[headers[0]], b"Cpupool" in lines[headers[0]]
-    domains, unknown = [], []
-    for line in filter(None, lines[headers[0] + 1 :]):
-        listed = None
-        if len(line) <= _LONGEST:
-            listed = _verbose_list_row(line, pools) if verbose else _list_row(line)
-        if listed:
-            domains.append(listed)
-        else:
-            unknown.append(line)
-    return domains, unknown
+
+    def row(line: bytes) -> Listed | None:
+        if len(line) > _MAX_LINE:
+            return None
+        return _verbose_list_row(line, pools) if verbose else _list_row(line)
+
+    return parse_rows(lines[headers[0] + 1 :], row)
+
+
+def parse_rows(lines: Iterable[bytes], row: Callable[[bytes], T | None]) -> tuple[list[T], list[bytes]]:
+    """Return what `row` makes of the lines, and the lines of which it makes None."""
+    parsed = [(line, row(line)) for line in lines if line]
+    return [each for _, each in parsed if each is not None], [line for line, each in parsed if each is None]
 
 
 def _list_row(line: bytes) -> Listed | None:
@@ -212,11 +218,7 @@ def _from_sxp(output: bytes) -> dict[int, Details]:
         domain = output[start:end]
         domid, uuid = _SXP_DOMID.search(domain), _SXP_UUID.search(domain)
         image, xl_image = _SXP_IMAGE.search(domain), _SXP_XL_IMAGE.search(domain)
-        kind = ""
-        if image:
-            kind = "hvm" if image[1] == b"hvm" else "pv"
-        elif xl_image:
-            kind = "hvm" if xl_image[1] == b"1" else "pv"
+        kind = _SXP_KINDS[image[1] if image else xl_image[1] if xl_image else b""]
         if domid:
             details[int(domid[1])] = Details(uuid[1].decode() if uuid else "", kind)
     return details
@@ -231,12 +233,6 @@ def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
     if len(fields) == count + 1:
         return decoded(fields[0].rstrip(b" ")), fields[1:]
     return ("", fields) if len(fields) == count and line[:1].isspace() else None
-
-
-def number(digits: bytes) -> int | None:
-    """Return an unsigned 64 bit number, or None where these are not the digits of one."""
-    value = int(digits) if _DIGITS.fullmatch(digits) else 1 << 64
-    return value if value < 1 << 64 else None
 
 
 def numbers(columns: list[bytes]) -> list[int] | None:

@@ -32,8 +32,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from virtscope.xen.model import Host, Pool, Share, Timing, decoded
-from virtscope.xen.xl_domains import number, numbers, split_columns
+from virtscope.xen.model import Host, Pool, Share, Timing, decoded, number
+from virtscope.xen.xl_domains import numbers, parse_rows, split_columns
 
 SCHEDULER_COMMANDS = {"credit": "sched-credit", "credit2": "sched-credit2", "rtds": "sched-rtds"}
 PSR_KINDS = ("cache-occupancy", "total-mem-bandwidth", "local-mem-bandwidth")
@@ -45,7 +45,7 @@ _SHARE_TITLES = {b"Weight", b"Cap", b"Period", b"Budget", b"Slice", b"Latency", 
 _PARAMETER = re.compile(rb"[a-z-]+=[A-Za-z0-9]+")
 _TIME = re.compile(rb"(tslice|ratelimit)=([0-9]{1,10})(ms|us)")
 _IN_A_SECOND = {b"ms": 1000, b"us": 1_000_000}
-_MOST_CPUS = 4  # digits
+_MAX_CPU_DIGITS = 4
 _CPU_LIST = re.compile(r" *((?:[0-9]{1,4}(?:,[0-9]{1,4})*)?)")
 
 _PSR_UNITS = {b"KB", b"KB/s"}
@@ -60,40 +60,33 @@ def parse_info(output: bytes) -> Host:
         if colon:
             facts[decoded(key.strip())] = decoded(value.strip())
     megahertz = facts.get("cpu_mhz", "")
+
+    def numeric(key: str, unit: int = 1) -> int | None:
+        value = number(facts.get(key, "").encode())
+        return None if value is None else value * unit
+
     return Host(
-        xen_version="{xen_major}.{xen_minor}{xen_extra}".format_map({"xen_extra": "", **facts})
+        xen_version=facts["xen_major"] + "." + facts["xen_minor"] + facts.get("xen_extra", "")
         if {"xen_major", "xen_minor"} <= facts.keys()
         else None,
         scheduler=facts.get("xen_scheduler", ""),
-        cpus=_number(facts, "nr_cpus"),
+        cpus=numeric("nr_cpus"),
         cpu_hertz=round(float(megahertz) * 1_000_000) if _MEGAHERTZ.fullmatch(megahertz) else None,
-        memory_bytes=_mebibytes(facts, "total_memory"),
-        memory_free_bytes=_mebibytes(facts, "free_memory"),
+        memory_bytes=numeric("total_memory", 1 << 20),
+        memory_free_bytes=numeric("free_memory", 1 << 20),
     )
-
-
-def _number(facts: dict[str, str], key: str) -> int | None:
-    return number(facts.get(key, "").encode())
-
-
-def _mebibytes(facts: dict[str, str], key: str) -> int | None:
-    mebibytes = _number(facts, key)
-    return None if mebibytes is None else mebibytes << 20
 
 
 def parse_pools(output: bytes) -> tuple[list[Pool], list[bytes]]:
     """Return the CPU pools, and the lines that are not understood."""
-    pools, unknown = [], []
-    for line in filter(None, output.split(b"\n")):
-        if line.split()[:2] == [b"Name", b"CPUs"]:
-            continue
-        row = split_columns(line, 4)
-        cpus = number(row[1][0]) if row and len(row[1][0]) <= _MOST_CPUS else None
-        if row is None or cpus is None or row[1][2] not in {b"y", b"n"}:
-            unknown.append(line)
-        else:
-            pools.append(Pool(row[0], decoded(row[1][1]), cpus))
-    return pools, unknown
+    lines = [line for line in output.split(b"\n") if line.split()[:2] != [b"Name", b"CPUs"]]
+    return parse_rows(lines, _pool_row)
+
+
+def _pool_row(line: bytes) -> Pool | None:
+    name, (cpus, scheduler, active, _) = split_columns(line, 4) or ("", [b""] * 4)
+    count = number(cpus) if len(cpus) <= _MAX_CPU_DIGITS else None
+    return Pool(name, decoded(scheduler), count) if count is not None and active in {b"y", b"n"} else None
 
 
 def parse_pool_cpus(output: bytes, names: Sequence[str]) -> dict[str, frozenset[int]]:

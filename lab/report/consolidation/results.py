@@ -1,30 +1,41 @@
-"""Values of each step and of each instance in it, from Prometheus's answers. What is absent isn't there, and never 0.
+"""A run's steps and their values, from Prometheus. What is absent isn't there, and never 0.
 
-Values have the names of their queries. Derived ones of an instance are `network`, what a request took beyond the
-server's own time, `unseen_failures`, the share of requests that failed only for the client, and `named`, the share of
-its waiting for neighbours that was for those who were named; of a step `tiers_cpu`, the CPU of all tiers together.
+    lab_step_info{run="20261121T090512-scale", scenario="scale", step="4x700-2", instances="4", clients="700",
+                  placement="one node", repetition="2", host="lab", platform="cgroup"} 1
+
+The runner exposes a step only while it measures, so the samples of a series define the time over which values are
+computed, and a gap in them means that the step was restarted, as in a run that continues after a crash.
+
+Values have the names of their queries, with the tier, cause, reason or neighbour if there are several: "waiting web".
+Derived ones of an application are `network`, what a request took beyond the server's own time, `unseen_failures`, the
+share of requests that failed only for the client, and `named`, the share of its waiting for neighbours that was for
+those who were named; of a step `tiers_cpu`, the CPU of all tiers together.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from lab import LabError
 from lab.clients.metrics import LATE_SHARE
-from lab.prometheus import Sample
+from lab.prometheus import Prometheus, Recorded, Sample
 from lab.report.consolidation import queries
-from lab.report.consolidation.steps import Answers, Step
+from lab.report.consolidation.queries import Step
 from lab.report.units import SHARE
 
-UNSEEN_SHARE = 0.001  # of failures, from which on there is a remark
+SCRAPE_SECONDS = 5.0  # prometheus.yml's, as a step with one sample doesn't show it
+ATTEMPT_GAP_SECONDS = 20  # three scrapes in a row may fail on an overloaded machine
 CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are not in its samples
-BY_SENSOR = ("requests", "errors", "mean", "p95", "within")
-BY_CLIENT = ("client_requests", "client_answers", "client_failures", "client_mean")
-OF_CLIENTS = ("clients_cpu", "lateness_mean", "lateness_p95", "late_starts")
-OF_STEP = ("overhead", "overhead_ratio", "step_clients", "step_cpus", "planned_seconds")
-PARTS = {"tier_cpu": "tier", "waiting": "tier", "throttled": "tier", "misses": "tier"}
-PARTS |= {"causes": "cause", "caused": "reason", "neighbours": "by"}
+UNSEEN_SHARE = 0.001  # of failures, from which on there is a remark
+# Values that are wrong if a counter of a sensor or client was reset within the step.
+BY_SENSOR = {"requests", "errors", "mean", "p95", "within"}
+BY_CLIENT = {"client_requests", "client_answers", "client_failures", "client_mean"}
+BY_CLIENT |= {"clients_cpu", "lateness_mean", "lateness_p95", "late_starts"}
+_LABELS = ("run", "step", "instances", "clients", "placement", "repetition", "host", "platform")
 
 
 @dataclass(frozen=True)
@@ -48,37 +59,50 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Instance:
-    """One application in one step; `parts` are values by tier, cause, reason or neighbour."""
+class App:
+    """One application in one step."""
 
-    app: str
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    firing: tuple[str, ...] = ()
-    """The alerts that fired at the end of the step."""
-    judged: tuple[Judged, ...] = ()
+    name: str
+    values: Mapping[str, float]
+
+    def parts(self, name: str) -> dict[str, float]:
+        """A value's parts, such as each cause's share."""
+        return {key[len(name) + 1 :]: value for key, value in self.values.items() if key.startswith(f"{name} ")}
+
+    @property
+    def judged(self) -> list[Judged]:
+        """Each of its objectives: a ceiling of the mean response time, or a share of good requests."""
+        shares, seconds = self.parts("objectives"), self.parts("thresholds")
+        found, judged = self.values, []
+        if ceiling := seconds.get("mean"):
+            mean = found.get("mean")
+            judged.append(Judged("mean", mean, ceiling, None if mean is None else mean / ceiling))
+        good = {"latency": found.get("within"), "availability": 1 - found["errors"] if "errors" in found else None}
+        for objective, share in good.items():
+            if objective in shares and (objective in seconds or objective == "availability"):
+                promised = shares[objective]
+                excess = None if share is None else (1 - share) / (1 - promised)
+                judged.append(Judged(objective, share, promised, excess, seconds.get(objective)))
+        return judged
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step: its instances, and values of the whole machine. `remarks` are for the reader."""
+    """One step: its applications, and values of the whole machine. `remarks` are for the reader."""
 
     step: Step
-    instances: tuple[Instance, ...] = ()
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    why_no_misses: tuple[str, ...] = ()
+    apps: tuple[App, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, of: str) -> float | None:
-        """A value by its name, or its part if it has several ("tier_cpu web"); the mean over instances that have it."""
-        if of in self.numbers:
-            return self.numbers[of]
-        name, _, part = of.partition(" ")
-        if not part:
-            return mean([instance.numbers.get(name) for instance in self.instances])
-        parts = [instance.parts[name] for instance in self.instances if instance.parts.get(name)]
+        """A value by its name; the mean over applications that have it."""
+        if of in self.values:
+            return self.values[of]
+        name = of.partition(" ")[0]
         # Of the reasons for which it waited, what is not there is none.
-        return mean([of.get(part, 0.0 if name == "caused" else None) for of in parts])
+        return mean(app.values.get(of, 0.0 if name == "caused" and app.parts(name) else None) for app in self.apps)
 
 
 @dataclass(frozen=True)
@@ -95,13 +119,13 @@ class Load:
         return tuple(value for result in self.results if (value := result.value(of)) is not None)
 
     @property
-    def judged(self) -> tuple[Judged, ...]:
-        """Every objective of every instance in every repetition."""
-        return tuple(judged for result in self.results for app in result.instances for judged in app.judged)
+    def judged(self) -> list[Judged]:
+        """Every objective of every application in every repetition."""
+        return [judged for result in self.results for app in result.apps for judged in app.judged]
 
     @property
     def met(self) -> bool | None:
-        """Whether every objective was met, by every instance, in every repetition; None if unknown."""
+        """Whether every objective was met, by every application, in every repetition; None if unknown."""
         verdicts = [judged.met for judged in self.judged]
         if False in verdicts:
             return False
@@ -124,114 +148,134 @@ def mean(values: Iterable[float | None]) -> float | None:
     1.5
     """
     there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else None
+    return statistics.fmean(there) if there else None
 
 
 def mean_parts(results: Iterable[StepResult], name: str) -> dict[str, float]:
-    """The mean over instances of each part of a value, such as each cause's share of the time; largest first."""
-    apps = [app.parts[name] for result in results for app in result.instances if app.parts.get(name)]
+    """The mean over applications of each part of a value, such as each cause's share of the time; largest first."""
+    apps = [parts for result in results for app in result.apps if (parts := app.parts(name))]
     means = {part: sum(of.get(part, 0) for of in apps) / len(apps) for of in apps for part in of}
     return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
 
 
-def result(answers: Answers) -> StepResult:
-    """The results of one step."""
-    step, given = answers.step, answers.given
+def collect(prometheus: Prometheus, run: str) -> list[StepResult]:
+    """A run's steps in their order; raises `PrometheusError`, and `LabError` as `steps` does or if there is none."""
+    found = steps(prometheus.recorded(f'lab_step_info{{run="{run}"}}[30d]'))
+    if not found:
+        raise LabError(f"run {run} has not measured a step yet")
+    return [_collect(prometheus, step) for step in found]
+
+
+def _collect(prometheus: Prometheus, step: Step) -> StepResult:
     if step.seconds == 0:
         return StepResult(step, remarks=("ended before Prometheus had scraped it three times: it has no results",))
-    instances = tuple(_instance(app, answers) for app in answers.apps)
-    numbers = _numbers(given, (*OF_STEP, *(() if given["client_broken"] else OF_CLIENTS)))
-    if used := [cpu for instance in instances for cpu in instance.parts["tier_cpu"].values()]:
-        numbers["tiers_cpu"] = sum(used)
-    why_no_misses = tuple(sample.labels["reason"] for sample in given["why_no_misses"])
-    return StepResult(step, instances, numbers, why_no_misses, tuple(_remarks(answers, instances, numbers)))
+    clients = prometheus.vector(queries.of_step(step)["applications"])
+    apps = sorted((sample.labels["app"] for sample in clients), key=_natural)
+    asked = queries.of_step(step, apps)
+    del asked["applications"], asked["within"]
+    given = {name: prometheus.vector(text) for name, text in asked.items()}
+    by_seconds: dict[float, list[str]] = {}
+    for sample in given["thresholds"]:
+        if sample.labels["objective"] == "latency":
+            by_seconds.setdefault(sample.value, []).append(sample.labels["app"])
+    if by_seconds:
+        each = (queries.of_step(step, sorted(of, key=_natural), latency) for latency, of in sorted(by_seconds.items()))
+        asked["within"] = "\nor\n".join(of["within"] for of in each)
+        given["within"] = prometheus.vector(asked["within"])
+    return replace(result(step, apps, given), asked=asked)
 
 
-def _remarks(answers: Answers, instances: Sequence[Instance], numbers: Mapping[str, float]) -> list[str]:
-    step = answers.step
-    remarks = []
-    planned = numbers.get("planned_seconds", 0.0)
+def _natural(name: str) -> tuple[int, str]:
+    """auction-2 before auction-10."""
+    return len(name), name
+
+
+def result(step: Step, apps: Sequence[str], given: Mapping[str, Sequence[Sample]]) -> StepResult:
+    """A step's results from the answers to its queries."""
+    found: dict[str, dict[str, float]] = {name: {} for name in ("", *apps)}
+    for name, samples in given.items():
+        for sample in samples:
+            parts = [value for label, value in sample.labels.items() if label != "app"]
+            if not math.isnan(sample.value):  # as of a percentile without requests
+                found.setdefault(sample.labels.get("app", ""), {})[" ".join((name, *parts))] = sample.value
+    of_apps = tuple(App(name, _derived(found[name])) for name in apps)
+    values = found[""]
+    if any("client_broken" in of for of in found.values()):
+        values = {name: value for name, value in values.items() if name not in BY_CLIENT}
+    if used := [cpu for app in of_apps for cpu in app.parts("tier_cpu").values()]:
+        values["tiers_cpu"] = sum(used)
+    return StepResult(step, of_apps, values, tuple(_remarks(step, of_apps, values)))
+
+
+def _derived(values: Mapping[str, float]) -> dict[str, float]:
+    """With derived values, without those of counters that were reset."""
+    reset = (BY_SENSOR if "sensor_broken" in values else set()) | (BY_CLIENT if "client_broken" in values else set())
+    found = {name: value for name, value in values.items() if name not in reset}
+    causes = App("", found).parts("causes")
+    found |= {f"causes {cause}": part / sum(causes.values()) for cause, part in causes.items()}
+    for name, of, beyond in (("network", "client_mean", "mean"), ("unseen_failures", "client_failures", "errors")):
+        if of in found and beyond in found:
+            found[name] = found[of] - found[beyond]
+    if App("", found).parts("caused"):
+        found["named"] = sum(App("", found).parts("neighbours").values())
+    return found
+
+
+def _remarks(step: Step, apps: Sequence[App], values: Mapping[str, float]) -> Iterable[str]:
+    planned = values.get("planned_seconds", 0.0)
     if step.seconds + CUT_SHORT_SECONDS < planned:
-        remarks.append(f"cut short: {step.seconds} s were measured of {planned:.0f} s planned")
+        yield f"cut short: {step.seconds} s were measured of {planned:.0f} s planned"
     if step.attempts > 1:
-        remarks.append(f"begun {step.attempts} times; the longest attempt counts")
+        yield f"begun {step.attempts} times; the longest attempt counts"
     if reach := queries.before_step(step):
-        remarks.append(
-            f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
-        )
-    if numbers.get("late_starts", 0.0) > LATE_SHARE:
-        remarks.append(
+        yield f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
+    if values.get("late_starts", 0.0) > LATE_SHARE:
+        yield (
             "the clients lacked CPU and sent requests late (see Clients): the load was less even than intended, "
             "and response times are not only the application's"
         )
-    if len(instances) != step.instances:
-        there = ", ".join(instance.app for instance in instances) or "none"
-        remarks.append(f"clients used {len(instances)} of {step.instances} instances ({there}): means are over these")
+    if len(apps) != step.instances:
+        there = ", ".join(app.name for app in apps) or "none"
+        yield f"clients used {len(apps)} of {step.instances} instances ({there}): means are over these"
     for what, key in (("sensor", "requests"), ("client", "client_requests")):
-        if missing := [instance.app for instance in instances if key not in instance.numbers]:
-            broken = {sample.labels["app"] for sample in answers.given[f"{what}_broken"]}
-            why = "restarted" if broken & set(missing) else "was not seen all the time"
-            remarks.append(f"no {what} values of {', '.join(missing)}: the {what} {why}")
-    remarks += [
-        f"{SHARE.write(unseen)} of {instance.app}'s requests failed for the clients and not by its log: they timed out "
-        "or never got there, and no objective counts them"
-        for instance in instances
-        if (unseen := instance.numbers.get("unseen_failures", 0.0)) > UNSEEN_SHARE
-    ]
-    return remarks
+        if missing := [app for app in apps if key not in app.values]:
+            why = "restarted" if any(f"{what}_broken" in app.values for app in missing) else "was not seen all the time"
+            yield f"no {what} values of {', '.join(app.name for app in missing)}: the {what} {why}"
+    for app in apps:
+        if (unseen := app.values.get("unseen_failures", 0.0)) > UNSEEN_SHARE:
+            yield (
+                f"{SHARE.write(unseen)} of {app.name}'s requests failed for the clients and not by its log: they timed "
+                "out or never got there, and no objective counts them"
+            )
 
 
-def _instance(app: str, answers: Answers) -> Instance:
-    given = {
-        name: [sample for sample in samples if sample.labels.get("app") == app]
-        for name, samples in answers.given.items()
-    }
-    names = ["cpu_per_request", "cpu_per_request_with_host"]
-    names += [] if given["sensor_broken"] else BY_SENSOR
-    names += [] if given["client_broken"] else BY_CLIENT
-    numbers = _numbers(given, names)
-    parts = {name: _by(label, given[name]) for name, label in PARTS.items()}
-    whole = sum(parts["causes"].values())
-    parts["causes"] = {cause: part / whole for cause, part in parts["causes"].items()}
-    for name, of, beyond in (("network", "client_mean", "mean"), ("unseen_failures", "client_failures", "errors")):
-        if of in numbers and beyond in numbers:
-            numbers[name] = numbers[of] - numbers[beyond]
-    if parts["caused"]:
-        numbers["named"] = sum(parts["neighbours"].values())
-    firing = tuple(sorted(sample.labels["alertname"] for sample in given["firing"]))
-    shares, seconds = _by("objective", given["objectives"]), _by("objective", given["thresholds"])
-    return Instance(app, numbers, parts, firing, judge(numbers, shares, seconds))
+def steps(recorded: Iterable[Recorded]) -> list[Step]:
+    """A run's steps, in the order in which they ran; raises `LabError` that names a series that isn't the lab's."""
+    times: dict[tuple[str, ...], set[float]] = {}
+    for series in recorded:
+        # Without `instance` and `job`: after a crash the runner may have another port, but it is the same step.
+        identity = tuple(series.labels.get(label, "") for label in _LABELS)
+        times.setdefault(identity, set()).update(time for time, _ in series.samples)
+    return sorted((_step(identity, sorted(seen)) for identity, seen in times.items()), key=lambda step: step.start)
 
 
-def judge(
-    numbers: Mapping[str, float], shares: Mapping[str, float], seconds: Mapping[str, float]
-) -> tuple[Judged, ...]:
-    """Compare a step's values with the objectives that there are.
-
-    shares: by objective, the share of requests that must be good; seconds: their thresholds of the response time. That
-    of the mean is its ceiling.
-    """
-    judged = []
-    if ceiling := seconds.get("mean"):
-        found = numbers.get("mean")
-        judged.append(Judged("mean", found, ceiling, None if found is None else found / ceiling))
-    if "latency" in shares and "latency" in seconds:
-        judged.append(_judged("latency", numbers.get("within"), shares["latency"], seconds["latency"]))
-    if "availability" in shares:
-        good = 1 - numbers["errors"] if "errors" in numbers else None
-        judged.append(_judged("availability", good, shares["availability"]))
-    return tuple(judged)
-
-
-def _judged(objective: str, good: float | None, promised: float, seconds: float | None = None) -> Judged:
-    return Judged(objective, good, promised, None if good is None else (1 - good) / (1 - promised), seconds)
-
-
-def _numbers(given: Mapping[str, Sequence[Sample]], names: Iterable[str]) -> dict[str, float]:
-    """The values of queries with a single series; NaN, as of a percentile without requests, is none."""
-    found = {name: given[name][0].value for name in names if given.get(name)}
-    return {name: value for name, value in found.items() if not math.isnan(value)}
-
-
-def _by(label: str, samples: Sequence[Sample]) -> dict[str, float]:
-    return {sample.labels[label]: sample.value for sample in samples if not math.isnan(sample.value)}
+def _step(identity: tuple[str, ...], seen: Sequence[float]) -> Step:
+    """The step's longest attempt; of equally long ones the last."""
+    run, name, instances, clients, placement, repetition, host, platform = identity
+    attempts = [[seen[0]]]
+    for before, time in itertools.pairwise(seen):
+        if time - before > ATTEMPT_GAP_SECONDS:
+            attempts.append([])
+        attempts[-1].append(time)
+    attempt = max(reversed(attempts), key=lambda times: times[-1] - times[0])
+    interval = statistics.median(b - a for a, b in itertools.pairwise(attempt)) if len(attempt) > 1 else SCRAPE_SECONDS
+    # Other targets are scraped at other moments than the lab's, each at its own fixed place within the interval. What
+    # Prometheus knows at `end` is of the last interval. Whole intervals lie between start and end, so that the same
+    # time lies between the samples of every target.
+    end = int(attempt[-1])
+    intervals = max(int((attempt[-1] - attempt[0]) / interval + 0.5) - 1, 0)
+    try:
+        numbers = (int(instances), int(clients), placement, int(repetition))
+    except ValueError as error:
+        raise LabError(f"lab_step_info with a label that is missing or no number ({error}): {identity}") from error
+    return Step(run, name, *numbers, host, platform, end - round(intervals * interval), end, len(attempts))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from deploy import programs
 from tests.proofs.bench import scraping
+from tests.support.ports import free_port
 
 BAR = 0.01  # of a core, for 64 CPUs scraped every second
 LARGE = ((64, 0), (64, 50))  # CPUs and cgroups
@@ -49,14 +50,14 @@ def _this_machine() -> None:
     with ExitStack() as running:
         targets = {
             "perf-exporter": scraping.Target(
-                [sys.executable, "-c", _PERF_EXPORTER, *_listen(port := scraping.free_port())], port
+                [sys.executable, "-c", _PERF_EXPORTER, *_listen(port := free_port())], port
             ),
             "node_exporter --collector.perf": scraping.Target(
                 [
                     str(programs.path("node_exporter")),
                     "--collector.disable-defaults",
                     "--collector.perf",
-                    *_listen(port := scraping.free_port()),
+                    *_listen(port := free_port()),
                 ],
                 port,
             ),

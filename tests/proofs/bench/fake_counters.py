@@ -20,15 +20,15 @@ from prometheus_client import Metric
 from virtscope.perf import groups
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
-from virtscope.perf.kernel import Attr
+from virtscope.perf.kernel import Attr, Kernel
 from virtscope.perf.machine import Machine
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.toolkit.cli import serve_until_stopped
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
 
 
-class Kernel:
+class StandingKernel(Kernel):
     """Counts any event."""
 
     def __init__(self) -> None:
@@ -60,17 +60,16 @@ def main(cpus: int, cgroups: int) -> None:
         plan = groups.load(groups.DEFAULT, sysfs)
         watched = [Cgroup(f"/machine.slice/web{number:02}.scope", number) for number in range(cgroups)]
         counters = Counters(
-            Kernel(),
+            StandingKernel(),
             plan.groups,
             Machine(sysfs, sysfs),
             open_folder=lambda _: os.open(sysfs, os.O_RDONLY),
             most_files=1_000_000,
         )
         counters.read(watched)
-        families = Families(plan.absent)
 
         def read() -> list[Metric]:
-            return families.of(counters.read(watched))
+            return families(counters.read(watched), plan.absent)
 
         server = Server(("127.0.0.1", 0), "/metrics", None, Exporter("perf", [Source("perf_event", read, str)]))
         print(server.server_address[1], flush=True)

@@ -18,8 +18,9 @@ from tests.proofs.bench.containers import Containers
 from tests.proofs.bench.domains import Domains
 from tests.proofs.bench.kvm import THREADS, Qemus
 from tests.proofs.bench.libvirt import LibvirtError, LibvirtGuests
-from tests.proofs.bench.scraping import Target, free_port
+from tests.proofs.bench.scraping import Target
 from tests.proofs.bench.xentop import XentopError, find_xentop
+from tests.support.ports import free_port
 
 GUESTS = (10, 100, 1_000)
 KVM_GUESTS = (10, 100, 1_000)  # real processes

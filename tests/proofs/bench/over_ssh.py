@@ -12,8 +12,9 @@ from pathlib import Path
 from deploy import programs
 from tests.proofs.bench import CHECKOUT
 from tests.proofs.bench.containers import Containers
-from tests.proofs.bench.scraping import Target, free_port, node_exporter
+from tests.proofs.bench.scraping import Target, node_exporter
 from tests.ssh.sshd import Sshd, descendants, script
+from tests.support.ports import free_port
 from virtscope.ssh import authorized_key
 
 SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; clocks of programs that have ended tick each 10 ms

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.proofs.bench import CHECKOUT
+from tests.support.ports import free_port
 
 # As Prometheus 2.42 sends them.
 HEADERS = {
@@ -100,9 +100,3 @@ def node_exporter(program: Path) -> Target:
     """Start node_exporter with its default collectors."""
     port = free_port()
     return Target([str(program), f"--web.listen-address=127.0.0.1:{port}"], port)
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago, for servers that don't report which one they chose."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

@@ -7,13 +7,14 @@ import random
 import subprocess
 import tempfile
 import time
-import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
+import requests
+
 from deploy import go_programs
 from tests.proofs.bench import CHECKOUT
-from tests.proofs.bench.scraping import free_port
+from tests.support.ports import free_port
 
 PER_SECOND = 1_000  # requests
 SECONDS = 20
@@ -108,8 +109,7 @@ class _Agent:
 
     def requests(self) -> int:
         """The number of requests in its histogram."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as page:
-            lines = page.read().decode().splitlines()
+        lines = requests.get(f"http://127.0.0.1:{self._port}/metrics", timeout=10).text.splitlines()
         counts = (line for line in lines if line.startswith("app_request_duration_seconds_count"))
         return sum(int(line.rpartition(" ")[2]) for line in counts)
 

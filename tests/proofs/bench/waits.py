@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.proofs.bench import scraping
+from tests.support.ports import free_port
 from virtscope.sched.program import Program
 from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit.collect import SourceError
@@ -198,7 +199,7 @@ def _scrapes(mounted: Hierarchy) -> None:
     print("  Scrapes, with containers that hardly run\n  containers   series  ms per scrape  resident")
     for containers in CONTAINERS:
         with _cgroups(mounted, containers):
-            port = scraping.free_port()
+            port = free_port()
             command = [sys.executable, "-c", _SCHED_EXPORTER, f"--web.listen-address=127.0.0.1:{port}"]
             target = scraping.Target(command, port)
             try:

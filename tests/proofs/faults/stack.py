@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import socketserver
 import subprocess
 import tempfile
@@ -39,6 +38,7 @@ from deploy.parts import (
 from tests.proofs.faults.remote import RemoteHost
 from tests.stack.conftest import ROOT, Checkout
 from tests.support.endpoints import BackgroundServer, Exposition, Webhook
+from tests.support.ports import free_port
 
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER, LIVENESS)
 SCRAPE_SECONDS = 5.0  # of prometheus.yml
@@ -46,13 +46,11 @@ STANDING = "SourceFailing"
 STANDING_HOST = "nodata"
 WELL = 4
 DISK_MEGABYTES = 700  # `make up` wants 500 free
-_PORTS = range(21_000, 22_000)
-_A_XEN_HOST = '''
-
-def this_machine(*_: object) -> Machine:
-    """For `make faults`."""
-    return Machine("dom0", "xen", "a test says so")
-'''
+_AS_A_XEN_HOST = """\
+from deploy import stack, targets
+targets.this_machine = lambda *_: targets.Machine("dom0", "xen", "a test says so")
+raise SystemExit(stack.main())
+"""
 
 
 class HurtStack:
@@ -76,9 +74,7 @@ class HurtStack:
     def _start(self) -> None:
         self.folder = Path(self.closing.enter_context(tempfile.TemporaryDirectory(prefix="faults")))
         self.folder.chmod(0o755)  # the parts are nobody's
-        self.checkout = Checkout(self.folder / "checkout", ports=_free_ports())
-        with (self.checkout.folder / "deploy/targets.py").open("a") as targets:
-            targets.write(_A_XEN_HOST)
+        self.checkout = Checkout(self.folder / "checkout", ports=iter(free_port, 0))
         self.data = self.checkout.folder / ".stack/data/prometheus"
         self.data.mkdir(parents=True)
         _run("mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "faults", str(self.data))
@@ -107,7 +103,7 @@ class HurtStack:
     def _up(self) -> None:
         path = f"{self.xentop.folder}{os.pathsep}{os.environ['PATH']}"
         self.checkout.environment["PATH"] = path
-        up = self.checkout.python("-m", "deploy.stack", "up")
+        up = self.checkout.python("-c", _AS_A_XEN_HOST, "up")
         if up.returncode:
             raise RuntimeError(f"the stack did not start:\n{up.stdout}")
 
@@ -187,7 +183,7 @@ class HurtStack:
 
     def status(self) -> tuple[int, str]:
         """Exit status and output of `make status`."""
-        made = self.checkout.python("-m", "deploy.stack", "status")
+        made = self.checkout.python("-c", _AS_A_XEN_HOST, "status")
         return made.returncode, made.stdout
 
     def log_sizes(self) -> dict[Path, int]:
@@ -279,14 +275,6 @@ def answer(manner: str) -> Iterator[bytes]:
     while manner == "never ends":
         yield b"app_odd 1\n" * 4096
     yield b"app_odd 1\n"
-
-
-def _free_ports() -> Iterator[int]:
-    """Beside those of tests, and of those that the kernel gives to connections."""
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            yield port
 
 
 def _run(*command: str) -> None:

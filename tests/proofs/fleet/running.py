@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import requests
 import yaml
 
 from deploy import merge
@@ -30,6 +26,7 @@ from deploy.fleet.settings import CHECKOUT, Settings
 from tests.proofs.fleet import phases
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.support.endpoints import Webhook
+from tests.support.ports import free_ports
 
 READY_SECONDS = 180  # on a busy machine
 ORACLE = "oracle"
@@ -171,7 +168,7 @@ class Running:
     """
 
     def __init__(self, settings: Settings, folder: Path, targets: Mapping[str, list[dict[str, Any]]]) -> None:
-        self.settings = settings.model_copy(update={"targets": folder / "targets", "first_port": _free_ports()})
+        self.settings = settings.model_copy(update={"targets": folder / "targets", "first_port": free_ports(_BLOCK)})
         self.folder = folder
         self.processes: dict[str, Process] = {}
         self.links: dict[str, Link] = {}
@@ -320,15 +317,23 @@ def query_range(address: str, expr: str, begin: float, end: float, step: float) 
     yield from _ask(address, "query_range", parameters)
 
 
-def api(address: str, path: str) -> Any:
+def api(address: str, path: str, **parameters: str) -> Any:
     """What an API answers below /api/v1/, whatever it is; raises OSError."""
-    return json.loads(_get(address, f"/api/v1/{path}"))
+    return requests.get(f"http://{address}/api/v1/{path}", params=parameters, timeout=60).json()
+
+
+def _ask(address: str, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+    answer = api(address, what, **parameters)
+    if answer["status"] != "success" or answer.get("warnings"):
+        raise FleetError(f"{address}: {parameters}: {answer.get('error') or answer.get('warnings')}")
+    result: list[dict[str, Any]] = answer["data"]["result"]
+    return result
 
 
 def metrics(address: str) -> dict[str, float]:
     """The largest value of each metric on a part's own page, whatever its labels; raises OSError."""
     found: dict[str, float] = {}
-    for line in _get(address, "/metrics").decode().splitlines():
+    for line in requests.get(f"http://{address}/metrics", timeout=60).text.splitlines():
         if not line.startswith("#"):
             series, value = line.rsplit(" ", 1)
             name = series.partition("{")[0]
@@ -339,35 +344,6 @@ def metrics(address: str) -> dict[str, float]:
 def is_ready(address: str) -> bool:
     """Whether what listens there answers that it is ready."""
     try:
-        _get(address, "/-/ready")
-    except (OSError, http.client.HTTPException):
+        return requests.get(f"http://{address}/-/ready", timeout=60).ok
+    except OSError:
         return False
-    return True
-
-
-def _ask(address: str, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
-    answer = api(address, f"{what}?{urllib.parse.urlencode(parameters)}")
-    if answer["status"] != "success" or answer.get("warnings"):
-        raise FleetError(f"{address}: {parameters}: {answer.get('error') or answer.get('warnings')}")
-    result: list[dict[str, Any]] = answer["data"]["result"]
-    return result
-
-
-def _get(address: str, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
-        body: bytes = answer.read()
-    return body
-
-
-def _free_ports() -> int:
-    """The first of a block of ports that nothing listens on; raises FleetError."""
-    for first in range(20_000, 24_000 - _BLOCK, _BLOCK):
-        with ExitStack() as probes:
-            try:
-                for port in range(first, first + _BLOCK):
-                    probe = probes.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise FleetError("no block of free ports from 20000 to 24000")

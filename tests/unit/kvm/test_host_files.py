@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from pathlib import Path
 
@@ -47,16 +46,6 @@ def test_no_descriptor_is_left_of_what_is_not_read_again(tmp_path: Path) -> None
     for _ in range(2 * UNREAD_LOOKS):
         host.looked()
     assert descriptors() == before
-
-
-def test_a_process_that_has_ended_is_none() -> None:
-    host = HostFiles({"proc": "/proc"})
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
-        path = f"proc/{child.pid}/stat"
-        assert (host.line_again(path) or b"").startswith(b"%d (" % child.pid)
-        host.looked()
-    assert [read(path) for read in (host.line_again, host.line, host.content)] == [None] * 3
-    assert (host.names(f"proc/{child.pid}/task"), host.link(f"proc/{child.pid}/exe")) == ([], "")
 
 
 def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from virtscope.kvm import libvirt
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.libvirt import MOST_SELDOM, Answer, Raw, Virsh, domain, joined, understand
 from virtscope.kvm.model import Guest
-from virtscope.toolkit.bounded import Finished, OutputTooLong
+from virtscope.toolkit.bounded import Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 
 UUID = "6325b343-01a5-47ab-b796-afc750348cfe"
@@ -187,25 +187,3 @@ def test_a_forged_uuid_takes_nothing_of_the_domain_s() -> None:
     claims = (SYSTEM_S, USERS), (SYSTEM_S, SYSTEMS), (SYSTEM_S, "system.slice/cron.service")
     assert titles(fedora(*claims), 1) == [None, "payroll", None]
     assert titles(fedora((SYSTEM_S, USERS)), 1) == [None], "also while the domain's own process is not there"
-
-
-def test_an_answer_that_is_too_long_is_asked_for_in_parts() -> None:
-    uuids = {UUID.replace("6325b343", f"0000000{number}"): f"vm{number}" for number in range(7)}
-
-    def long(words: Sequence[str]) -> Finished:
-        if words[0] == "list":
-            return Finished(0, "".join(f"{uuid} {name}\n" for uuid, name in uuids.items()).encode(), b"")
-        if words[0] != "domstats":
-            return Finished(0, b"", b"")
-        asked = [uuids[word] for word in words if word in uuids] or uuids.values()
-        exits = "  vcpu.0.halt_exits.sum=9\n  vcpu.0.exits.sum=5\n"
-        printed = "".join(f"Domain: '{name}'\n{exits}\n" for name in asked).encode()
-        if len(printed) > 250:  # each has 62: of the fourth it isn't known whether it is whole
-            raise OutputTooLong("too long", printed[:250])
-        return Finished(0, printed, b"")
-
-    programs = Programs(long)
-    read = understand(Virsh(programs, lambda: 5.0).read())
-    assert {name: dict(each.exits) for name, each in read.domains.items()} == {key: {"0": 5} for key in uuids.values()}
-    assert read.refused == 0
-    assert sum(words[0] == "domstats" for words in programs.asked) == 3, "for 3, 3 and 1 of them"

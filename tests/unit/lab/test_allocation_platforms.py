@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab import LabError
-from lab.allocation.platforms import Kvm, OpenVz, Xen, of
+from lab.allocation.platforms import kvm, of, openvz, xen
 from tests.support.refusals import assert_refused
 
 # In the forms of Xen 4.17, vzlist and libvirt 9.0.
@@ -60,7 +60,7 @@ Domain: 'db'
   cpu.time=7800000000
 
 """
-XEN, OPENVZ, KVM = Xen(("web 1", "db")), OpenVz(("101", "102")), Kvm(("web 1", "db"))
+XEN, OPENVZ, KVM = xen(("web 1", "db")), openvz(("101", "102")), kvm(("web 1", "db"))
 VIRSH = "virsh -c qemu:///system"
 
 
@@ -75,7 +75,7 @@ def test_caps_are_taken_back_as_they_were() -> None:
 
 
 def test_caps_in_each_platforms_own_unit() -> None:
-    assert Xen(("web 1",), "credit").cap("web 1", 0.25) == "xl sched-credit -d 'web 1' -c 25"
+    assert xen(("web 1",), "credit").cap("web 1", 0.25) == "xl sched-credit -d 'web 1' -c 25"
     assert OPENVZ.cap("101", 0.25) == "vzctl set 101 --cpulimit 25"
     assert KVM.cap("db", 0.25) == f"{VIRSH} schedinfo db --live global_period=20000 global_quota=5000"
 

@@ -49,7 +49,6 @@ class Kernel:
         (folder / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
         (folder / "cgroup.procs").write_text("")
         (folder / "cpu.stat").write_text("usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n")
-        (folder / "memory.current").write_text("4096\n")
         (folder / "cpuset.cpus.effective").write_text("0-3\n")
 
     def read(self, path: str) -> str:
@@ -97,10 +96,6 @@ def test_same_limits_in_the_words_of_either_version() -> None:
     }
     assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)  # they take back what was set
     assert ("cpu", "cpu.cfs_quota_us", "-1") in settings(TierLimits(), 1)
-    for value in (0, 10_001):
-        assert_refused(CgroupError, f"of {value} .*is not possible: give", TierLimits, value)
-    for cap in (0.0, 0.01):
-        assert_refused(CgroupError, f"of {cap} .*is not possible: give", TierLimits, 100, cap)
 
 
 def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(kernel: Kernel) -> None:
@@ -114,7 +109,6 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
     made.limit(TierLimits())
     assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "0-3"
     assert made.cpu_seconds() == pytest.approx(1.234567)
-    assert made.memory_bytes() == 4096
 
 
 def test_another_run_that_ends_may_take_away_their_parent(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:

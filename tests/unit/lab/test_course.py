@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from rich.console import Console
 
 from deploy import programs
 from deploy.targets import this_machine
-from lab import LabError, calibration, machine, scenario, targets
+from lab import LabError, calibration, machine, scenario, studies, targets
 from lab.calibration import Scale
 from lab.progress import Course
 from lab.sensors import edited
@@ -26,7 +25,7 @@ from lab.state import State
 from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
 
-SCENARIO = scenario.load(scenario.find("scale"))
+_, SCENARIO = studies.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -34,12 +33,17 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert State.unfinished(SCENARIO, tmp_path) is None
     begun = State.begin(SCENARIO, NOON, tmp_path)
     assert begun.run == "20261121T120000-scale"
-    begun.calibrated(Scale(4.0, 0.0105))
-    begun.finish_step("1x500-1")
+    begun.scale = Scale(4.0, 0.0105)
+    begun.finished.append("1x500-1")
+    begun.save()
     assert State.unfinished(SCENARIO, tmp_path) == begun
-    assert State.unfinished(replace(SCENARIO, digest="another"), tmp_path) is None
-    assert State.unfinished(scenario.load(scenario.find("smoke")), tmp_path) is None
-    begun.finish()
+    assert (
+        State.unfinished(scenario.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "scale.yml"), tmp_path)
+        is None
+    )
+    assert State.unfinished(studies.load(scenario.find("smoke"))[1], tmp_path) is None
+    begun.over = True
+    begun.save()
     assert State.unfinished(SCENARIO, tmp_path) is None
 
 
@@ -98,15 +102,16 @@ def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> No
 
 def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "got", lambda _telegraf: programs.Got("1.39.2", "official release"))
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
-    (tmp_path / "os-release").write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
-    known = machine.description(tmp_path, tmp_path / "os-release")
-    assert known["cpu"] == "A Good CPU @ 3 GHz"
-    assert known["os"] == "Debian GNU/Linux 12 (bookworm)"
+    known = machine.description()
     for program in ("apache", "php", "mariadb", "telegraf"):
         assert re.fullmatch(r"\d+\.\d+\.\d+", known[program]), program
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
-    assert machine.description(tmp_path, tmp_path / "os-release")["cpu"]
+    cpuinfo, os_release = tmp_path / "cpuinfo", tmp_path / "os-release"
+    cpuinfo.write_text("processor\t: 0\nmodel name\t: A Good CPU @ 3 GHz\n")
+    os_release.write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
+    known = machine.host(cpuinfo, os_release)
+    assert (known["cpu"], known["os"]) == ("A Good CPU @ 3 GHz", "Debian GNU/Linux 12 (bookworm)")
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
+    assert machine.host(cpuinfo, os_release)["cpu"]
 
 
 def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:

@@ -137,7 +137,7 @@ def test_a_load_that_takes_longer_than_planned_is_slower() -> None:
 
 def test_what_is_measured_with_an_emulated_guest_is_marked() -> None:
     step = Step(Configuration("guest web 1", "send", 256, "unchanged"), 1)
-    guest = Guest("web 1", "root@web1", "kvm", emulated=True)
+    guest = Guest(name="web 1", ssh="root@web1", platform="kvm", emulated=True)
     for one in experiment.values(step, outputs.Counted(1e9, 15.0, {}), 10, guest):
         assert (one.environment, one.virtualization, one.emulated) == (
             "guest web 1, send, 256 bytes, offloads unchanged",

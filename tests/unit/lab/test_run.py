@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab import LabError, run, scrapes, targets
+from lab import LabError, keys, run, scrapes, targets
 from lab.measurements import Measurement
 from lab.state import State
 from lab.study import Experiment, Outcome, Run, Study
@@ -22,12 +22,8 @@ class Step:
     name: str
 
 
-@dataclass(frozen=True)
-class Scenario:
-    name: str = "mine"
-    digest: str = "0"
-    about: str = "Three steps."
-    steps: tuple[Step, ...] = (Step("a-1"), Step("b-1"), Step("c-1"))
+class Scenario(keys.Scenario):
+    steps = property(lambda _: (Step("a-1"), Step("b-1"), Step("c-1")))
 
 
 def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
@@ -58,7 +54,7 @@ def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
     monkeypatch.setattr(scrapes, "await_targets", lambda _port, ports, _check: log.append(", ".join(sorted(ports))))
     monkeypatch.setattr(targets, "written", lambda _ports: contextlib.nullcontext())
     study = Study("test", lambda *_: None, lambda _: ["Nothing."], lambda _, steps: 10.0 * len(steps), ready)
-    what, console = Scenario(), Console(width=200)
+    what, console = Scenario.parse("about: Three steps.\n", "mine.yml"), Console(width=200)
     state = State.begin(what, datetime(2026, 11, 23, tzinfo=UTC), tmp_path)
     with pytest.raises(LabError, match="Prometheus is gone"):
         run._carry_out(study, what, state, console, 9090)

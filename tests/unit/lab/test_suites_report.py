@@ -18,13 +18,11 @@ from lab.report.recorded import Recording, Run
 from lab.report.rendering import html, markdown
 from lab.report.statistics import estimate
 from lab.report.suites import (
-    Comparison,
-    compare,
+    Results,
     fisher,
     mean_performance,
     of_files,
-    studied_indexes,
-    studied_mean,
+    studied,
     studied_ratio,
     verdict,
     write_up,
@@ -72,7 +70,7 @@ class TestStudy:
 
     def test_indexes_follow_from_its_tests_or_do_not(self) -> None:
         for environment, printed, of_ten in (("host", 679, 681.5), ("openvz", 555, 549.5), ("xen", 277, 302.2)):
-            indexes = studied_indexes()[environment]
+            indexes = studied().indexes()[environment]
             computed = nbench.composites(indexes)
             assert computed == pytest.approx({name: indexes[name] for name in nbench.COMPOSITES}, rel=0.0005)
             of = [each.mean for each in fisher() if (each.test.suite, each.environment) == ("unixbench", environment)]
@@ -102,9 +100,10 @@ class TestStudy:
             ("nbench", "index", 0.990, 0.998),
             ("unixbench", "filesystem_benchmarks", 0.888, 0.468),
         ):
-            assert studied_mean(suite, group, "openvz") == pytest.approx(openvz, abs=0.0006)
-            assert studied_mean(suite, group, "xen") == pytest.approx(xen, abs=0.0006)
-        assert studied_mean("stress-ng", "processes", "xen") is None
+            for environment, performance in (("openvz", openvz), ("xen", xen)):
+                found = mean_performance(studied().inside(environment, suite, group))
+                assert found is not None
+                assert found.value == pytest.approx(performance, abs=0.0006)
 
 
 HEAD = "suite,group,test,unit,better,environment,run1,run2,mean,stddev\n"
@@ -153,8 +152,8 @@ def measured(name: str, times: float, *, emulated: bool = False, runs: Sequence[
     ]
 
 
-def comparison(*more: Measurement) -> Comparison:
-    return compare([*measured("base", 1), *measured("capped", 2), *more])
+def comparison(*more: Measurement) -> Results:
+    return Results([*measured("base", 1), *measured("capped", 2), *more])
 
 
 class TestComparison:
@@ -167,10 +166,10 @@ class TestComparison:
         assert pipe.ratio is not None
         assert fork.ratio.value == pytest.approx(2)
         assert pipe.ratio.value == pytest.approx(0.5)
-        assert fork.performance == pytest.approx(0.5)
-        assert pipe.performance == pytest.approx(0.5)
+        means = [mean_performance([one]) for one in (fork, pipe)]
+        assert [mean and mean.value for mean in means] == pytest.approx([0.5, 0.5])
         assert (fork.finding, pipe.finding, stat.finding) == ("worse", "worse", "no difference")
-        fast = compare([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
+        fast = Results([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
         assert [one.finding for one in fast if one.test.name != "Stat"] == ["better"] * 3
 
     def test_the_geometric_mean_and_its_interval(self) -> None:
@@ -208,7 +207,7 @@ class TestVerdict:
         assert sentence.endswith("times as much.")
 
     def test_emulation_is_last_and_no_more_than_that(self) -> None:
-        found = verdict(compare([*measured("guest", 40, emulated=True), *measured("base", 1), *measured("capped", 2)]))
+        found = verdict(Results([*measured("guest", 40, emulated=True), *measured("base", 1), *measured("capped", 2)]))
         assert found[0].startswith("capped: ")
         assert found[1] == (
             "guest is emulated, which costs more than any platform: its values show that it works, and nothing else."
@@ -216,7 +215,7 @@ class TestVerdict:
         assert found[2].startswith("guest (emulated): ")
 
     def test_without_repetitions_nothing_is_claimed(self) -> None:
-        [sentence] = verdict(compare([*measured("base", 1, runs=[0]), *measured("capped", 2, runs=[0])]))
+        [sentence] = verdict(Results([*measured("base", 1, runs=[0]), *measured("capped", 2, runs=[0])]))
         assert sentence.endswith("; without repetitions, nothing says how much of that is noise.")
 
     def test_where_there_is_nothing_to_compare(self) -> None:
@@ -225,7 +224,7 @@ class TestVerdict:
             (measured("base", 1), "Only base was measured, so there is nothing to compare it with."),
             (measured("capped", 1), "There is no environment named base or host, so nothing can be compared with it."),
         ):
-            assert verdict(compare(found)) == [sentence]
+            assert verdict(Results(found)) == [sentence]
 
 
 RUN = Run("20261123T090512-mine", "suites", "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from prometheus_client import generate_latest
 from rich.console import Console
 
 from lab import LabError
-from lab.environments import ProgramError
 from lab.measurements import Measurement
 from lab.metrics import RunnerMetrics
+from lab.processes import ProgramError
 from lab.progress import Course
 from lab.state import State
 from lab.study import Outcome, Run
@@ -101,7 +101,7 @@ def of_run(tmp_path: Path) -> Iterator[Run]:
 
 
 def measure(of_run: Run, guest: Guest) -> Outcome:
-    what = replace(WHAT, environments=(guest,))
+    what = WHAT.model_copy(update={"environments": (guest,)})
     steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")}, contextlib.ExitStack())
     return steps.measure(Step("web", "lmbench", 2))
 
@@ -137,8 +137,8 @@ def test_a_step_without_values_fails_and_its_output_is_kept_and_named(of_run: Ru
     for prints, how, message in (
         ("Bus error\n", "", "line 1: 'Bus error': is not in lmbench's results"),
         ("[lat_pipe: status 1: no pipes]\n", "", "lmbench measured nothing in web; what it printed is in "),
-        (lines, "ended with status 1", f"-2 ended with status 1; all that it printed is in {output}{end}"),
-        (lines, "wasn't done after 9 s", "web-lmbench-2 wasn't done after 9 s; all that it printed is in "),
+        (lines, "ended with status 1", f"-2 ended with status 1, in {output} is all that it said and said:{end}"),
+        (lines, "wasn't done after 9 s", "web-lmbench-2 wasn't done after 9 s, in "),
     ):
         said = assert_refused(LabError, re.escape(message), measure, of_run, Guest(prints, how))
         assert str(output) in said

@@ -13,8 +13,6 @@ import pytest
 from lab.suites import lmbench, programs, stress_ng
 
 SCRIPTS = Path(programs.__file__).parent
-HELLO = Path("/tmp/hello")  # where lmbench's own lat_proc looks
-
 LMBENCH = {
     "lat_syscall": """case $1 in
         null) n=syscall;;
@@ -65,12 +63,14 @@ def fakes(tmp_path: Path) -> Path:
     folder.mkdir()
     for name, script in LMBENCH.items():
         server = "case $1 in -s | -S) exit;; esac; " if name in {"lat_udp", "lat_tcp", "lat_connect", "bw_tcp"} else ""
-        program(folder, name, server + script)
+        program(folder, name, server + script.replace("/tmp/hello", str(tmp_path / "hello")))
     return folder
 
 
-def run(script: str, *arguments: object) -> str:
-    command = ["sh", "-c", (SCRIPTS / script).read_text(), script, *map(str, arguments)]
+def run(script: str, *arguments: object, hello: Path = Path("/nowhere")) -> str:
+    """What a script prints, with `hello` in the place where lmbench's own lat_proc looks for it."""
+    text = (SCRIPTS / script).read_text().replace("/tmp/hello", str(hello))
+    command = ["sh", "-c", text, script, *map(str, arguments)]
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
     ).stdout
@@ -80,9 +80,8 @@ def run(script: str, *arguments: object) -> str:
 def test_lmbenchs_programs_print_a_results_file_and_leave_nothing(
     fakes: Path, tmp_path: Path, interval: int, of_connections: int
 ) -> None:
-    if HELLO.exists():
-        pytest.skip(f"{HELLO} is there already")
-    said = run("lmbench.sh", fakes, "", 4, interval, tmp_path / "work")
+    hello = tmp_path / "hello"
+    said = run("lmbench.sh", fakes, "", 4, interval, tmp_path / "work", hello=hello)
     found = {(row.test.group, row.test.name): row.value for row in lmbench.parse(said)}
     # A program that fails costs its own value, and is named.
     missing = {(test.group, test.name) for test in lmbench.LINES.values()} - found.keys()
@@ -92,20 +91,16 @@ def test_lmbenchs_programs_print_a_results_file_and_leave_nothing(
     assert found[lmbench.PROCESSES, "exec proc"] == 590
     assert len(found) == 38
     assert not (tmp_path / "work").exists()
-    assert not HELLO.exists()
+    assert not hello.exists()
 
 
 def test_somebody_elses_hello_is_neither_executed_nor_removed(fakes: Path, tmp_path: Path) -> None:
-    if HELLO.exists():
-        pytest.skip(f"{HELLO} is there already")
-    HELLO.write_text("mine")
-    try:
-        with pytest.raises(subprocess.CalledProcessError) as error:
-            run("lmbench.sh", fakes, "", 4, 1000, tmp_path / "work")
-        assert f"{HELLO} is not lmbench's: remove it" in error.value.stdout
-        assert HELLO.read_text() == "mine"
-    finally:
-        HELLO.unlink()
+    hello = tmp_path / "hello"
+    hello.write_text("mine")
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run("lmbench.sh", fakes, "", 4, 1000, tmp_path / "work", hello=hello)
+    assert f"{hello} is not lmbench's: remove it" in error.value.stdout
+    assert hello.read_text() == "mine"
     assert not (tmp_path / "work").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.needs import need
 from virtscope.openvz import recorded
-from virtscope.openvz.procfs import RecordedProcfs, Unread, read_optional, read_text
+from virtscope.openvz.procfs import Unread, read_optional, read_text
 from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -27,14 +27,6 @@ def test_text_is_given_as_it_is_and_what_is_absent_or_no_file_named(tmp_path: Pa
             read_text(tmp_path, name)
     with pytest.raises(SourceError, match="can't be read: Is a directory"):
         read_text(tmp_path, "")
-
-
-def test_a_recorded_folder_holds_what_was_read_below_it_and_another_is_absent() -> None:
-    procfs = RecordedProcfs()
-    procfs.show({"bc/101/ioacct": b"", "bc/7/ioacct": b"", "vz/vestat": b""})
-    assert (procfs / "bc").folders() == ["101", "7"]
-    with pytest.raises(FileNotFoundError):
-        (procfs / "fairsched").folders()
 
 
 @pytest.mark.parametrize("function", ["read_text", "read_optional"])

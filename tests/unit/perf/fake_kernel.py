@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from virtscope.perf.kernel import PID_CGROUP, Attr
+from virtscope.perf.kernel import PID_CGROUP, Attr, Kernel
 from virtscope.perf.machine import Machine
 
 SECOND = 10**9
@@ -32,7 +32,7 @@ class _Group:
     alive: bool = True  # until its CPU goes offline
 
 
-class FakeKernel:
+class FakeKernel(Kernel):
     """Counts `rates` of each event a second on every CPU, in `counters` counters that its hardware groups share."""
 
     def __init__(self, *, cpus: int = 2, counters: int = 4, most_files: int = 10**6) -> None:

@@ -127,19 +127,6 @@ def test_branches_that_no_glob_reaches_are_not_read(host: Host, caplog: pytest.L
         assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]
 
 
-def test_however_many_there_are_the_walk_ends_and_the_upper_ones_are_found(
-    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    host.make(*(f"/lxc/nest/{number}/in" for number in range(50)))
-    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 20)
-    found = Cgroups(host.procfs, ["/**"], [])
-    with caplog.at_level(logging.WARNING):
-        upper = [cgroup.path for cgroup in found.find() if cgroup.path.count("/") < 3]
-        found.find()
-    assert upper == host.found("/*", "/*/*")
-    assert [record.message for record in caplog.records] == ["not every cgroup was looked at"]  # said once
-
-
 def test_the_hierarchy_that_perf_event_counts_by(host: Host) -> None:
     def version_1(at: str, controllers: str) -> str:
         return f"40 31 0:35 / {at} rw - cgroup cgroup rw,{controllers}"

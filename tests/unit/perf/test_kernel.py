@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from virtscope.perf import kernel
-from virtscope.perf.kernel import PID_CGROUP, Attr, Linux
+from virtscope.perf.kernel import PID_CGROUP, Attr, Kernel
 from virtscope.toolkit.collect import SourceUnavailable
 
 
@@ -62,7 +62,7 @@ class Libc:
 def test_a_counter_is_opened_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader waits until its group is whole. Both times and the whole group are read."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    opener = Linux()
+    opener = Kernel()
     for leader, exclude_guest, flags in ((-1, False, 1), (0, False, 0), (-1, True, 1 | 1 << 20), (7, True, 1 << 20)):
         libc = Libc()
         monkeypatch.setattr(opener, "_libc", libc)
@@ -85,10 +85,10 @@ def test_the_call_has_the_number_of_the_machine_and_of_its_pointers(monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(platform, "machine", lambda machine=machine: machine)
             patch.setattr(ctypes, "sizeof", lambda _type, pointer=pointer: pointer)
-            assert Linux()._number == number, (machine, pointer)
+            assert Kernel()._number == number, (machine, pointer)
     monkeypatch.setattr(platform, "machine", lambda: "vax")
     with pytest.raises(SourceUnavailable, match=r"isn't known for vax at (32|64) bits"):
-        Linux()
+        Kernel()
 
 
 def test_a_group_is_started_as_the_machine_numbers_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +96,5 @@ def test_a_group_is_started_as_the_machine_numbers_requests(monkeypatch: pytest.
     monkeypatch.setattr(fcntl, "ioctl", lambda *arguments: asked.append(arguments))
     for machine in ("x86_64", "ppc64le"):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
-        Linux().start(42)
+        Kernel().start(42)
     assert asked == [(42, 0x2400, 0), (42, 0x2000_2400, 0)]

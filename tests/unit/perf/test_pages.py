@@ -10,7 +10,7 @@ from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
 from virtscope.perf import groups, resctrl
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import Counters
-from virtscope.perf.metrics import Families
+from virtscope.perf.metrics import families
 from virtscope.perf.profile import Hits, Place, Profiled, live_families
 from virtscope.perf.resctrl import Resctrl
 from virtscope.toolkit.exposition import Encoder
@@ -45,7 +45,7 @@ def counters_page(folder: Path, machine: str) -> bytes:
     web = Cgroup('/machine.slice/"web"', 7)
     counters.read([web])
     kernel.pass_time(10)
-    return Encoder().text(Families(plan.absent).of(counters.read([web])))
+    return Encoder().text(families(counters.read([web]), plan.absent))
 
 
 def test_golden_exposition(tmp_path: Path) -> None:

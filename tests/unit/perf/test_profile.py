@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from virtscope.perf.profile import NO_SYMBOL, Hits, Place, event_name, in_base_units, without_scope
+from virtscope.perf.profile import NO_SYMBOL, Place, event_name, in_base_units
 
 
 def test_an_image_has_the_same_name_in_every_process() -> None:
     for name, printed in {
         "[JIT]": ("[JIT] tid 27492", "/tmp/perf-123.map", "jitted-4711-3.so", "/var/lib/oprofile/jitdump/7635.jo"),
-        "anon": ("anon (tgid:7826 range:0xb577f000-0xb57ff000)", "//anon"),
-        "[vdso]": ("[vdso] (tgid:7826 range:0xb577f000-0xb57ff000)",),
+        "anon": ("//anon",),
         "[stack]": ("[stack:4711]",),
         "[guest.kernel.kallsyms]": ("[guest.kernel.kallsyms.4711]",),
         "SYSV": ("SYSV0056a4d5 (deleted)",),
@@ -28,7 +27,7 @@ def test_an_image_has_the_same_name_in_every_process() -> None:
 
 def test_a_symbol_is_no_address_and_not_endless() -> None:
     addresses = ("0xffffffff821f4dab", "0x00000000002ba7a4", "7f47259ad7ad", "0x1e3d", "deadbeef", "[unknown]", "")
-    unknown = ("/no-vmlinux", "(deleted) /usr/bin/web", "anon (tgid:7826 range:0xb577f000-0xb57ff000)")
+    unknown = ("/no-vmlinux", "(deleted) /usr/bin/web")
     names = dict.fromkeys(addresses + unknown, NO_SYMBOL) | {
         "Function:~go file:///srv/app/a.js:7:1": "Function:~go a.js:7:1",
         "cmd/compile/internal/ssa.deadcode": "cmd/compile/internal/ssa.deadcode",
@@ -63,18 +62,5 @@ def test_an_event_is_called_the_same_however_it_is_sampled() -> None:
         assert {event_name(each) for each in printed} == {name}, name
 
 
-def test_two_events_never_get_one_name() -> None:
-    for names, bare in (
-        (["cycles:u", "instructions:u"], ["cycles", "instructions"]),
-        (["cycles:u", "cycles:k"], ["cycles:u", "cycles:k"]),
-        (["cycles:G", "cycles"], ["cycles:G", "cycles"]),
-        (["cpu_core/cycles/u", "cpu_atom/cycles/u"], ["cpu_core/cycles/", "cpu_atom/cycles/"]),
-        (["probe:up", "probe:u"], ["probe:up", "probe:u"]),
-    ):
-        assert without_scope(names) == dict(zip(names, bare, strict=True))
-
-
-def test_events_are_in_base_units_and_unknown_where_a_part_is() -> None:
+def test_events_that_count_nanoseconds_are_in_seconds() -> None:
     assert (in_base_units("cpu-clock:u", 10_000_000), in_base_units("cache-misses", 10_000_000)) == (0.01, 10_000_000)
-    assert Hits(2, 20.0).plus(Hits(1, 5.0)) == Hits(3, 25.0)
-    assert Hits(2, 20.0).plus(Hits(1, None)) == Hits(3, None)

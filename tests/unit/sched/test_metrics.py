@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.sched.metrics import Families
+from virtscope.sched.metrics import families
 from virtscope.sched.names import HOST, Found, Name
 from virtscope.sched.pairs import Pairs
 from virtscope.sched.program import IDLE, OTHER, STOLEN, THROTTLED, Totals, Waited
 from virtscope.toolkit.exposition import Encoder
-from virtscope.toolkit.families import Blocks
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
 
@@ -35,33 +34,19 @@ KERNEL = {
 TOTALS = Totals(switches=2_400_000, waited=393 * SECOND, run_delay=394 * SECOND, lost=0)
 
 
-def counted(kernel: dict[tuple[int, int], Waited] = KERNEL) -> Pairs:
+def counted() -> Pairs:
     pairs = Pairs()
-    pairs.add(kernel, FOUND, 0)
+    pairs.add(KERNEL, FOUND, 0)
     return pairs
 
 
 def test_golden_exposition() -> None:
-    exposed = Encoder().text(Families().of(counted().rows, TOTALS))
+    exposed = Encoder().text(families(counted().rows, TOTALS))
     assert_golden(GOLDEN, exposed)
     assert_lints(exposed)
 
 
 def test_where_the_kernel_counts_nothing_there_is_no_count_of_it() -> None:
-    families, rows = Families(), counted().rows
-    shown = [{each.name for each in families.of(rows, TOTALS._replace(run_delay=delay))} for delay in (SECOND, 0)]
-    assert shown[0] - shown[1] == {"sched_wait_kernel_seconds"}
-
-
-def test_what_has_changed_is_shown_and_what_has_not_is_kept() -> None:
-    pairs, families = counted(), Families()
-    first, _ = blocks = [each for each in families.of(pairs.rows, TOTALS) if isinstance(each, Blocks)]
-    before = {block.series.labels[0]["cgroup"]: block for block in first.blocks}
-    pairs.add(KERNEL | {(2, 3): Waited(333 * SECOND, 41_001)}, FOUND, 15)
-    second, waits = (each for each in families.of(pairs.rows, TOTALS) if isinstance(each, Blocks))
-    after = {block.series.labels[0]["cgroup"]: block for block in second.blocks}
-    assert {name for name in after if after[name] is not before[name]} == {SHOP}
-    shown = {sample.labels["running"]: sample.value for sample in second.samples if sample.labels["cgroup"] == SHOP}
-    assert shown[BATCH] == 333
-    assert {sample.value for sample in waits.samples if sample.labels["cgroup"] == SHOP} == {117_932}
-    assert len(blocks) == 2
+    pages = [families(counted().rows, TOTALS._replace(run_delay=delay)) for delay in (SECOND, 0)]
+    shown, without = ({sample.name for family in page for sample in family.samples} for page in pages)
+    assert shown - without == {"sched_wait_kernel_seconds_total"}

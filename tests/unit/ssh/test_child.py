@@ -55,21 +55,15 @@ def test_64_kib_may_come_before_the_greeting_and_no_more() -> None:
         started.end()
 
 
-def test_what_was_received_is_counted_and_all_of_its_room_given_back() -> None:
-    greeting, answer = "virtscope 1\n", "openvz 5\n12345\n2\nno\n0\n"
-    room = Room(MIB)
+def test_what_was_received_is_counted_and_all_of_its_room_given_back_and_its_end_leaves_nothing_open() -> None:
+    room, before = Room(MIB), set(Path("/proc/self/fd").iterdir())
     with talking("printf 'openvz 5\\n12345\\n2\\nno\\n0\\n'", room) as started:
+        assert len(set(Path("/proc/self/fd").iterdir()) - before) > 2
         started.answer("openvz", in_seconds())
-        assert started.received_bytes == len(greeting) + len(answer)
+        assert started.received_bytes == len("virtscope 1\nopenvz 5\n12345\n2\nno\n0\n")
         room.take(MIB)
         with pytest.raises(SourceError, match="all hosts together"):
             room.take(1)
-
-
-def test_its_end_leaves_nothing_open() -> None:
-    before = set(Path("/proc/self/fd").iterdir())
-    with talking("true"):
-        assert len(set(Path("/proc/self/fd").iterdir()) - before) > 2
     assert set(Path("/proc/self/fd").iterdir()) <= before
 
 
@@ -116,7 +110,7 @@ def test_why_there_is_no_answer() -> None:
 
 
 def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "LARGEST_ANSWER", 4 * MIB)
+    monkeypatch.setattr(child, "MAX_ANSWER", 4 * MIB)
     much = f"echo openvz {4 * MIB}; head -c {3 * MIB} /dev/zero; sleep 600"
     small = Room(MIB)
     with talking(much, small) as one, pytest.raises(SourceError, match="all hosts together"):

@@ -24,11 +24,8 @@ def parse(*arguments: str) -> Namespace:
     return flags.parse_args(arguments)
 
 
-def test_without_flags_it_listens_to_nobody_else_on_the_network() -> None:
-    assert parse().listen_address == ("127.0.0.1", 9100)
-
-
 def test_what_flags_take() -> None:
+    assert parse().listen_address == ("127.0.0.1", 9100), "nobody else on the network"
     addresses = {"[::1]:0": ("::1", 0), ":9100": ("", 9100), "dom0.example.:65535": ("dom0.example.", 65535)}
     for text, address in addresses.items():
         assert parse(f"--web.listen-address={text}").listen_address == address
@@ -57,18 +54,9 @@ def test_what_flags_refuse(capsys: pytest.CaptureFixture[str]) -> None:
             said = capsys.readouterr().err
             assert f"argument {flag}: " in said or f"unrecognized arguments: {flag}" in said, text
             assert why in said, text
-
-
-def test_files_are_no_source_of_an_exporter_that_plays_none() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"'replay:host\.jsonl\.gz' is none of proc, xl"):
-        cli.source(["proc", "xl"])("replay:host.jsonl.gz")
-
-
-def test_one_that_reads_other_hosts_has_no_flags_of_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    refusal(ArgumentTypeError, cli.source(["proc", "xl"]), "replay:host.jsonl.gz")
     others = cli.parser("x-exporter", "An exporter.", 9100, of_this_host=False)
-    with pytest.raises(SystemExit):
-        others.parse_args(["--path.procfs=/proc"])
-    assert "unrecognized arguments: --path.procfs=/proc" in capsys.readouterr().err
+    refusal(SystemExit, others.parse_args, ["--path.procfs=/proc"])
 
 
 def test_durations() -> None:

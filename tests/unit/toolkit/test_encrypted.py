@@ -80,16 +80,6 @@ def key_updates(keys: Path, count: int) -> bytes:
     return sent
 
 
-def test_a_few_changes_of_the_key_do_no_harm(tmp_path: Path) -> None:
-    with connected(tmp_path / "keys") as (server, client):
-        assert client.cipher() == ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
-        raw = socket.socket(fileno=client.detach())
-        raw.sendall(key_updates(tmp_path / "keys", 300))
-        raw.shutdown(socket.SHUT_WR)
-        assert _until_it_can(server.recv, 100) == b""
-        raw.close()
-
-
 def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     with connected(tmp_path / "keys") as (server, client):
         raw = socket.socket(fileno=client.detach())

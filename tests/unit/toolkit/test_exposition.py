@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import METRIC_TYPES
 from prometheus_client.openmetrics.exposition import generate_latest as generate_latest_openmetrics
-from prometheus_client.samples import BucketSpan, Exemplar, NativeHistogram, Sample, Timestamp
+from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
-from virtscope.toolkit.families import Block, Blocks, Definition, Series, family, info, series
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Series, Table, page, scalars, table
 from virtscope.toolkit.lines import numbers
 
 _openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
@@ -40,10 +39,11 @@ def assert_as_the_client(encoder: Encoder, families: list[Metric]) -> None:
 
 
 # Few names and values, and awkward ones, so that they meet again in the next family and the next scrape.
-SUFFIXES = ["", "_total", "_created", "_bucket", "_count", "_sum", "_gcount", "_gsum", "_info"]
-NAMES = st.sampled_from(["xen_domain_cpu_seconds", "a:rule", "9lives", "température", "a.b-c", "x"]) | st.text(
-    # Not a line break: where a name ends with one, the client writes it out and spoils the page.
-    st.characters(exclude_characters="\n", codec="utf-8"),
+SUFFIXES = ["", "_total", "_bucket", "_count", "_sum", "_info"]
+NAMES = st.sampled_from(["xen_domain_cpu_seconds", "9lives", "température", "a.b-c", "x"]) | st.text(
+    # Not a line break: where a name ends with one, the client writes it out and spoils the page. No exporter's has a
+    # colon, which is for recording rules.
+    st.characters(exclude_characters="\n:", codec="utf-8"),
     min_size=1,
     max_size=6,
 )
@@ -54,40 +54,19 @@ LABELS = st.dictionaries(NAMES | st.sampled_from(["domid", "domain", "le", "__na
 ODD_VALUES: list[float] = [0, -0.0, 1, True, False, math.nan, math.inf, -math.inf, 5e-324, 1e-5, 1e6, 1e16, 1e22, -1e6]
 LONG_VALUES = [999999.9999999999, 1234567.5, 123456789012345, 9007199254740993.0, 2**53 + 1, 10**15, 10**16, -(2**70)]
 VALUES = st.sampled_from(ODD_VALUES + LONG_VALUES) | st.floats() | st.integers(-(10**20), 10**20)
-TIMESTAMPS = (
-    st.none()
-    | st.integers(0, 2**33)
-    | st.floats(0, 1e10)
-    | st.builds(Timestamp, st.integers(0, 2**33), st.integers(0, 10**9 - 1))
-)
-EXEMPLARS = st.builds(Exemplar, st.dictionaries(st.sampled_from(["trace", "a"]), TEXTS, max_size=2), VALUES, TIMESTAMPS)
-NATIVE_HISTOGRAM = NativeHistogram(4, 10.5, 3, 1e-9, 1, (BucketSpan(0, 2),), None, (1, 2), None, None)
 
 
 @st.composite
-def _samples(draw: st.DrawFn, name: str, kind: str) -> Sample:
+def samples(draw: st.DrawFn, name: str) -> Sample:
     sample_name = draw(st.sampled_from([name + suffix for suffix in SUFFIXES]) | NAMES)
-    exemplar = None
-    if (kind == "counter" and sample_name.endswith("_total")) or (
-        kind in {"histogram", "gaugehistogram"} and sample_name.endswith("_bucket")
-    ):
-        exemplar = draw(st.none() | EXEMPLARS)
-    native = NATIVE_HISTOGRAM if kind == "histogram" and draw(st.integers(0, 9)) == 0 else None
-    timestamp = draw(st.one_of(st.none(), st.none(), TIMESTAMPS))
-    return Sample(sample_name, draw(LABELS), draw(VALUES), timestamp, exemplar, native)
+    return Sample(sample_name, draw(LABELS), draw(VALUES))
 
 
 @st.composite
 def metrics(draw: st.DrawFn) -> Metric:
-    made = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(METRIC_TYPES)), draw(st.sampled_from(["", "bytes"])))
-    made.samples = draw(st.lists(_samples(made.name, made.type), max_size=6))
+    made = Metric(draw(NAMES), draw(TEXTS), draw(st.sampled_from(["counter", "gauge", "histogram", "info", "unknown"])))
+    made.samples = draw(st.lists(samples(made.name), max_size=6))
     return made
-
-
-@settings(max_examples=60)
-@given(st.lists(metrics(), max_size=4))
-def test_writes_what_the_client_writes(made: list[Metric]) -> None:
-    assert_as_the_client(Encoder(), made)
 
 
 @given(VALUES | st.floats().map(str) | st.decimals(allow_nan=False) | st.fractions(-(10**9), 10**9))
@@ -103,17 +82,15 @@ def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
     for metric in metrics:
         kind = draw(st.sampled_from(["counter", metric.type, metric.type]))
         family = Metric(metric.name, draw(st.sampled_from([metric.documentation, "Other."])), kind)
-        samples = [Sample(*sample) for sample in metric.samples if sample.exemplar is None]
+        made = [Sample(*sample) for sample in metric.samples]
         for _ in range(draw(st.integers(0, 2))):
-            where = draw(st.integers(0, len(samples)))
-            samples[where : where + draw(st.integers(0, 1))] = draw(
-                st.lists(_samples(metric.name, "gauge"), max_size=2)
-            )
+            where = draw(st.integers(0, len(made)))
+            made[where : where + draw(st.integers(0, 1))] = draw(st.lists(samples(metric.name), max_size=2))
         if draw(st.integers(0, 4)) == 0:
-            samples = draw(st.permutations(samples))
+            made = draw(st.permutations(made))
         if draw(st.booleans()):
-            samples = [sample._replace(value=draw(VALUES)) for sample in samples]
-        family.samples = [sample._replace(labels=dict(sample.labels)) for sample in samples]
+            made = [sample._replace(value=draw(VALUES)) for sample in made]
+        family.samples = [sample._replace(labels=dict(sample.labels)) for sample in made]
         scrape.append(family)
     return scrape + [metric for metric in scrape if draw(st.integers(0, 5)) == 0]
 
@@ -144,7 +121,6 @@ def _guests(*names: str, value: float = 1) -> Metric:
 def test_sees_a_single_change_in_a_sample() -> None:
     sample = Sample("wait_seconds_bucket", {"le": "1"}, 0.0)
     changes: list[dict[str, Any]] = [{"name": "wait_seconds_count"}, {"labels": {"le": "2"}}, {"labels": {}}]
-    changes += [{"timestamp": 0}, {"exemplar": Exemplar({"a": "7"}, 1)}, {"native_histogram": NATIVE_HISTOGRAM}]
     changes += [{"value": -0.0}]
     for change in changes:
         encoder = Encoder()
@@ -184,13 +160,6 @@ def test_a_family_that_cant_be_written_costs_only_itself() -> None:
         assert "'odd'" in str(refused[0])
         for write in (Encoder().text, Encoder().openmetrics):  # without a callback
             assert refusal(FamilyError, write, [odd]).family == "odd"
-
-
-def test_refuses_an_exemplar_where_the_client_does() -> None:
-    family = Metric("odd", "Help.", "gauge")
-    family.add_sample("odd", {}, 1, exemplar=Exemplar({}, 1))
-    assert "exemplar" in str(refusal(FamilyError, Encoder().openmetrics, [family]))
-    assert Encoder().text([family]) == client_text(family)  # which has no exemplars
 
 
 def test_a_line_break_at_a_names_end_stays_out_of_the_page() -> None:
@@ -234,19 +203,23 @@ def test_blocks_are_a_gauge_or_a_counter_by_their_name_and_none_is_a_recording_r
 
 
 def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
-    definitions = [
-        Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
-        Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+    tables: list[Table[int]] = [
+        table(
+            lambda number: [({"thing": "none"}, 0), ({"thing": "some"}, number)],
+            Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
+            Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
+            Info("demo_build", "Version.", lambda number: {"version": "1"} if number else None),
+        ),
+        scalars(Definition("demo", "Itself.")),
+        table(lambda _: list[tuple[Labels, int]](), Definition("demo_absent", "Absent."), optional=True),
     ]
-    reads, size = series(definitions, [({"thing": "none"}, 0), ({"thing": "some"}, 7)])
+    reads, size, build, itself = page(tables, 7)
     wanted = CounterMetricFamily("demo_reads", "Reads.", labels=["thing"])
     wanted.add_metric(["some"], 7)
     assert reads == wanted
     assert (size.name, size.type, [sample.value for sample in size.samples]) == ("demo_size_bytes", "gauge", [0, 14])
-    assert [sample.value for sample in family("demo", "", [({}, None), ({"a": "b"}, 0)]).samples] == [0]
-    assert [
-        sample.value for sample in info("demo_build", "Version.", [{"version": "1"}, {"version": "2"}]).samples
-    ] == [1, 1]
+    assert build.samples == [Sample("demo_build_info", {"thing": "some", "version": "1"}, 1)]
+    assert itself.samples == [Sample("demo", {}, 7)]
 
 
 # Few pieces, large and small ones, that come again as the same object or as a copy.
@@ -256,8 +229,8 @@ PIECES = [b"", b"# EOF\n", b"held 1.0\n" * 10_000, b"limit 1.0\n" * 10_000, byte
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.binary(max_size=9)), max_size=4))
 def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
     compressor = Gzip()
-    for page in pages:
-        assert gzip.decompress(compressor.compress(page)) == b"".join(page)
+    for pieces in pages:
+        assert gzip.decompress(compressor.compress(pieces)) == b"".join(pieces)
     for number in range(20):  # each likely to get the id of the one before, which is gone
         piece = b"%d\n" % number * 20_000
         assert gzip.decompress(compressor.compress([piece])) == piece

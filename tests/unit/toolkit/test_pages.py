@@ -158,21 +158,6 @@ def test_what_a_request_waited_for_its_turn_is_not_left_for_the_sources() -> Non
     assert [seconds for _, seconds, _, _ in scraped.asked] == [4.5, 1.5, 0.0]
 
 
-def test_whose_places_a_request_takes() -> None:
-    hosts = {
-        "GET /probe?target=xen1&module=full": "xen1",
-        "HEAD /probe?module=full&target=xen%31": "xen1",
-        "GET /probe?target=xen1&target=xen2": None,
-        "GET /probe": None,
-        "GET /m?target=xen1": None,
-        "GET /m /probe?target=xen1": None,
-    }
-    for line, host in hosts.items():
-        head = f"{line} HTTP/1.1\r\n\r\n".encode()
-        assert Pages("/m", None, Scraped(), Hosts()).probed_host(head) == host, line
-        assert Pages("/m", None, Scraped()).probed_host(head) is None, line
-
-
 def test_the_first_page_leads_to_the_others() -> None:
     scraped = Scraped()
     pages = Pages("/m", None, scraped)
@@ -194,6 +179,9 @@ def test_a_probe_is_of_the_one_host_that_it_names() -> None:
     assert get(pages, "/probe?module=full&target=xen%31")[::2] == (200, "xen1 by 'full'")
     assert get(pages, "/probe?target=xen1")[::2] == (200, "xen1 by ''")
     assert get(pages, "/probe?target=nowhere")[::2] == (404, "404: no such host\n")
+    assert pages.probed_host(b"HEAD /probe?module=full&target=xen%31 HTTP/1.1\r\n\r\n") == "xen1"
+    for line in (b"GET /probe?target=a&target=b", b"GET /probe", b"GET /m?target=a", b"GET /m /probe?target=a"):
+        assert pages.probed_host(line + b" HTTP/1.1\r\n\r\n") is None, line
     two = ["?target=a&target=b", "?target=a&module=b&module=c"]
     for query in ["", "?", "?module=full", "?target=", *two, "?target=a&user=root", "?target=a&b", "?a"]:
         assert get(pages, f"/probe{query}")[::2] == (400, "400: a probe is /probe?target=HOST&module=MODULE\n"), query

@@ -12,9 +12,6 @@ while [ $# -gt 1 ]; do shift; done
 file=$1
 . "$folder/does.sh"
 """
-# As the real one, it ends by itself or, from before it writes, by SIGTERM, and only then switches tracing off.
-_ENDS = "trap 'echo ended > \"$folder/ended\"; exit 0' TERM"
-_WAITS = 'touch "$folder/waits"; while :; do sleep 0.02; done'
 
 
 class FakeXentrace:
@@ -39,16 +36,6 @@ class FakeXentrace:
 
     def does(self, script: str) -> None:
         (self.folder / "does.sh").write_text(f"{script}\n")
-
-    def writes_and_waits(self) -> None:
-        """Have it write its file, and then go on until it is asked to end."""
-        self.does(f'{_ENDS}; cat "$folder/trace" > "$file"; {_WAITS}')
-
-    def waits(self) -> bool:
-        return (self.folder / "waits").exists()
-
-    def ended_when_asked(self) -> bool:
-        return (self.folder / "ended").exists()
 
     def asked(self) -> list[str]:
         asked = self.folder / "asked"

@@ -47,14 +47,15 @@ NAMES = {0: "Domain-0", 3: "web01", 7: "(idle)"}
 
 def test_golden_page() -> None:
     pool = model.Pool("Pool-0", "credit2", 8, model.Timing(0.03, 0.001))
-    toolstack = model.Toolstack("xl", model.Host(), (pool,), {3: GUEST}, ())
+    counts = {("sched-credit2", "complaint"): 1}
+    toolstack = model.Toolstack("xl", model.Host(), (pool,), {3: GUEST}, (), counts)
     page = Encoder().text(
         [
             *metrics.host_families(model.Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,))),
             *metrics.waiting_families([WAITING]),
             *metrics.wait_estimate_families(ESTIMATES, NAMES),
             *metrics.child_families(model.Child(1.4, 0, 1)),
-            *metrics.toolstack_families(toolstack, {("sched-credit2", "complaint"): 1}),
+            *metrics.toolstack_families(toolstack),
         ]
     )
     assert_golden(GOLDEN, page)

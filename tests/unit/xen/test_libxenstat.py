@@ -12,9 +12,8 @@ from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen.hypervisor import running_version
-from virtscope.xen.libxenstat import HostReader, Libxenstat
-from virtscope.xen.netdev import NetDev
-from virtscope.xen.recorded import RAW, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xen.libxenstat import Libxenstat, RawDomain, RawVbd, RawVcpu
+from virtscope.xen.netdev import NetDev, RawNetwork
 
 NETWORK = (0, 11, 12, 13, 14, 21, 22, 23, 24)
 VBD = (1, 51712, 1, 2, 3, 4, 5, 0)
@@ -27,33 +26,31 @@ def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
     return fake
 
 
-def _source(xen: FakeXen) -> Libxenstat[RawNode]:
-    return Libxenstat(RAW, str(xen.sysfs), str(xen.libraries))
+def _source(xen: FakeXen, *vifs: object) -> Libxenstat:
+    """Return one to which /proc/net/dev says this, and is absent if that is nothing."""
+    net_dev = Mock(spec=NetDev, path="/proc/net/dev")
+    net_dev.read.side_effect = [*vifs, *[SourceUnavailable("absent")] * 9]
+    return Libxenstat(net_dev, str(xen.sysfs), str(xen.libraries))
 
 
 def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     web = FakeDomain(7, b"web \xc3\xa4", 123, 1 << 30, 2 << 30, "paused", [(1, 100), (0, 200)], [NETWORK], [VBD])
     xen.show(FakeDomain(0, None, state="running"), web)
-    node = _source(xen).read(None)
+    node = _source(xen).read()
     assert node[1:] == (b"4.17.7", 4, 2_400_000_000, 17179869184, 1073741824)
     assert running_version(xen.sysfs) == "4.17.7", "without the library"
     dom0, found = node.domains
     assert (dom0.id, dom0.name, dom0.running, dom0.blocked) == (0, None, 1, 0), "a name that isn't known yet"
-    assert (found.id, found.name, found.cpu_ns) == (7, b"web \xc3\xa4", 123)
-    assert (found.cur_mem, found.max_mem) == (1 << 30, 2 << 30)
-    assert (found.paused, found.running, found.blocked, found.dying, found.crashed, found.shutdown) == (1, *[0] * 5)
-    assert found.vcpus == (RawVcpu(1, 100), RawVcpu(0, 200))
-    assert found.networks == (RawNetwork(*NETWORK),)
-    assert found.vbds == (RawVbd(1, 51712, 1, 2, 3, 4, 5, error=False),)
+    vcpus, networks, vbds = (RawVcpu(1, 100), RawVcpu(0, 200)), (RawNetwork(*NETWORK),), (RawVbd(*VBD[:-1], False),)
+    states = {**dict.fromkeys(("dying", "crashed", "shutdown", "blocked", "running"), 0), "paused": 1}
+    assert found == RawDomain(vcpus, networks, vbds, 7, b"web \xc3\xa4", 123, 1 << 30, 2 << 30, ssid=0, **states)
 
 
 def test_the_librarys_networks_are_read_only_where_net_dev_cannot_be(xen: FakeXen) -> None:
     """Each costs the library a regular expression, compiled for it alone."""
     xen.show(FakeDomain(1, b"web", networks=[NETWORK], vbds=[VBD]), FakeDomain(2, b"db"))
     vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}  # 7 has just died
-    net_dev = Mock(spec=NetDev, path="/proc/net/dev")
-    net_dev.read.side_effect = [SourceUnavailable("absent"), vifs]
-    reader = HostReader(_source(xen), net_dev)
+    reader = _source(xen, SourceUnavailable("absent"), vifs)
     assert [domain.networks for domain in reader.read().domains] == [(RawNetwork(*NETWORK),), ()]
     assert [list(domain.networks) for domain in reader.read().domains] == [vifs[1], []]
 
@@ -65,7 +62,7 @@ def test_the_running_releases_own_library_is_taken_of_several(xen: FakeXen) -> N
     for minor in ("17", "19"):
         (xen.sysfs / "hypervisor/version/minor").write_text(f"{minor}\n")
         source = _source(xen)
-        source.read(None)
+        source.read()
         assert source.origin() == f"libxenstat.so.4.{minor}"
 
 
@@ -73,17 +70,17 @@ def test_a_library_that_lacks_a_symbol_is_passed_over(xen: FakeXen) -> None:
     """Up to Xen 4.13 it is libxenstat.so.0, whatever the release, and has no xenstat_vbd_error."""
     xen.build("libxenstat.so.4.17", "-DBROKEN")
     with pytest.raises(SourceUnavailable, match=r"4\.17 can't be used: .*xenstat_domain_cpu_ns"):
-        _source(xen).read(None)
+        _source(xen).read()
     xen.build("libxenstat.so.0", "-DBEFORE_4_13")
     xen.show(FakeDomain(1, b"old", vbds=[VBD]))
     source = _source(xen)
-    assert source.read(None).domains[0].vbds[0].error is None
+    assert source.read().domains[0].vbds[0].error is None
     assert source.origin() == "libxenstat.so.0"
 
 
 def test_where_it_cannot_work_the_error_names_the_remedy(xen: FakeXen, tmp_path: Path) -> None:
     def failure(sysfs: Path, libraries: str = "/nowhere") -> str:
-        return str(refusal(SourceUnavailable, Libxenstat(RAW, str(sysfs), libraries).read, None))
+        return str(refusal(SourceUnavailable, Libxenstat(NetDev(), str(sysfs), libraries).read))
 
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "hypervisor").mkdir(parents=True)
@@ -97,12 +94,12 @@ def test_where_it_cannot_work_the_error_names_the_remedy(xen: FakeXen, tmp_path:
 
 def test_after_a_failure_it_starts_over_and_recovers(xen: FakeXen) -> None:
     source = _source(xen)
-    source.read(None)
+    source.read()
     xen.say("fails 5")
     with pytest.raises(SourceError, match="Input/output error"):
-        source.read(None)
+        source.read()
     xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")  # a count without an array behind it
     with pytest.raises(SourceMalformed, match="xenstat_domain_num_vcpus says 4294967295"):
-        source.read(None)
+        source.read()
     xen.show(FakeDomain(0, b"Domain-0"))
-    assert [domain.id for domain in source.read(None).domains] == [0]
+    assert [domain.id for domain in source.read().domains] == [0]

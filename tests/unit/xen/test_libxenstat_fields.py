@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tests.unit.xen.test_xentop_text import HEADER, VBD_LINE, row
-from virtscope.xen import model, recorded, xentop_text
+from virtscope.xen import libxenstat, model, recorded, xentop_text
 from virtscope.xen.devices import vbd_name
-from virtscope.xen.recorded import RawDomain, RawNetwork, RawNode, RawVbd, RawVcpu
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
+from virtscope.xen.netdev import RawNetwork
 
 RECORDING = Path(__file__).resolve().parents[2] / "xen/recordings/libxenstat-xen-4.17.json"
 NO_LIMIT = 2**64 - 1
@@ -19,23 +19,12 @@ VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_
 
 
 def recorded_node() -> RawNode:
-    node = json.loads(RECORDING.read_text())["node"]
-    domains = tuple(_domain(domain) for domain in node.pop("domains"))
-    return RawNode(domains=domains, xen_version=node.pop("xen_version").encode(), **node)
-
-
-def _domain(domain: dict[str, Any]) -> RawDomain:
-    return RawDomain(
-        vcpus=tuple(RawVcpu(**vcpu) for vcpu in domain.pop("vcpus")),
-        networks=tuple(RawNetwork(**network) for network in domain.pop("networks")),
-        vbds=tuple(RawVbd(**vbd) for vbd in domain.pop("vbds")),
-        name=domain.pop("name").encode(),
-        **domain,
-    )
+    """What libxenstat gave of a real Xen 4.17."""
+    return recorded.snapshot({"node": json.loads(RECORDING.read_text())["node"], "runstates": []}).node
 
 
 def host(raw: RawDomain, version: bytes = b"4.17.7") -> model.Host:
-    return recorded.host(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30))
+    return libxenstat.host(RawNode((raw,), version, 4, 2_400_000_000, 1 << 34, 1 << 30))
 
 
 def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
@@ -43,7 +32,7 @@ def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
 
 
 def test_values_of_a_real_host_worked_out_by_hand() -> None:
-    host = recorded.host(recorded_node())
+    host = libxenstat.host(recorded_node())
     by_id = {domain.domid: domain for domain in host.domains}
     assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)
     assert by_id[0].cpu_seconds == 49.468627568

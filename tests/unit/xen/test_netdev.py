@@ -10,9 +10,7 @@ from tests.support.refusals import refusal
 from tests.unit.xen.fake_host import write_net_dev
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model
-from virtscope.xen.devices import network
-from virtscope.xen.model import Network
-from virtscope.xen.netdev import NetDev, WhereReadable, parse
+from virtscope.xen.netdev import NetDev, RawNetwork, WhereReadable, guests_end, parse
 
 # What Dom0 received of the guest, then what it sent to it: bytes, packets, errors, drops.
 COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
@@ -20,13 +18,13 @@ WIDE = ((1 << 64) - 1, *COUNTED[1:])  # which leaves no blank after the colon
 Interfaces = dict[str, tuple[int, ...]]
 
 
-def _net_dev(folder: Path, interfaces: Interfaces) -> NetDev[Network]:
+def _net_dev(folder: Path, interfaces: Interfaces) -> NetDev:
     write_net_dev(folder / "proc", interfaces)
-    return NetDev(network, str(folder / "proc"), str(folder / "sys"))
+    return NetDev(str(folder / "proc"), str(folder / "sys"))
 
 
-def _vif(number: int, *counted: int, emulated: bool = False) -> Network:
-    return network(number, counted, emulated)
+def _vif(number: int, *counted: int, emulated: bool = False) -> RawNetwork:
+    return RawNetwork._make((number, *counted, emulated))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,7 @@ def _vif(number: int, *counted: int, emulated: bool = False) -> Network:
         (dict.fromkeys(("vif1", "vif1.0x", "xvif1.0", "tap1.0-emu", "vif123456.0", "tap5b3d1c2e-1f"), COUNTED), {}),
     ],
 )
-def test_whose_an_interface_is(tmp_path: Path, interfaces: Interfaces, guests: dict[int, list[Network]]) -> None:
+def test_whose_an_interface_is(tmp_path: Path, interfaces: Interfaces, guests: dict[int, list[RawNetwork]]) -> None:
     device = tmp_path / "sys/class/net/web.lan/device"
     device.mkdir(parents=True)
     (device / "nodename").write_text("backend/vif/5/1\n")
@@ -53,9 +51,9 @@ def test_whose_an_interface_is(tmp_path: Path, interfaces: Interfaces, guests: d
 
 
 def test_directions_are_the_guests() -> None:
-    assert _vif(0, *COUNTED).receive == model.Traffic(bytes=2001, packets=2002, errors=5, drops=6)
-    assert _vif(0, *COUNTED).transmit == model.Traffic(bytes=1001, packets=1002, errors=3, drops=4)
-    assert _vif(0, *COUNTED, emulated=True).vif == "0-emu"
+    received, sent = model.Traffic(2001, 2002, errors=5, drops=6), model.Traffic(1001, 1002, errors=3, drops=4)
+    assert guests_end(_vif(0, *COUNTED)) == model.Network("0", received, sent)
+    assert guests_end(_vif(0, *COUNTED, emulated=True)).vif == "0-emu"
 
 
 def test_another_form_is_malformed_and_quoted(tmp_path: Path) -> None:

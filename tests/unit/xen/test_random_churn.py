@@ -14,9 +14,10 @@ import pytest
 from prometheus_client import Metric
 
 from tests.unit.xen.test_xentop_text import HEADER
-from virtscope.xen import recorded
 from virtscope.xen.exporter import LibraryView, TextView
-from virtscope.xen.recorded import Printed, RawDomain, RawNetwork, RawNode, RawVcpu
+from virtscope.xen.libxenstat import RawDomain, RawNode, RawVcpu
+from virtscope.xen.netdev import RawNetwork
+from virtscope.xen.recorded import Printed
 from virtscope.xen.xentop import Iteration
 
 LOOKS = 200
@@ -30,7 +31,7 @@ APART = 0.009  # seconds that a CPU's clock may be behind another's
 
 
 class Thing:
-    """What counts: a domain's CPU time, an interface's bytes. `was` is what it had counted at each look, 0 before."""
+    """What counts: CPU time, bytes. `was` is what it had counted at each look, 0 before."""
 
     def __init__(self, looks: int) -> None:
         self.value = 0.0
@@ -42,8 +43,6 @@ class Thing:
 
 
 class Guest:
-    """A domain, from its creation to its end."""
-
     def __init__(self, domid: int, name: bytes, looks: int, vifs: int) -> None:
         self.domid, self.name = domid, name
         self.cpu = Thing(looks)
@@ -62,7 +61,7 @@ class Xen:
     def go_on(self) -> None:
         """Let some things happen, and all guests run; note what everything has counted then."""
         for _ in range(self.chance.choice([0, 0, 0, 1, 1, 2, 4])):
-            self.chance.choice([self._create, self._destroy, self._reboot, self._plug, self._unplug])()
+            self.chance.choice([self._create, self._destroy, self._reboot, self._plug])()
         self.looks += 1
         for guest in self.guests:
             guest.cpu.go_on(self.chance.choice(CPU_SECONDS), NEW_CPU_SECONDS)
@@ -78,24 +77,24 @@ class Xen:
             guest = Guest(domid, name or self.chance.choice(NAMES), self.looks, self.chance.choice([0, 1, 2, 3]))
             self.guests = sorted([*self.guests, guest], key=lambda guest: guest.domid)
 
-    def _destroy(self) -> None:
-        if len(self.guests) > 1:
-            self.guests.remove(self.chance.choice(self.guests[1:]))
+    def _destroy(self) -> bytes | None:
+        if len(self.guests) == 1:
+            return None
+        guest = self.chance.choice(self.guests[1:])
+        self.guests.remove(guest)
+        return guest.name
 
     def _reboot(self) -> None:
-        if len(self.guests) > 1:
-            guest = self.chance.choice(self.guests[1:])
-            self.guests.remove(guest)
-            self._create(guest.name)
+        if name := self._destroy():
+            self._create(name)
 
     def _plug(self) -> None:
-        guest = self.chance.choice(self.guests)
-        guest.vifs.insert(self.chance.randint(0, len(guest.vifs)), Thing(self.looks))
-
-    def _unplug(self) -> None:
-        guest = self.chance.choice(self.guests)
-        if guest.vifs:
-            guest.vifs.remove(self.chance.choice(guest.vifs))
+        """Add an interface or take one away."""
+        vifs = self.chance.choice(self.guests).vifs
+        if vifs and self.chance.random() < 0.5:
+            vifs.remove(self.chance.choice(vifs))
+        else:
+            vifs.insert(self.chance.randint(0, len(vifs)), Thing(self.looks))
 
 
 class Library:
@@ -110,13 +109,13 @@ class Library:
 
     def families(self, xen: Xen) -> list[Metric]:
         domains = tuple(self._domain(guest, xen.chance) for guest in xen.guests)
-        return self._view.families(recorded.host(RawNode(domains, b"4.17.7", 4, 1, 1, 1)))
+        return self._view.families(RawNode(domains, b"4.17.7", 4, 1, 1, 1))
 
     def _domain(self, guest: Guest, chance: random.Random) -> RawDomain:
         ns = int(max(guest.cpu.value - chance.choice([0, 0, APART]), 0) * 1e9)
         networks = tuple(
-            RawNetwork(self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), *[0] * 7)._replace(
-                emulated=False
+            RawNetwork(
+                self._numbers.setdefault(vif, len(self._numbers)), int(vif.value), 0, 0, 0, 0, 0, 0, 0, emulated=False
             )
             for vif in guest.vifs
         )

@@ -14,9 +14,10 @@ from tests.unit.xen.test_libxenstat_fields import recorded_node
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import Failed, encode
-from virtscope.xen import model, recorded
-from virtscope.xen.recorded import Printed, RawRunstate, Snapshot
-from virtscope.xen.toolstack import understand
+from virtscope.xen import libxenstat, model, recorded
+from virtscope.xen.recorded import Printed, Snapshot
+from virtscope.xen.runstate import RawRunstate
+from virtscope.xen.toolstack import parse as parse_toolstack
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentop_text import parse, whole_iterations, with_names
 from virtscope.xen.xl import Answer, RawToolstack
@@ -96,7 +97,7 @@ def test_an_anonymised_snapshot_keeps_its_numbers_and_no_name() -> None:
             assert before.name
             assert before.name.decode() not in text
             assert len(after.name or b"") == len(before.name)
-    assert recorded.host(anonymised.node).domains[0].name == "Domain-0"
+    assert libxenstat.host(anonymised.node).domains[0].name == "Domain-0"
 
 
 def test_anonymised_text_keeps_its_numbers_and_no_name() -> None:
@@ -132,6 +133,6 @@ def test_only_the_shown_parts_of_guests_configurations_are_recorded() -> None:
     listed = json.dumps([{"domid": 3, "config": config}, {"domid": 4, "config": {}}]).encode()
     assert b"secret" not in without_secrets(listed)
     assert parse_details(without_secrets(listed)) == parse_details(listed)
-    assert understand(recorded.without_secrets(RAW)) == understand(RAW)
+    assert parse_toolstack(recorded.without_secrets(RAW)) == parse_toolstack(RAW)
     for another_form in (b"(domain\n (passwd secret))\n", b'["secret"]', b"{", b""):
         assert without_secrets(another_form) == b""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from virtscope.xen.devices import network
-from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Missing, Network, Share
+from virtscope.xen.model import Bandwidth, Domain, Guest, Host, Missing, Share
+from virtscope.xen.netdev import RawNetwork
 from virtscope.xen.text_networks import PATIENCE, TextNetworks
 
 COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
@@ -25,7 +26,7 @@ def guest(domid: int, name: str) -> Guest:
 class Looks:
     """Looks at one host, which has these interfaces by domid, at a clock that a test sets."""
 
-    def __init__(self, by_domid: Mapping[int, Sequence[Network]] | None) -> None:
+    def __init__(self, by_domid: Mapping[int, Sequence[RawNetwork]] | None) -> None:
         self.clock = 0.0
         self._networks = TextNetworks(lambda: by_domid, lambda: self.clock)
 
@@ -36,11 +37,11 @@ class Looks:
         return [{each.vif: each.transmit.bytes for each in domain.networks} for domain in seen.domains]
 
 
-def vifs(*numbers: int) -> list[Network]:
-    return [network(number, COUNTED, False) for number in numbers]
+def vifs(*numbers: int) -> list[RawNetwork]:
+    return [RawNetwork(number, *COUNTED, emulated=False) for number in numbers]
 
 
-QEMUS = network(0, MORE, True)
+QEMUS = RawNetwork(0, *MORE, emulated=True)
 
 
 def test_on_open_vswitch_guests_have_the_networks_that_xentop_leaves_out() -> None:

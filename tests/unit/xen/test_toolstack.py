@@ -9,7 +9,7 @@ from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
 from virtscope.xen.continuity import Successors
 from virtscope.xen.model import Domain, Host, Problem, Toolstack, Vcpu
-from virtscope.xen.toolstack import Changes, Replayed, joined, understand
+from virtscope.xen.toolstack import ReplayedToolstack, Rounds, joined, parse
 from virtscope.xen.xl import Answer, RawToolstack
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -22,19 +22,25 @@ def answered(answers: dict[str, str], *complaints: Answer) -> RawToolstack:
     return RawToolstack("xl", (*said, *complaints))
 
 
-def toolstack(*domains: tuple[int, str, float], weight: int = 256, cap: int = 0, uuid: int | None = None) -> Toolstack:
-    """Return the toolstack's values for these domains, each given by its id, name and CPU seconds."""
+def toolstack(*domains: tuple[int, str, float], weight: int | None = 256, cap: int = 0) -> Toolstack:
+    return parse(answers(*domains, weight=weight, cap=cap))
+
+
+def answers(
+    *domains: tuple[int, str, float], weight: int | None = 256, cap: int = 0, uuid: int | None = None
+) -> RawToolstack:
+    """Return what xl says of these domains, each given by its id, name and CPU seconds."""
     rows = "".join(
         f"{name}  {domid}  96  1  -b----  {seconds:.1f} {UUIDS[domid if uuid is None else uuid]}  -  -  Pool-0\n"
         for domid, name, seconds in domains
     )
-    shares = "".join(f"{name}  {domid}  {weight}  {cap}\n" for domid, name, _ in domains)
-    answers = {
+    shares = "".join(f"{name}  {domid}  {weight}  {cap}\n" for domid, name, _ in domains if weight)
+    answered_by = {
         "list": f"Name  ID  Mem VCPUs State Time(s) UUID Reason-Code Security Label Cpupool\n{rows}",
         "sched-credit": f"Cpupool Pool-0: tslice=30ms ratelimit=1000us\nName ID Weight Cap\n{shares}",
         "info": "nr_cpus : 4\nxen_major : 4\nxen_minor : 17\n",
     }
-    return understand(answered(answers))
+    return answered(answered_by)
 
 
 def host(*domains: tuple[int | None, str, float]) -> Host:
@@ -52,7 +58,7 @@ def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
 
 
 def test_a_real_host() -> None:
-    real = understand(answered({file.name.removesuffix(" -v"): file.read_text() for file in REAL.iterdir()}))
+    real = parse(answered({file.name.removesuffix(" -v"): file.read_text() for file in REAL.iterdir()}))
     app, [pool] = real.guests[3], real.pools
     assert (app.name, app.type) == ("app-server-with-a-rather-long-name", "pv")
     assert app.uuid == "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3"
@@ -123,31 +129,29 @@ def test_the_toolstack_fills_in_what_the_source_does_not_report_of_the_host() ->
 
 
 def test_a_replayed_round_that_is_shown_again_counts_once() -> None:
-    replayed = Replayed()
+    replayed = ReplayedToolstack()
     first, second = (
         answered({"list": LIST, "sched-credit": f"Name ID Weight Cap\nweb01 1 {weight} 0\n"}) for weight in (256, 512)
     )
-    assert replayed.understand(first) is replayed.understand(first)
-    assert replayed.understand(second).guests[1].weight_changes == 1
+    assert replayed.parse(first) is replayed.parse(first)
+    assert replayed.parse(second).guests[1].weight_changes == 1
 
 
 def test_changes_are_counted_while_the_domain_lives() -> None:
-    changes = Changes()
+    rounds = Rounds()
 
-    def counted(now: Toolstack) -> tuple[int, int]:
-        guest = changes.note(now).guests[3]
+    def counted(now: RawToolstack) -> tuple[int, int]:
+        guest = rounds.parse(now).guests[3]
         return guest.weight_changes, guest.cap_changes
 
-    assert counted(toolstack((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
-    assert counted(toolstack((3, "web01", 1))) == (0, 0)
-    assert counted(toolstack((3, "web01", 2), weight=512)) == (1, 0)
-    assert counted(toolstack((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
-    assert counted(toolstack((3, "renamed", 4), weight=256, cap=0)) == (2, 2)
-    unknown = toolstack((3, "renamed", 5))
-    unknown.guests[3] = unknown.guests[3]._replace(share=unknown.guests[3].share._replace(weight=None, cap=None))
-    assert counted(unknown) == (2, 2)
-    assert counted(toolstack((3, "renamed", 6))) == (2, 2)
-    assert counted(toolstack((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
+    assert counted(answers((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
+    assert counted(answers((3, "web01", 1))) == (0, 0)
+    assert counted(answers((3, "web01", 2), weight=512)) == (1, 0)
+    assert counted(answers((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
+    assert counted(answers((3, "renamed", 4), weight=256, cap=0)) == (2, 2)
+    assert counted(answers((3, "renamed", 5), weight=None)) == (2, 2)
+    assert counted(answers((3, "renamed", 6))) == (2, 2)
+    assert counted(answers((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
 
 
 def test_the_system_in_the_words_of_the_guest() -> None:
@@ -155,18 +159,18 @@ def test_the_system_in_the_words_of_the_guest() -> None:
         (b"Debian \xff" + b"!" * 4000, "Debian \\xff" + "!" * 89),
         (b"Windows 11|C:\\Windows", "Windows 11"),
     ):
-        known = understand(answered({"list": LIST})._replace(os_names=((1, name), (9, b"dead"))))
+        known = parse(answered({"list": LIST})._replace(os_names=((1, name), (9, b"dead"))))
         assert known.guests[1].os == os
 
 
 def test_details_of_an_earlier_domain_are_not_taken() -> None:
     rows = f"Name ID Mem VCPUs State Time(s) UUID Reason-Code Security Label\nweb 1 96 1 -b---- 1.0 {UUIDS[1]} - -\n"
     old = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{UUIDS[2]}"}}}}}}]'
-    assert understand(answered({"list": rows, "list -l": old})).guests[1].type == ""
+    assert parse(answered({"list": rows, "list -l": old})).guests[1].type == ""
 
 
 def test_a_malformed_answer_costs_only_its_own_values() -> None:
-    known = understand(
+    known = parse(
         answered(
             {"list": LIST, "list -l": "<html>", "cpupool-list": "what?\nelse?\n"},
             Answer("sched-credit", b"Name ID Weight Cap\nweb01 1 256 0\n", "libxl: something failed", False),

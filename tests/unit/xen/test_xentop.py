@@ -1,4 +1,4 @@
-"""How xentop's child is kept, in the exporter's own process: what tests/e2e/test_xentop_child.py can't bring about."""
+"""How xentop's child is kept while it fails, in the exporter's own process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def failure(child: Xentop) -> SourceError:
     return caught.value
 
 
-def test_starts_get_rare_while_the_program_dies(child: Xentop, program: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_program_that_dies_starts_get_rare_and_its_last_words_are_logged_once(
+    child: Xentop, program: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (program.parent / "says").write_text("dies")
     child.start()
     pauses = child._closed
@@ -66,6 +68,15 @@ def test_starts_get_rare_while_the_program_dies(child: Xentop, program: Path, ca
     wait_for(lambda: len(pauses.seconds) >= 8)
     assert pauses.seconds[:8] == [1, 2, 4, 8, 16, 20, 20, 20]
     assert caplog.messages == ["xentop ended"]
+    assert str(failure(child)).endswith("status 1: ERROR: Can't find hypervisor information in sysfs!")
+
+
+def test_a_xentop_without_full_names(child: Xentop, program: Path) -> None:
+    (program.parent / "says").write_text("old")
+    child.start()
+    wait_for(child.read, not_yet=(SourceError,))
+    starts = (program.parent / "children").read_text().splitlines()
+    assert [start.partition(" ")[2] for start in starts] == ["-b -f -n -x -v -d 1", "-b -n -x -v -d 1"]
 
 
 def test_an_internal_error_ends_a_child_and_not_its_keeper(child: Xentop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import xenstore, xl
 from virtscope.xen.model import Domain, Host
-from virtscope.xen.toolstack import ToolstackPoller, understand
+from virtscope.xen.toolstack import ToolstackPoller, parse
 from virtscope.xen.xl import Xl
 
 REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
@@ -43,11 +43,11 @@ def test_details_are_asked_again_only_for_new_domains_and_not_for_ever(fake: Fak
     everything = (REAL / "list -l").read_text()
     fake.answer("list -l", "[]")  # a domain that is being made
     source = Xl()
-    assert understand(source.read()).guests[1].type == ""
+    assert parse(source.read()).guests[1].type == ""
     fake.answer("list -l", everything)
-    assert understand(source.read()).guests[1].type == "pv"
+    assert parse(source.read()).guests[1].type == "pv"
     fake.asked()
-    assert understand(source.read()).guests[1].type == "pv"
+    assert parse(source.read()).guests[1].type == "pv"
     assert "list -l" not in fake.asked()
     fake.answer("list -l", "[]")
     fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))  # another toolstack's, which xl never describes
@@ -58,28 +58,28 @@ def test_details_are_asked_again_only_for_new_domains_and_not_for_ever(fake: Fak
 
 def test_cache_monitoring_is_asked_for_again_only_where_there_is_any(fake: FakeXl) -> None:
     source = Xl()
-    assert understand(source.read()).problems == ()
+    assert parse(source.read()).problems == ()
     assert "psr-cmt-show cache-occupancy" in fake.asked()
     source.read()
     assert not [command for command in fake.asked() if command.startswith("psr")]
     fake.answer("psr-cmt-show cache-occupancy", "Total RMID: 71\nName  ID  Socket 0\nweb01   1   2592 KB\n")
     source = Xl()
     for _ in range(2):
-        assert understand(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
+        assert parse(source.read()).guests[1].cache_bytes == {0: 2592 * 1024}
 
 
 def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fail_are(fake: FakeXl) -> None:
     (fake.answers / "cpupool-list").unlink()
     source = Xl()
-    assert [understand(source.read()).problems for _ in range(2)] == [(), ()]
+    assert [parse(source.read()).problems for _ in range(2)] == [(), ()]
     assert fake.asked().count("cpupool-list") == 1
     fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
     source = Xl()
     for _ in range(2):  # it is asked again
-        assert [problem.command for problem in understand(source.read()).problems] == ["cpupool-list"]
+        assert [problem.command for problem in parse(source.read()).problems] == ["cpupool-list"]
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     problem = ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
-    assert problem in understand(Xl().read()).problems
+    assert problem in parse(Xl().read()).problems
 
 
 @pytest.mark.usefixtures("fake")
@@ -98,7 +98,7 @@ def test_a_guest_names_its_system_once_and_a_refusing_xenstore_costs_only_the_sy
         raise SourceError("XenStore refuses: EACCES")
 
     monkeypatch.setattr(xenstore, "read_values", refuse)
-    known = understand(Xl().read())
+    known = parse(Xl().read())
     assert known.guests[1].share.weight == 256
     assert known.problems == (("xenstore", "error", "XenStore refuses: EACCES"),)
 
@@ -109,7 +109,7 @@ def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     fake.answer("list", "Name   ID   Mem VCPUs      State   Time(s)\nDomain-0   0  512  1  r-----  9.5\n")
     monkeypatch.setenv("PATH", fake.path)
     raw = Xl().read()
-    assert (Path(raw.program).name, understand(raw).guests[0].name) == ("xm", "Domain-0")
+    assert (Path(raw.program).name, parse(raw).guests[0].name) == ("xm", "Domain-0")
     assert not [command for command in fake.asked() if command.startswith("psr")]
 
 
@@ -161,7 +161,7 @@ def test_a_locked_domain_does_not_cost_the_others_values(fake: FakeXl, monkeypat
     monkeypatch.setattr(patient, "run", run_with_less_patience)
     fake.hang("list -l")
     fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))
-    known = understand(source.read())
+    known = parse(source.read())
     assert (known.guests[1].share.weight, known.guests[2].type) == (256, "pv")
     assert [(problem.command, problem.reason) for problem in known.problems] == [("list -l", "error")]
 

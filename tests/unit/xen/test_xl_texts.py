@@ -9,11 +9,10 @@ from virtscope.xen.xl_domains import Details, Listed, cpus_of, parse_details, pa
 from virtscope.xen.xl_host import parse_info, parse_pool_cpus, parse_pools, parse_psr, parse_shares
 
 UUID = "586d02b6-9100-4965-a4ea-f600cf10add6"
-
 LIST = b"Name                                        ID   Mem VCPUs\tState\tTime(s)"
-VERBOSE = LIST + b"   UUID                            Reason-Code\tSecurity Label"
-WITH_POOLS = VERBOSE + b"         Cpupool\n"
+WITH_POOLS = LIST + b"   UUID                            Reason-Code\tSecurity Label         Cpupool\n"
 SHARES = b"Name                                ID Weight  Cap\n"
+VCPUS = b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
 
 
 def row(name: bytes, domid: int = 7, seconds: bytes = b"7.8") -> bytes:
@@ -27,17 +26,10 @@ def verbose_row(name: bytes, pool: bytes, label: bytes = b"-") -> bytes:
 def test_lists_of_every_name_and_age() -> None:
     for name in ("name with blanks", "12 34", "käse", "", "a-name-that-is-longer-than-forty-characters"):
         assert parse_list(LIST + b"\n" + row(name.encode()) + b"\n") == ([Listed(7, name, 7.8, "", "")], [])
-    of_xm = (
-        b"Name                                      ID Mem(MiB) VCPUs State   Time(s)\n"
-        b"Domain-0                                   0     1024     2 r-----   1234.5\n"
-        b"web 01                                    12      256     1 -b----     17.0\n"
-    )
-    assert parse_list(of_xm) == ([Listed(0, "Domain-0", 1234.5, "", ""), Listed(12, "web 01", 17.0, "", "")], [])
+    of_xm = b"Name      ID Mem(MiB) VCPUs State   Time(s)\nDomain-0   0     1024     2 r-----   1234.5\n"
+    assert parse_list(of_xm) == ([Listed(0, "Domain-0", 1234.5, "", "")], [])
     of_4_1 = LIST + b"   UUID                            Reason-Code\n" + row(b"web01") + b" " + UUID.encode()
     assert parse_list(of_4_1 + b"        1\n") == ([Listed(7, "web01", 7.8, UUID, "")], [])
-
-
-def test_list_with_uuid_and_pool() -> None:
     for pool in ("Pool-0", "pool with blanks"):
         for label in (b"-", b"system_u:system_r:domU_t"):
             text = WITH_POOLS + verbose_row(b"web01", b" " + pool.encode(), label)
@@ -55,9 +47,10 @@ def test_other_lines_of_a_list_are_unknown() -> None:
     for odd in (row(b"web01").replace(b"-b----", b"-what-"), row(b"web01", seconds=b"?.0"), no_name, b" 1 -b---- 7.8"):
         assert parse_list(LIST + b"\n" + odd + b"\n") == ([], [odd])
         assert parse_list(WITH_POOLS + odd + b" " + UUID.encode() + b" - - -\n")[0] == []
+    assert "not implemented" in str(refusal(SourceMalformed, parse_list, b"command not implemented\n"))
 
 
-def test_details_in_json() -> None:
+def test_details_in_json_and_from_xm_and_xl_4_1() -> None:
     for c_info, b_info, kind in [
         ('"type": "pv"', "", "pv"),
         ('"type": "hvm"', '"device_model_version": "qemu_xen"', "hvm"),
@@ -68,27 +61,20 @@ def test_details_in_json() -> None:
     ]:
         text = f'[{{"domid": 3, "config": {{"c_info": {{{c_info}, "uuid": "{UUID}"}}, "b_info": {{{b_info}}}}}}}]'
         assert parse_details(text.encode()) == {3: Details(UUID, kind)}, text
-
-
-def test_details_from_xm_and_from_xl_4_1() -> None:
-    """xl 4.1 too prints `(image` on a line of its own, and doesn't quote names."""
     dom0 = "(domain\n    (domid 0)\n    (name Domain-0)\n    (image (linux (kernel )))\n)\n"
     web = (
         f"(domain\n    (domid 1)\n    (uuid {UUID})\n    (name web01)\n    (image\n        (hvm\n        )\n    )\n)\n"
     )
     assert parse_details((dom0 + web).encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
+    # xl 4.1 prints `(image` on a line of its own, and doesn't quote names.
     of_4_1 = f"(domain\n\t(domid 2)\n\t(hvm 1)\n\t(name (hvm 0) x)\n\t(uuid {UUID})\n\t(image\n\t\t(hvm\n"
     assert parse_details(of_4_1.encode()) == {2: Details(UUID, "hvm")}
     assert parse_details(b"(domain\n    (domid 5)\n(domain\n    (name x)\n") == {5: Details("", "")}
+    for malformed in (b"[1]", b'[{"domid": true, "config": {}}]', b'[{"domid": 1}]', b"[" * 100_000, b"x"):
+        refusal(SourceMalformed, parse_details, malformed)
 
 
-def test_no_list_and_no_details() -> None:
-    assert "command not implemented" in str(refusal(SourceMalformed, parse_list, b"command not implemented\n"))
-    for text in (b"[1]", b'[{"domid": true, "config": {}}]', b'[{"domid": 1}]', b"[" * 100_000, b"x"):
-        refusal(SourceMalformed, parse_details, text)
-
-
-def test_credit() -> None:
+def test_shares_of_every_scheduler_and_age() -> None:
     text = (
         b"Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us\n"
         + SHARES
@@ -98,19 +84,13 @@ def test_credit() -> None:
         + SHARES
         + b"Cpupool fake: tslice=1ms             4    512    0\n"
     )
-    shares, timings, unknown = parse_shares(text)
-    pool = Share(cpupool="Pool-0")
-    spare = Share(512, 0, cpupool="spare pool")
-    assert shares == {0: pool._replace(weight=256, cap=0), 3: pool._replace(weight=128, cap=50), 4: spare}
-    assert timings == {"Pool-0": Timing(0.03, 0.001), "spare pool": Timing(0.005, None)}
-    assert unknown == []
-
-
-def test_other_schedulers_and_ages() -> None:
-    of_xm = (
-        SHARES + b"Domain-0                             0    256    0\n"
-        b"no-such-scheduler                    1     -1   -1\n"
+    pool, spare = Share(cpupool="Pool-0"), Share(512, 0, cpupool="spare pool")
+    assert parse_shares(text) == (
+        {0: pool._replace(weight=256, cap=0), 3: pool._replace(weight=128, cap=50), 4: spare},
+        {"Pool-0": Timing(0.03, 0.001), "spare pool": Timing(0.005, None)},
+        [],
     )
+    of_xm = SHARES + b"Domain-0              0    256    0\nno-such-scheduler     1     -1   -1\n"
     assert parse_shares(of_xm) == ({0: Share(256, 0), 1: Share()}, {}, []), "no pools, and -1 is unknown"
     credit2 = b"Cpupool Pool-0: [sched params unavailable]\nName    ID Weight\nweb01   1    512\n"
     assert parse_shares(credit2) == ({1: Share(512, cpupool="Pool-0")}, {"Pool-0": Timing(None, None)}, [])
@@ -123,38 +103,7 @@ def test_other_schedulers_and_ages() -> None:
     assert parse_shares(b"") == ({}, {}, []), "a scheduler that is not in use prints nothing"
 
 
-def test_the_cpus_of_each_pool() -> None:
-    text = (
-        b"Name               CPU list\n"
-        b"Pool-0             0,1,2,10\n"
-        b"empty              \n"
-        b"pool-of-20-letters-a4,5\n"
-        b"made-since         6\n"
-    )
-    names = ["Pool-0", "empty", "pool-of-20-letters-a", "gone", "Pool"]
-    pools = {"Pool-0": {0, 1, 2, 10}, "empty": set[int](), "pool-of-20-letters-a": {4, 5}}
-    assert parse_pool_cpus(text, names) == pools
-    assert parse_pool_cpus(b"Pool-0             0,1-2\nPool-0             x\nlibxl: error\n", names) == {}
-
-
-def test_the_cpus_of_an_affinity() -> None:
-    affinities = {"all": None, "": None, "none": set[int](), "0-2,8,10-11": {0, 1, 2, 8, 10, 11}, "0-3^2": None}
-    assert {affinity: cpus_of(affinity) for affinity in affinities} == affinities
-
-
-def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
-    rows = b"%-33b %4d %6d %4d\n%-33b %4d %6d %4d\n" % (b"Name ID", 7, 512, 30, b"web 01", 8, 256, 0)
-    assert parse_shares(SHARES + rows) == ({7: Share(512, 30), 8: Share(256, 0)}, {}, [])
-    header = b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
-    rows = b"%-32b     7     0    1   -b-       7.8  all / 0-3\n%-32b     8     0    1   -b-       7.8  all / all\n"
-    placements, unknown = parse_vcpus(header + rows % (b"Name ID", b"web01"))
-    assert ({domid: each[0].soft for domid, each in placements.items()}, unknown) == ({7: "0-3", 8: "all"}, [])
-    header = b"%-40b %5b%14b 0\n" % (b"Name", b"ID", b"Socket")
-    rows = b"%-40b %5d%13d KB\n%-40b %5d%13d KB\n" % (b"Name ID Socket 1", 7, 2, b"web01", 8, 3)
-    assert parse_psr(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
-
-
-def test_pools() -> None:
+def test_pools_and_their_cpus() -> None:
     text = (
         b"Name               CPUs   Sched     Active   Domain count\n"
         b"a pool of this name   12   credit2       y          0\n"
@@ -162,36 +111,48 @@ def test_pools() -> None:
         b"Pool-128           128 credit       y\n"
         b"Pool-9             9999999999 credit   y          4\n"
     )
-    pools, unknown = parse_pools(text)
-    assert pools == [Pool("a pool of this name", "credit2", 12), Pool("idle", "null", 2)]
-    assert unknown == text.splitlines()[3:]
+    pools = [Pool("a pool of this name", "credit2", 12), Pool("idle", "null", 2)]
+    assert parse_pools(text) == (pools, text.splitlines()[3:])
+    text = b"Name               CPU list\nPool-0             0,1,2,10\nempty              \npool-of-20-letters-a4,5\n"
+    names = ["Pool-0", "empty", "pool-of-20-letters-a", "gone", "Pool"]
+    cpus = {"Pool-0": {0, 1, 2, 10}, "empty": set[int](), "pool-of-20-letters-a": {4, 5}}
+    assert parse_pool_cpus(text + b"made-since         6\n", names) == cpus
+    assert parse_pool_cpus(b"Pool-0             0,1-2\nPool-0             x\nlibxl: error\n", names) == {}
 
 
-def test_vcpus() -> None:
+def test_a_guest_called_like_a_header_is_not_taken_for_one() -> None:
+    rows = b"%-33b %4d %6d %4d\n%-33b %4d %6d %4d\n" % (b"Name ID", 7, 512, 30, b"web 01", 8, 256, 0)
+    assert parse_shares(SHARES + rows) == ({7: Share(512, 30), 8: Share(256, 0)}, {}, [])
+    rows = b"%-32b     7     0    1   -b-       7.8  all / 0-3\n%-32b     8     0    1   -b-       7.8  all / all\n"
+    placements, unknown = parse_vcpus(VCPUS + rows % (b"Name ID", b"web01"))
+    assert ({domid: each[0].soft for domid, each in placements.items()}, unknown) == ({7: "0-3", 8: "all"}, [])
+    header = b"%-40b %5b%14b 0\n" % (b"Name", b"ID", b"Socket")
+    rows = b"%-40b %5d%13d KB\n%-40b %5d%13d KB\n" % (b"Name ID Socket 1", 7, 2, b"web01", 8, 3)
+    assert parse_psr(header + rows) == ({7: {0: 2048}, 8: {0: 3072}}, [])
+
+
+def test_where_vcpus_run_and_may() -> None:
     text = (
-        b"Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n"
-        b"Domain-0                             0     0    3   r--      87.4  all / all\n"
+        VCPUS + b"Domain-0                             0     0    3   r--      87.4  all / all\n"
         b"Domain-0                             0     1    -   --p       0.0  0-3,7 / none\n"
         b"a / b (1)                            5     0   12   -b-       1.0  4 / 0-1\n"
     )
     dom0 = {0: Placement(3, "all", "all"), 1: Placement(None, "0-3,7", "none")}
     assert parse_vcpus(text) == ({0: dom0, 5: {0: Placement(12, "4", "0-1")}}, [])
-    header = text.splitlines(keepends=True)[0]
     times = (b"what  1.0  all / all", b"-b-  ?.0  all / all", b"-b-  1.0  some / all", b"-b-  1.0  all / some")
     for vcpu in [*(b"0    1   " + each for each in times), b"x    1   -b-       1.0  all / all"]:
         malformed = b"web01                                5     " + vcpu
-        assert parse_vcpus(header + malformed + b"\n") == ({}, [malformed])
-
-
-def test_vcpus_before_4_5() -> None:
-    text = (
+        assert parse_vcpus(VCPUS + malformed + b"\n") == ({}, [malformed])
+    before_4_5 = (
         b"Name                             ID  VCPU   CPU State   Time(s) CPU Affinity\n"
         b"horatio any cpu                  16     0     0   ---  140005.6 any cpu\n"
         b"horatio any cpu                  16     1     -   --p       0.0 0,2-3\n"
         b"horatio any cpu                  16     2     1   -b-       0.1 no cpus\n"
     )
     placements = {0: Placement(0, "all", ""), 1: Placement(None, "0,2-3", ""), 2: Placement(1, "none", "")}
-    assert parse_vcpus(text) == ({16: placements}, [])
+    assert parse_vcpus(before_4_5) == ({16: placements}, [])
+    affinities = {"all": None, "": None, "none": set[int](), "0-2,8,10-11": {0, 1, 2, 8, 10, 11}, "0-3^2": None}
+    assert {affinity: cpus_of(affinity) for affinity in affinities} == affinities
 
 
 def test_info() -> None:

@@ -8,9 +8,7 @@ optional; an empty file is valid and switches nothing on:
     basic_auth_users     auth.py      name: bcrypt hash
     rate_limit           refused      see below
 
-config.py puts them together and keeps up with changes of the files. Imports go one way:
-
-    config -> tls, auth -> document
+config.py puts them together and keeps up with changes of the files.
 
 A file that Prometheus's own exporters take is taken here, save for what would be unsafe or can't be kept, each refused
 with its own line: TLS 1.0 and 1.1; a client certificate that is asked for and not verified; client certificates without

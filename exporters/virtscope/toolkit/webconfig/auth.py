@@ -54,7 +54,6 @@ class Passwords:
     """
 
     def __init__(self, hashes: Mapping[str, bytes], check: Callable[[bytes, bytes], bool]) -> None:
-        self.users = frozenset(hashes)
         self._hashes = hashes
         self._check = check
         # What an unknown user's password is checked against. As costly as the users' own, or the time that a refusal

@@ -6,9 +6,8 @@ import logging
 import ssl
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from virtscope.toolkit.webconfig.auth import Passwords, basic_credentials, read_passwords
 from virtscope.toolkit.webconfig.document import Section, WatchedFiles, WebConfigError, read_document
@@ -87,12 +86,6 @@ class WebConfig:
         """Headers to add to every response."""
         return dict(self._current().headers)
 
-    @property
-    def users(self) -> frozenset[str]:
-        """Names of the users that may log in; without any, no password is asked for."""
-        passwords = self._current().passwords
-        return passwords.users if passwords else frozenset()
-
     def allows(self, authorization: str | None, client: str = "") -> bool:
         """Say whether a client's request with this Authorization header may be answered (if not: 401).
 
@@ -126,8 +119,7 @@ class WebConfig:
             return self._loaded
 
 
-@dataclass(frozen=True)
-class _Loaded:
+class _Loaded(NamedTuple):
     """What one reading of the files gave."""
 
     files: WatchedFiles
@@ -152,9 +144,4 @@ def _load(path: Path) -> _Loaded:
     if document.values.get("rate_limit"):
         problem = "not offered, as any client could use it up for all; requests are limited for each client: remove it"
         raise document.error("rate_limit", problem)
-    return _Loaded(
-        files=files,
-        tls=read_tls(document),
-        headers=read_headers(document),
-        passwords=read_passwords(document),
-    )
+    return _Loaded(files, read_tls(document), read_headers(document), read_passwords(document))

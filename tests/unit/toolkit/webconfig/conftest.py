@@ -1,7 +1,3 @@
-"""Fixtures of the web configuration's tests."""
-
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,6 +7,4 @@ from tests.unit.toolkit.webconfig.pki import Pki
 
 @pytest.fixture
 def pki(tmp_path: Path) -> Pki:
-    folder = tmp_path / "etc"
-    folder.mkdir()
-    return Pki(folder)
+    return Pki(tmp_path / "etc")

@@ -25,6 +25,7 @@ class Pki:
     """A folder as an administrator would have it: certificates, keys and the configuration, side by side."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self.folder = folder
         self.ca = trustme.CA()
         self.intermediate = self.ca.create_child_ca()
@@ -35,9 +36,13 @@ class Pki:
 
     def renew(self) -> None:
         """Replace the server's certificate and key by new ones, each at a stroke."""
-        issued = self.ca.issue_cert("localhost")
-        self.replace("server.key", issued.private_key_pem.bytes())
-        self.replace("server.pem", issued.cert_chain_pems[0].bytes())
+        self.issue("server", self.ca, "localhost")
+
+    def issue(self, name: str, ca: trustme.CA, identity: str) -> None:
+        """Write NAME.pem and NAME.key."""
+        issued = ca.issue_cert(identity)
+        self.replace(f"{name}.key", issued.private_key_pem.bytes())
+        self.replace(f"{name}.pem", issued.cert_chain_pems[0].bytes())
 
     def replace(self, name: str, content: bytes) -> None:
         new = self.folder / f"{name}.new"

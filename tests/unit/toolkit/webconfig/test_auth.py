@@ -29,13 +29,6 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return asked
 
 
-def test_without_users_everyone_may_ask(pki: Pki) -> None:
-    web = pki.load("")
-    assert web.users == frozenset()
-    assert web.allows(None)
-    assert web.allows("Basic malformed")
-
-
 def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki) -> None:
     bobs_hash = bcrypt.hashpw(b"battery:staple", b"$2b$04$" + b"virtscope.tests.saltuO").decode()
     wrong = [
@@ -44,7 +37,6 @@ def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki) -> None:
     ]
     for prefix in ("$2a$", "$2b$", "$2y$"):
         web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
-        assert web.users == {"alice", "björn"}
         for _ in range(2):  # asked of bcrypt, then remembered
             assert web.allows(basic("alice", ALICES_PASSWORD))
             assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
@@ -78,38 +70,20 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(pki: Pki, checks: list[byt
     assert [hash_[4:6] for hash_ in checks] == [b"05", b"05"]
 
 
-def test_bcrypt_is_asked_once_per_password(pki: Pki, checks: list[bytes]) -> None:
-    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
-    for _ in range(3):
-        assert web.allows(basic("alice", ALICES_PASSWORD))
-        assert not web.allows(basic("alice", "wrong"))
-        assert not web.allows(basic("mallory", ALICES_PASSWORD))
-    assert len(checks) == 3
-    pki.write(f"basic_auth_users: {{alice: {ALICES_HASH}}}\n# changed")
-    assert web.allows(basic("alice", ALICES_PASSWORD))
-    assert len(checks) == 4
-
-
-def test_concurrent_scrapes_ask_bcrypt_once(pki: Pki, checks: list[bytes]) -> None:
-    web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(web.allows, [basic("alice", ALICES_PASSWORD)] * 8))
-    assert len(checks) == 1
-
-
 def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_password(
     pki: Pki, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Bcrypt is asked once for each password that is remembered, however many scrapes come with it at once."""
     monkeypatch.setattr(auth, "MOST_REFUSALS", 5)
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
-    assert web.allows(basic("alice", ALICES_PASSWORD))
-    for guess in range(11):
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(web.allows, [basic("alice", ALICES_PASSWORD)] * 8))
+    for guess in [*range(11), 10]:
         assert not web.allows(basic("alice", str(guess)))
-    checks.clear()
     assert web.allows(basic("alice", ALICES_PASSWORD))
-    assert not checks
+    assert len(checks) == 1 + 11
     assert not web.allows(basic("alice", "0"))  # forgotten, so bcrypt was asked again
-    assert len(checks) == 1
+    assert len(checks) == 1 + 12
 
 
 class Guesses:
@@ -192,6 +166,6 @@ def test_passwords_are_not_kept(pki: Pki) -> None:
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
     web.allows(basic("alice", ALICES_PASSWORD))
     web.allows(basic("alice", "wrong guess"))
-    kept = repr([vars(web), vars(web._loaded), vars(web._loaded.passwords)])
+    kept = repr([vars(web), web._loaded, vars(web._loaded.passwords)])
     assert ALICES_PASSWORD not in kept
     assert "wrong guess" not in kept

@@ -118,9 +118,12 @@ STRICTER = {
     f"{TLS}, cipher_suites: [TLS_RSA_WITH_AES_128_GCM_SHA256]}}": "cipher_suites: unknown or insecure suite TLS_RSA_WI",
     f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256], max_version: TLS12}}": "cipher_suites: has none for TLS 1.2, and",
     f"{TLS}, curve_preferences: [X25519, CurveP256]}}": "curve_preferences: Python's ssl can be held to one curve only",
-    'http_server_config: {headers: {Content-Security-Policy: "a\\r\\nSet-Cookie: b"}}': (
-        "http_server_config.headers.Content-Security-Policy: must be one line of plain ASCII"
-    ),
+    **{
+        f'http_server_config: {{headers: {{Content-Security-Policy: "{value}"}}}}': (
+            "http_server_config.headers.Content-Security-Policy: must be one line of plain ASCII"
+        )
+        for value in ("a\\r\\nSet-Cookie: b", "default-src \\u00fc", "default-src\\u2028b")
+    },
     f"basic_auth_users: {{alice: {ALICES_HASH}x}}": "basic_auth_users.alice: not a bcrypt hash",
     "rate_limit: {interval: 1m30s, burst: 5}": "rate_limit: not offered, as any client could use it up for all",
 }
@@ -153,6 +156,10 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         assert "hunter2" not in line, text  # what the files hold where a secret belongs
         assert ALICES_HASH[7:-2] not in line, text
 
+    missing = f"{files.folder}/none.yml"
+    said = str(refusal(WebConfigError, WebConfig.load, missing))
+    assert said == f"{missing}: No such file or directory; give --web.config.file a file this user may read"
+
 
 def test_verdicts_are_promtools(files: Pki) -> None:
     promtool = program_path("promtool")
@@ -174,9 +181,3 @@ def test_a_weak_certificate_is_refused(pki: Pki) -> None:
     pki.replace("server.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with pytest.raises(WebConfigError, match=r"cert_file: too weak for this host's OpenSSL \(EE_KEY_TOO_SMALL\)"):
         pki.load(f"{TLS}}}")
-
-
-def test_missing_file_is_named(pki: Pki) -> None:
-    path = str(pki.folder / "none.yml")
-    said = str(refusal(WebConfigError, WebConfig.load, path))
-    assert said == f"{path}: No such file or directory; give --web.config.file a file this user may read"

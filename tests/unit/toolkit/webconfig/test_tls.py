@@ -13,18 +13,14 @@ from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 from virtscope.toolkit.webconfig.tls import CIPHER_SUITES
 
 
-def test_without_tls_there_is_no_context_and_every_peer_is_allowed(pki: Pki) -> None:
-    for text in ("", "http_server_config: {http2: false}"):
-        web = pki.load(text)
-        assert web.ssl_context() is None
-        assert web.certificate_not_after() is None
-        assert web.peer_allowed(None)
-
-
-def test_tls_serves_http1_to_clients_that_would_speak_http2(pki: Pki) -> None:
+def test_tls_serves_http1_to_clients_that_would_speak_http2_and_paths_are_relative_to_the_file_or_absolute(
+    pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = pki.client()
     client.set_alpn_protocols(["h2", "http/1.1"])
-    answer = connect(pki.load(f"{TLS}}}"), client)
+    pki.write(f"tls_server_config: {{cert_file: {pki.folder}/server.pem, key_file: ../etc/server.key}}")
+    monkeypatch.chdir(pki.folder.parent)
+    answer = connect(WebConfig.load("etc/web.yml"), client)
     assert (answer.word, answer.version, answer.alpn) == ("welcome", "TLSv1.3", "http/1.1")
 
 
@@ -37,12 +33,6 @@ def test_a_python_for_an_old_c_library_has_tls(pki: Pki, monkeypatch: pytest.Mon
         WebConfigError, match=r"cannot be handed to OpenSSL: there is neither memfd_create nor a .*/missing"
     ):
         pki.load(f"{TLS}}}")
-
-
-def test_paths_are_relative_to_the_file_and_may_be_absolute(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
-    pki.write(f"tls_server_config: {{cert_file: {pki.folder}/server.pem, key_file: ../etc/server.key}}")
-    monkeypatch.chdir(pki.folder.parent)
-    assert connect(WebConfig.load("etc/web.yml"), pki.client()).word == "welcome"
 
 
 def test_client_certificates_are_required_or_verified_if_given(pki: Pki) -> None:
@@ -119,14 +109,11 @@ def test_cipher_suites_bind_tls12_in_the_order_of_the_side_that_is_preferred(pki
     assert connect(tls13, pki.client()).version == "TLSv1.3"
     with pytest.raises(OSError, match=r"(?i)version"):
         connect(tls13, tls12_client(pki))
-
-
-def test_openssl_knows_every_cipher_suite(pki: Pki) -> None:
     for suite, name in CIPHER_SUITES.items():
         context = pki.load(f"{TLS}, cipher_suites: [{suite}]}}").ssl_context()
         assert context
         offered = [str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
-        assert offered == [name]
+        assert offered == [name], "OpenSSL knows it"
 
 
 def test_curve_binds(pki: Pki) -> None:

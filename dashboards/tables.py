@@ -1,0 +1,331 @@
+"""Tables: a row for each set of labels, a column for each signal, and the links from their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from types import MappingProxyType
+
+from grafana_foundation_sdk.builders import common, table
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.models import common as models
+from grafana_foundation_sdk.models import dashboard
+from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
+    TableBarGaugeCellOptions,
+    TableCellBackgroundDisplayMode,
+    TableColoredBackgroundCellOptions,
+)
+
+from dashboards import palette, panels
+from dashboards.panels import Properties, properties, transformation
+from dashboards.signals import Signal
+from dashboards.variables import DATASOURCE
+
+_GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
+_HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
+_NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
+_NAME_WIDTH = 95  # at least
+_SORTED_BY = 2  # columns
+_CELL_WIDTH, _OF_ROWS_WIDTH = 84, 240  # of a matrix: pixels of a cell, and of a row's name
+_DARKEST = 0.5  # the value from which on a cell of a matrix is as dark as can be
+_WORD_WIDTHS = {
+    "ID": 50,
+    "vCPU": 56,
+    "Role": 56,
+    "Type": 60,
+    "PMU": 60,
+    "Group": 70,
+    "Domain": 70,
+    "State": 72,
+    "Hard": 74,
+    "Soft": 74,
+    "Platform": 78,
+    "Limit of": 80,
+    "Manager": 80,
+    "Space": 84,
+    "Emulated": 86,
+    "Objective": 90,
+    "CPU pool": 90,
+    "Scheduler": 90,
+    "Severity": 98,
+    "Accelerator": 98,
+    "Cause": 100,
+    "Reason": 100,
+    "Address": 125,
+    "OS": 155,
+    "Alert": 210,
+    "UUID": 335,
+}
+"""Pixels that a column takes of words which are known, by its header. Columns of names share what is left."""
+
+_LETTERS = {
+    letter: width
+    for letters, width in {
+        " .,:ijlI": 4.1,
+        "()/r": 5.1,
+        "t1": 6.1,
+        "f-": 7.1,
+        "ckvsxyzEFL5": 8.1,
+        "ACDHTUVXY4": 10.1,
+        "GNOQ": 11.1,
+        "mw": 12.1,
+        "MW%": 14.1,
+    }.items()
+    for letter in letters
+}
+"""Pixels that a letter of a header takes (Inter, 14 px, medium), as a browser measures it; all others take 9.1."""
+
+
+def _header_width(words: str) -> int:
+    return ceil(sum(_LETTERS.get(letter, 9.1) for letter in words)) + _HEADER_PADDING
+
+
+def columns(
+    title: str,
+    description: str,
+    labels: Mapping[str, str],
+    signals: Sequence[Signal],
+    *,
+    whose: Mapping[str, Signal] = MappingProxyType({}),
+    width: int = 24,
+    height: int = 8,
+) -> table.Panel:
+    """A table with a row for each set of labels, the highest values of the first two signals on top.
+
+    labels: their names, and their columns' headers; a column for each signal follows.
+    whose: labels that say what one of the signals is of; each stands right before that.
+    """
+    letters = [panels.ref_id(number) for number in range(len(signals))]
+    fields = [f"Value #{letter}" for letter in letters] if len(signals) > 1 else ["Value"]
+    values = dict(zip(fields, signals, strict=True))
+    shown = [label for label in labels if label not in whose]
+    for column, signal in values.items():
+        shown += [*(label for label, of in whose.items() if of is signal), column]
+    last = {column: f"{column} (lastNotNull)" for column in values}
+    # Of several signals without series, headers without rows would be left and no reason given. Labels are columns only
+    # where there are rows: grouped by them, nothing is left, else each row is a group of its own.
+    grouped = {label: {"operation": "groupby", "aggregations": []} for label in labels}
+    grouped |= {column: {"operation": "aggregate", "aggregations": ["lastNotNull"]} for column in values}
+    panel = (
+        table.Panel()
+        .title(title)
+        .description(description)
+        .span(width)
+        .height(height)
+        .datasource(DATASOURCE)
+        .targets([panels.as_table(signal, number) for number, signal in enumerate(signals)])
+        .transformations(
+            [
+                # Before the merge: rows that differ in a label that is not shown (a record's name) would not become
+                # one. Time, the same in all, stays until then: it is what a signal without series has in common with
+                # the others, and without anything in common there is no merge.
+                transformation("filterFieldsByName", include={"names": ["Time", *shown]}),
+                transformation("merge"),
+                transformation("groupBy", fields=grouped),
+                transformation(
+                    "organize",
+                    excludeByName={},
+                    indexByName={last.get(name, name): place for place, name in enumerate(shown)},
+                    renameByName={**labels, **{last[column]: signal.name for column, signal in values.items()}},
+                ),
+            ]
+        )
+        .no_value(signals[0].absent)
+        .thresholds(panels.steps([dashboard.Threshold(None, palette.NONE)]))
+        .sort_by(_descending(*(signal.name for signal in signals[:_SORTED_BY])))
+        # The panel's own text for no value is a sentence.
+        .override_by_regexp("/.*/", properties(noValue="-"))
+    )
+    for label in labels.values():
+        if known := _WORD_WIDTHS.get(label):
+            panel.override_by_name(label, as_wide(known))
+        else:
+            panel.override_by_name(
+                label, [panels.property_of("custom.minWidth", max(_NAME_WIDTH, _header_width(label)))]
+            )
+    for number, signal in enumerate(signals):
+        header = _header_width(signal.name) + (_SORT_ARROW if number < _SORTED_BY else 0)
+        looks = [*properties(unit=signal.unit), *as_wide(max(_NUMBER_WIDTH, header)), *_judged(signal)]
+        if signal.decimals is not None:
+            looks += properties(decimals=signal.decimals)
+        panel.override_by_name(signal.name, looks)
+    return panel
+
+
+def matrix(
+    signal: Signal, row: str, column: str, *, header: str, first: Sequence[str], without_page: str
+) -> table.Panel:
+    """A table of one signal with a row for each value of the label `row` and a column for each of `column`.
+
+    Both are names of virtual servers of the host that is shown, and lead to these, in the order of the series.
+    header: of the column that names the rows, which is sorted by the first of the others.
+    first: columns that come before the others. The first of all is a sum, so its cells have no ground to compare.
+    without_page: a regular expression of the columns that are no virtual servers: their cells lead to the row's alone.
+    """
+    corner = rf"{row}\{column}"
+    of_row, of_column = f'__data.fields["{header}"]', "__field.name"
+    to_row = to_virtual_server(f"${{{of_row}}} (waits)", of_row)
+    return (
+        panels.of(signal, table.Panel(), panels.as_table(signal))
+        .transformations(
+            [
+                transformation("groupingToMatrix", rowField=row, columnField=column, valueField="Value"),
+                transformation(
+                    "organize",
+                    excludeByName={},
+                    indexByName={name: place for place, name in enumerate([corner, *first])},
+                    renameByName={corner: header},
+                ),
+            ]
+        )
+        .decimals(signal.decimals or 0)
+        .min(0)
+        .max(_DARKEST)
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.CONTINUOUS_BLUES))
+        .override_by_field_type(
+            "number",
+            [
+                *properties(noValue=None),
+                panels.property_of("custom.cellOptions", _GROUND),
+                panels.property_of("custom.minWidth", _CELL_WIDTH),
+                panels.property_of("custom.wrapHeaderText", True),  # of Grafana 12 and newer
+            ],
+        )
+        # A column that two overrides give links has those of both.
+        .override_by_regexp(
+            f"/^(?!({header}|{without_page})$)/",
+            links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column)),
+        )
+        .override_by_regexp(f"/^({without_page})$/", links(to_row))
+        .override_by_name(first[0], [panels.property_of("custom.cellOptions", {"type": "auto"})])
+        .override_by_name(
+            header,
+            [
+                *as_wide(_OF_ROWS_WIDTH),
+                *wrapped(),
+                *links(
+                    to_page("virtscope-neighbours", "Who ran meanwhile", {"vserver": header}, keep=["host"]),
+                    to_virtual_server("Virtual server", of_row),
+                    *to_own_words({"vserver": header}, keep=["host"]),
+                ),
+            ],
+        )
+        .sort_by(_descending(first[0]))
+    )
+
+
+def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel:
+    """A table of alerts, ten rows of it in sight: critical ones, then warnings, the oldest first."""
+    known = {"alertname": "Alert", "severity": "Severity", **labels}
+    to_neighbours = to_page("virtscope-neighbours", "Who waits for whom", _HOST)
+    to_application = to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"})
+    return (
+        columns(title, active.description, known, [active], height=12)
+        .sort_by([common.TableSortByFieldState().display_name("Severity").desc(False), *_descending(active.name)])
+        .override_by_name("Severity", on_grounds(palette.SEVERITY))
+        .override_by_name("Cause", [*on_grounds(palette.CAUSES), *links(to_neighbours)])
+        .override_by_name("Alert", links(RUNBOOK, to_page("virtscope-applications", "Applications of its host", _HOST)))
+        .override_by_name("Host", links(to_page("virtscope-host", "Host", _HOST)))
+        .override_by_name("Application", links(to_application))
+    )
+
+
+def _descending(*names: str) -> list[Builder[models.TableSortByFieldState]]:
+    return [common.TableSortByFieldState().display_name(name).desc(True) for name in names]
+
+
+# Links
+
+
+def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str] = ()) -> dashboard.DashboardLink:
+    """A link from a table's cell to another dashboard; the time range and the data source stay.
+
+    choose: its variables that the row decides, and the header of the column that each is read from.
+    keep: those that are as they are here.
+    """
+    chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
+    kept = [f"${{{variable}:queryparam}}" for variable in ("datasource", *keep)]
+    url = "&".join([f"/d/{uid}?${{__url_time_range}}", *kept, *chosen])
+    return dashboard.DashboardLink(title=title, url=url, type_val=None)
+
+
+def to_virtual_server(title: str, name: str) -> dashboard.DashboardLink:
+    """A link to the page Virtual servers, for one of the host that is shown: `name` is Grafana's variable for it."""
+    chosen = f"var-hosts=${{host:percentencode}}&var-vserver=${{{name}:percentencode}}"
+    url = f"/d/virtscope-virtual-servers?${{__url_time_range}}&${{datasource:queryparam}}&{chosen}"
+    return dashboard.DashboardLink(title=title, url=url, type_val=None)
+
+
+def to_own_words(choose: Mapping[str, str], keep: Sequence[str] = ()) -> list[dashboard.DashboardLink]:
+    """Links from a virtual server to the pages that have its platform's own words: of these, one is right."""
+    named = {"xen": "Domain (Xen)", "kvm": "Guest (KVM)", "openvz": "Container (OpenVZ)"}
+    return [to_page(f"virtscope-{platform}", title, choose, keep) for platform, title in named.items()]
+
+
+_HOST = {"host": "Host"}
+RUNBOOK = dashboard.DashboardLink(
+    title="Runbook",
+    # Prometheus serves docs/ beside its own pages, at the address that it scrapes itself by.
+    url='http://${prometheus}/user/runbooks/${__data.fields["Alert"]}.md',
+    type_val=None,
+    target_blank=True,
+)
+
+
+# Properties of overrides, by which a column looks otherwise
+
+
+def links(*to: dashboard.DashboardLink) -> Properties:
+    """Lead elsewhere; of several links, a click offers a choice."""
+    return properties(links=list(to))
+
+
+def on_grounds(colours: Mapping[str, str]) -> Properties:
+    """Set each word on a ground of its colour."""
+    words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
+    return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=[dashboard.ValueMap(words)])]
+
+
+def as_severity() -> Properties:
+    """Put severity points (`SEVERITY_POINTS`) in words."""
+    return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=panels.severity_words())]
+
+
+def _judged(signal: Signal) -> Properties:
+    """Set values on the ground of their severity, if there is one."""
+    if not signal.is_judged:
+        return []
+    steps = dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, panels.severity_steps(signal))
+    return [
+        panels.property_of("custom.cellOptions", _GROUND),
+        *properties(thresholds=steps, mappings=[panels.no_value("no data")]),
+    ]
+
+
+def as_wide(width: int = 160) -> Properties:
+    """Room for a few words, in pixels."""
+    return [panels.property_of("custom.width", width)]
+
+
+def wrapped() -> Properties:
+    """Show the whole text, on several lines if need be."""
+    return [panels.property_of("custom.wrapText", True)]
+
+
+def in_words(words: Mapping[str, str]) -> Properties:
+    """Put codes in words."""
+    mapped = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
+    return properties(mappings=[dashboard.ValueMap(mapped)])
+
+
+def as_bar(colour: str, width: int = 110) -> Properties:
+    """Show ratios as bars, full at 1; in pixels."""
+    bar = TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)
+    return [
+        *panels.coloured(colour),
+        panels.property_of("custom.cellOptions", bar),
+        *as_wide(width),
+        *properties(min=0, max=1),
+    ]

@@ -1,0 +1,83 @@
+"""Tests in an environment beside a base: how studies compare what a run has measured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.measurements import Measurement
+from lab.report.page import label
+from lab.report.statistics import Estimate, ratio
+from lab.report.units import SHARE
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two environments to compare, in words `what`; `tests` are those to compare, or all."""
+
+    group: str
+    """What a section of the report or a factor goes by."""
+    environment: str
+    base: str
+    what: str = ""
+    should: float = 1.0
+    """What the ratio should be."""
+    x: float = 0.0
+    """Where it is along an axis."""
+    tests: Collection[str] | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A test in both environments of a pair, its values by repetition."""
+
+    pair: Pair
+    test: str
+    values: Sequence[float]
+    base: Sequence[float]
+    ratio: Estimate
+    emulated: bool
+
+    @property
+    def lost(self) -> Estimate:
+        """The relative overhead: what lacks to the performance that there should be, as a share of that."""
+        return self.ratio.lacking(self.pair.should)
+
+
+@dataclass(frozen=True)
+class Values:
+    """All values of a run."""
+
+    measurements: Sequence[Measurement]
+    tests: Mapping[str, Mapping[str, Sequence[float]]]
+    """By environment and test, in the order of repetitions."""
+    emulated: Collection[str]
+    """Names of environments."""
+
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> Values:
+        """Those of measurements."""
+        found: dict[str, dict[str, list[float]]] = {}
+        for one in sorted(measurements, key=lambda one: one.repetition):
+            found.setdefault(one.environment, {}).setdefault(one.test, []).append(one.value)
+        return cls(measurements, found, {one.environment for one in measurements if one.emulated})
+
+    def label(self, environment: str) -> str:
+        """Its name; of an emulated one, it says so."""
+        return label(environment, emulated=environment in self.emulated)
+
+    def compare(self, pairs: Iterable[Pair]) -> list[Comparison]:
+        """Every test that both environments of a pair have."""
+        found = []
+        for pair in pairs:
+            base = self.tests.get(pair.base, {})
+            emulated = bool({pair.environment, pair.base} & set(self.emulated))
+            for test, values in self.tests.get(pair.environment, {}).items():
+                if test in base and (pair.tests is None or test in pair.tests) and (over := ratio(values, base[test])):
+                    found.append(Comparison(pair, test, values, base[test], over, emulated))
+        return found
+
+
+def plus_minus(of: Estimate) -> str:
+    """A share with half of its interval."""
+    return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")

@@ -1,0 +1,37 @@
+"""Recordings of runs whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lab.measurements import METRIC, Measurement
+from lab.report.page import Page
+from lab.report.recorded import Recording, Run, query
+from lab.report.rendering import html, markdown
+
+NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # of each repetition
+INFO = {"cpus": "2", "cpu": "A Good CPU", "kernel": "6.1.0", "os": "Debian", "version": "v1"}
+
+
+def recorded(
+    study: str, measured: Iterable[Measurement], steps: int, finished: int | None = None, **info: str
+) -> Recording:
+    """A run that is whole unless `finished` says how many of its steps are."""
+    run = Run("20261123T090512-mine", study, "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
+    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
+    done = steps if finished is None else finished
+    return Recording(run, "http://127.0.0.1:9090", asked, INFO | info, steps, done, tuple(measured), 1_795_440_000)
+
+
+def assert_whole(page: Page, of: Recording) -> str:
+    """Both formats have every section and every query, with its time; returns the Markdown."""
+    text, in_html = markdown(page), html(page)
+    titles = [page.study["sections"].get(section.key, {"title": section.key})["title"] for section in page.sections]
+    for title in titles:
+        assert f"\n## {title}\n" in text
+        assert title in in_html.replace("&#39;", "'")
+    assert len(set(titles)) == len(titles) > 1
+    for asked in of.asked.values():
+        assert asked.endswith(" @ 1795432913)")
+        assert asked in text
+    return text
