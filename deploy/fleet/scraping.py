@@ -23,7 +23,7 @@ OTHER_SHARDS = "virtscope_shards"  # the job that reads what is shared among the
 # shard fills one request while it sends another. What doesn't fit waits in the log of samples on its disk, which goes
 # back two hours or more.
 _QUEUE = {"max_shards": 10, "capacity": 10_000, "max_samples_per_send": 2_000}
-# Each host belongs to a shard by a hash of `host`, which puts it into one of these buckets, each of which is one shard's.
+# Each host belongs to a shard by a hash of `host`, which puts it into one of these buckets, each of which is a shard's.
 # A hash modulo the number of shards would send nearly all hosts elsewhere when there is one more. This way a new shard
 # takes an even part of the others' buckets; what it doesn't take stays, with its history and its alerts' state.
 BUCKETS = 840  # can be divided evenly by most small numbers
