@@ -2,7 +2,8 @@
 local stack = import 'stack.libsonnet';
 
 {
-  _config+:: {
+  // Thresholds, which are settings too, and all others.
+  _config+:: std.parseYaml(stack.settings) + {
     // PromQL label matcher for virtscope's targets, in a Prometheus that has others, such as 'platform!=""'. Without it,
     // alerts on silent targets, certificates and processes scraped twice, and the cost of monitoring, include all targets.
     targetSelector: '',
@@ -12,7 +13,7 @@ local stack = import 'stack.libsonnet';
     alertmanagerSelector: 'job="alertmanager"',
 
     // Label by which clusters (sites, data centres) differ whose hosts may have the same names, such as 'cluster': every
-    // target has it then, as each of Prometheus's external labels in Thanos or Mimir. Needs `make mixin`.
+    // target has it then, as each of Prometheus's external labels in Thanos or Mimir.
     clusterLabel: '',
 
     // Applications in alerts/objectives/ to include.
@@ -24,31 +25,6 @@ local stack = import 'stack.libsonnet';
     alertFor: {},
     // The last minutes that alerts on virtual servers, overhead and caches judge.
     alertWindow: '5m',
-    // Thresholds, by the name of their alert. Reasons for the defaults: alerts/rules/. The first of HostOverheadHigh, its
-    // CPUs and CacheMissesUnusual's decide on causes, too.
-    overcommitBeyondObjectiveCpuUsed: 0.9,  // share of the host's CPUs
-    headroomEndsSoonApps: 1,  // applications
-    cacheMissesUnusualTimes: 2,  // times the median of the past week
-    eventsMostlyEstimatedShare: 0.2,  // of the time in which events are counted
-    hostsUnreachableShare: 0.75,  // of all hosts
-    clockSkewedSeconds: 5,
-    seriesChurnHighSeries: 125000,  // in fifteen minutes, more than a target exposes
-    hostOverheadHighShare: 0.25,  // of all CPU used
-    hostOverheadHighCpus: 0.5,
-    overheadOutgrowsLoadTimes: 2,  // times the median, per CPU of the guests
-    overheadOutgrowsLoadCpuTimes: 1.5,  // times the median, in CPUs
-    overheadOutgrowsLoadCpus: 0.25,
-    diskFillsUpFree: 0.2,  // share of the disk that is free, for one full within a day
-    diskFillsUpNearlyFull: 0.03,  // share that is free, for any
-    inodesRunOutFree: 0.03,  // share of a disk's inodes that is free
-    fileDescriptorsRunOutShare: 0.8,  // in use, of what is allowed
-    remoteWriteBehindSeconds: 120,
-    targetFlappingShare: 0.9,  // of the scrapes in half an hour that succeed
-    certificateExpiresDays: 14,
-    virtualServerStarvedShare: 0.5,  // waiting, of the time in which it wants a CPU
-    virtualServerStarvedWait: 0.1,  // seconds per second
-    guestFlappingStarts: 3,  // within an hour
-
     // Where the runbooks are; %s is replaced with the alert's name. The stack's own Prometheus serves them.
     runbookURLPattern: '{{ $externalURL }}/user/runbooks/%s.md',
     // Prefix of the alerts' annotation `dashboard`, such as 'https://grafana.example.org/'. Not needed with the stack's

@@ -6,77 +6,35 @@ local defaults = (import 'config.libsonnet')._config;
 
 local groups(files) = std.flattenArrays([std.parseYaml(file).groups for file in files]);
 
-// Functions that understand PromQL (deploy/go/mixin), which Jsonnet alone hasn't.
-local native(name) =
-  local function_ = std.native(name);
-  assert function_ != null : 'clusterLabel: Jsonnet alone cannot rewrite PromQL; render it with `make mixin`';
-  function_;
-
 // A replacement that finds nothing to replace would leave a setting without effect: it fails instead.
 local replaced(text, old, new) =
   assert std.strReplace(text, old, '') != text : 'nothing reads %s in %s' % [old, text];
   std.strReplace(text, old, new);
 
-// Where thresholds are: a rule's text, in which %.12g is the value. As all defaults are looked for, none can differ from what
-// the rules have.
-local thresholds = {
-  OvercommitBeyondObjective: { overcommitBeyondObjectiveCpuUsed: ['[3m]) > %.12g\n'] },
-  HeadroomEndsSoon: { headroomEndsSoonApps: ['host:headroom_in_a_week:apps < %.12g\n', '[2w:6h]) >= %.12g\n'] },
-  CacheMissesUnusual: { cacheMissesUnusualTimes: ['\n> %.12g\nand'] },
-  EventsMostlyEstimated: { eventsMostlyEstimatedShare: [') < %.12g\n'] },
-  HostsUnreachable: { hostsUnreachableShare: ['>= %.12g\n'] },
-  SeriesChurnHigh: { seriesChurnHighSeries: ['> %.12g\n'] },
-  ClockSkewed: { clockSkewedSeconds: ['> %.12g\n'] },
-  HostOverheadHigh: { hostOverheadHighShare: [' > 0) > %.12g\n'], hostOverheadHighCpus: ['rate[5m]) > %.12g\nand'] },
-  OverheadOutgrowsLoad: {
-    overheadOutgrowsLoadTimes: ['\n> %.12g\nand'],
-    overheadOutgrowsLoadCpuTimes: ['> %.12g * host:overhead_cpu:rate_median1w'],
-    overheadOutgrowsLoadCpus: ['rate[5m]) > %.12g\n'],
-  },
-  DiskFillsUp: { diskFillsUpFree: ['\n    < %.12g\n    and'], diskFillsUpNearlyFull: ['\n    < %.12g\n  )'] },
-  InodesRunOut: { inodesRunOutFree: ['\n  < %.12g\n'] },
-  FileDescriptorsRunOut: {
-    fileDescriptorsRunOutShare: [
-      'process_max_fds{job="prometheus"}[3m]) > %.12g\n',
-      'process_max_fds{job="alertmanager"}[3m]) > %.12g\n',
-      ')\n> %.12g\n',
-    ],
-  },
-  RemoteWriteBehind: { remoteWriteBehindSeconds: ['> %.12g\n'] },
-  TargetFlapping: { targetFlappingShare: ['< %.12g and'] },
-  CertificateExpires: { certificateExpiresDays: ['< %.12g * 86400'] },
-  VirtualServerStarved: {
-    virtualServerStarvedShare: [' > 0) > %.12g\n'],
-    virtualServerStarvedWait: ['cpu_wait:rate[5m]) > %.12g\n'],
-  },
-  GuestFlapping: { guestFlappingStarts: ['>= %.12g'] },
-  'app:cause:score of neighbour': { cacheMissesUnusualTimes: ['/ (%.12g * vserver:llc_misses'] },
-  'app:cause:score of hypervisor': {
-    hostOverheadHighShare: ['median1w > %.12g or', '0 * host:overhead:ratio + %.12g)'],
-    hostOverheadHighCpus: ['host:overhead_cpu:rate > %.12g\n'],
-  },
-};
+// A rule's lines end with the names of their thresholds, `> 0.25  # hostOverheadHighShare`, or not.
+local withThresholds(expr, config) =
+  local withThreshold(line) =
+    local parts = std.splitLimit(line, '  # ', 1);
+    if std.length(parts) == 1 then line
+    else
+      local words = std.split(parts[0], ' ');
+      std.join(' ', words[:std.length(words) - 1] + ['%.12g' % config[parts[1]]]) + '  # ' + parts[1];
+  std.join('\n', std.map(withThreshold, std.split(expr, '\n')));
 
-// What alerts say of them in words.
-local words = {
-  HeadroomEndsSoon: {
-    headroomEndsSoonApps: ['will have no room for one more application', 'will have room for less than %.12g applications'],
-  },
-  HostsUnreachable: { hostsUnreachableShare: ['at least three quarters of all', 'a share of at least %.12g'] },
-  VirtualServerStarved: { virtualServerStarvedShare: ['It runs at less than half of its speed.', 'It is slowed down.'] },
-};
+// With a label for clusters: every aggregation and join is by it too. Those of rules have a list for it, `by ()` as well; a
+// join with a constant, which is no cluster's, is written `on(`, as Sloth does.
+local byCluster(expr, label) =
+  std.foldl(function(expr, list) std.strReplace(expr, list + ' (', '%s (%s, ' % [list, label]), ['by', 'on'], expr);
 
-// A duration as Prometheus writes it, in words.
-local durations = {
-  '1m': 'a minute',
-  '2m': 'two minutes',
-  '5m': 'five minutes',
-  '10m': 'ten minutes',
-  '15m': 'fifteen minutes',
-  '30m': 'half an hour',
-  '1h': 'an hour',
-};
-local inWords(duration) = std.get(durations, duration, duration);
+// What templates print into queries about a host, which follows the query.
+local aboutCluster(text, label) =
+  std.strReplace(std.strReplace(text, 'host=%q', label + '=%q,host=%q'), '" $labels.host', '" $labels.%s $labels.host' % label);
+
+// Every selector of a query in dashboards has braces; Grafana's variables have them, too.
+local ofCluster(query, label) =
+  local variable = '\u0000';
+  local selectors = std.strReplace(std.strReplace(query, '${', variable), '{', '{%s="$cluster", ' % label);
+  std.strReplace(selectors, variable, '${');
 
 // Alerts that judge the last minutes.
 local overWindow = [
@@ -92,54 +50,24 @@ local overWindow = [
 (import 'config.libsonnet') + (import 'operator.libsonnet') + {
   local config = self._config,
 
-  local clustered(groups) =
-    if config.clusterLabel == '' then groups else native('rulesWithLabel')(groups, config.clusterLabel),
-
-  local inTexts(rule, change) =
-    local texts = rule.annotations;
-    rule { annotations: texts { summary: change(texts.summary), description: change(texts.description) } },
-
-  local withThresholds(rule) =
-    local name =
-      if std.objectHas(rule, 'alert') then rule.alert
-      else rule.record + ' of ' + std.get(std.get(rule, 'labels', {}), 'cause', '');
-    local own = thresholds[name];
-    local said = std.get(words, name, {});
-    local changed = [setting for setting in std.objectFields(said) if config[setting] != defaults[setting]];
-    local expr = std.foldl(
-      function(expr, setting) std.foldl(
-        function(expr, text) replaced(expr, text % defaults[setting], text % config[setting]), own[setting], expr
-      ),
-      std.objectFields(own),
-      rule.expr
-    );
-    local reworded = inTexts(rule, function(text) std.foldl(
-      function(text, setting)
-        local instead = said[setting][1];
-        local arguments = if std.member(instead, '%') then [config[setting]] else [];
-        std.strReplace(text, said[setting][0], instead % arguments),
-      changed,
-      text
-    ));
-    if !std.objectHas(thresholds, name) then rule else (if changed == [] then rule else reworded) { expr: expr },
+  local clustered(rule) =
+    local label = config.clusterLabel;
+    if label == '' then rule
+    else rule {
+      expr: byCluster(super.expr, label),
+      [if std.objectHas(rule, 'annotations') then 'annotations']:
+        std.mapWithKey(function(_, text) aboutCluster(text, label), rule.annotations) {
+          summary+: '{{ with $labels.%s }} (%s {{ . }}){{ end }}' % [label, label],
+          [if std.objectHas(rule.annotations, 'dashboard') then 'dashboard']:
+            std.strReplace(super.dashboard, '?', '?var-cluster={{ $labels.%s | urlquery }}&' % label),
+        },
+    },
 
   local withWindow(rule) =
     if config.alertWindow == defaults.alertWindow || !std.member(overWindow, std.get(rule, 'alert')) then rule
     else rule { expr: replaced(super.expr, '[5m]', '[%s]' % config.alertWindow) },
   local withFor(rule) =
-    if !std.objectHas(config.alertFor, std.get(rule, 'alert', '')) then rule
-    else
-      local new = config.alertFor[rule.alert];
-      local changed = rule { 'for': new };
-      if !std.objectHas(rule, 'for') then changed
-      else inTexts(
-        changed,
-        function(text) std.foldl(
-          function(text, around) std.strReplace(text, around % inWords(rule['for']), around % inWords(new)),
-          ['for %s', 'For %s'],
-          text
-        )
-      ),
+    if !std.objectHas(config.alertFor, std.get(rule, 'alert', '')) then rule else rule { 'for': config.alertFor[rule.alert] },
 
   local onOwnTargets(expr, old, new) =
     if config.targetSelector == '' then expr else replaced(expr, old, new % config.targetSelector),
@@ -185,9 +113,10 @@ local overWindow = [
         [if std.objectHas(rule.annotations, 'dashboard') then 'dashboard']: config.grafanaURL + super.dashboard,
       },
     },
+  local configuredRule(each) = rule(withFor(withWindow(clustered(each)))) { expr: withThresholds(super.expr, config) },
   local configured(groups) = [
     group {
-      rules: [rule(withFor(withWindow(withThresholds(each)))) for each in super.rules if !std.member(config.alertsLeftOut, std.get(each, 'alert'))],
+      rules: [configuredRule(each) for each in super.rules if !std.member(config.alertsLeftOut, std.get(each, 'alert'))],
     }
     for group in groups
   ],
@@ -195,22 +124,17 @@ local overWindow = [
   local rules = groups(stack.rules),
   local alerts = groups(stack.alerts),
   local objectives = std.mapWithKey(function(_, file) std.parseYaml(file).groups, stack.objectives),
-  // All together, as rules read each other's records.
-  local withLabel = clustered(rules + alerts + std.flattenArrays(std.objectValues(objectives))),
-  local included = std.set([
-    group.name
-    for group in alerts + std.flattenArrays([objectives[name] for name in config.objectives])
-  ]),
-  local names = std.set([rule.alert for group in withLabel for rule in group.rules if std.objectHas(rule, 'alert')]),
+  local every = alerts + std.flattenArrays(std.objectValues(objectives)),
+  local names = std.set([rule.alert for group in every for rule in group.rules if std.objectHas(rule, 'alert')]),
   local known(setting, alerts) =
     local misspelt = std.setDiff(std.set(alerts), names);
     misspelt == [] || error '%s: no such alerts: %s; there are %s' % [setting, misspelt, names],
 
-  prometheusRules+:: { groups+: configured(withLabel[:std.length(rules)]) },
+  prometheusRules+:: { groups+: configured(rules) },
   prometheusAlerts+:: {
     assert known('alertsLeftOut', config.alertsLeftOut),
     assert known('alertFor', std.objectFields(config.alertFor)),
-    groups+: configured([group for group in withLabel[std.length(rules):] if std.setMember(group.name, included)]),
+    groups+: configured(alerts + std.flattenArrays([objectives[name] for name in config.objectives])),
   },
 
   local inJson(text) = local quoted = std.escapeStringJson(text); std.substr(quoted, 1, std.length(quoted) - 2),
@@ -219,8 +143,37 @@ local overWindow = [
   local runbooks(json) =
     if std.startsWith(config.runbookURLPattern, '{{ $externalURL }}') then json
     else std.strReplace(json, runbook('http://${prometheus}/user/runbooks/%s.md'), runbook(config.runbookURLPattern)),
+  local cluster(variables) =
+    local platforms = [variable for variable in variables if variable.name == 'platform'][0];
+    {
+      [key]: platforms[key]
+      for key in ['datasource', 'refresh', 'skipUrlSync', 'sort', 'type']
+      if std.objectHas(platforms, key)
+    } + {
+      name: 'cluster',
+      label: 'Cluster',
+      query: std.strReplace(platforms.query, ', platform)', ', %s)' % config.clusterLabel),
+    },
+  // Limits queries and links in a part of a dashboard.
+  local limited(part) =
+    if std.isArray(part) then std.map(limited, part)
+    else if !std.isObject(part) then part
+    else std.mapWithKey(
+      function(key, value)
+        if key == 'expr' && std.isString(value) then ofCluster(value, config.clusterLabel)
+        else if key == 'query' && std.get(part, 'type') == 'query' then ofCluster(value, config.clusterLabel)
+        else if key == 'url' && std.isString(value)
+        then std.strReplace(value, '${datasource:queryparam}', '${datasource:queryparam}&${cluster:queryparam}')
+        else limited(value),
+      part
+    ),
   local clusteredDashboard(dashboard) =
-    if config.clusterLabel == '' then dashboard else native('dashboardWithLabel')(dashboard, config.clusterLabel),
+    if config.clusterLabel == '' then dashboard
+    else
+      local variables = dashboard.templating.list;
+      limited(dashboard) {
+        templating+: { list: super.list[:1] + [cluster(variables)] + super.list[1:] },
+      },
   local dashboard(json) = clusteredDashboard(std.parseJson(
     runbooks(std.strReplace(json, inJson('job="prometheus"'), inJson(config.prometheusSelector)))
   )) {

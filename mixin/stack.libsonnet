@@ -33,6 +33,8 @@
     auction: importstr '../alerts/generated/auction.yml',
     rubis: importstr '../alerts/generated/rubis.yml',
   },
+  // Thresholds.
+  settings: importstr '../prometheus/settings.yml',
   // What is scraped, and how.
   prometheus: importstr '../prometheus/prometheus.yml',
   targets: std.mapWithKey(function(_, file) local listed = std.parseYaml(file); if listed == null then [] else listed, {

@@ -27,10 +27,10 @@ def render(folder: Path, config: Path | None = None) -> list[Path]:
 
     Raises `MixinError`, and `go_programs.GoProgramsError` if the program can't be built.
     """
-    command = [str(go_programs.path("mixin"))]
+    command = [str(go_programs.path("jsonnet")), "--string", "--create-output-dirs", "--multi", str(folder)]
     if config is not None:
-        command += ["-config", str(config.absolute())]
-    command += [str(SOURCES / "render.jsonnet"), str(folder)]
+        command += ["--tla-code-file", f"config={config.absolute()}"]
+    command.append(str(SOURCES / "render.jsonnet"))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise MixinError(result.stderr.strip())

@@ -41,7 +41,7 @@ def groups(*files: Path) -> dict[str, Json]:
 
 def rendered(folder: Path, config: str | None = None) -> Mixin:
     """The mixin with some Jsonnet for `_config`."""
-    program_path("mixin")  # skips where it can't be had
+    program_path("jsonnet")  # skips where it can't be had
     settings = None
     if config is not None:
         settings = folder / "config.libsonnet"

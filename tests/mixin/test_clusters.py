@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 import yaml
 
 from tests.mixin.rendered import Mixin, groups, rendered
-from tests.rules.test_rules import ROOT, TEST_FILES, from_root, run
-from tests.support.program import program_path
+from tests.rules.test_rules import TEST_FILES, from_root, run
 
 # Enough for every commit: many joins, and alerts. The others are long.
 OFTEN = {"events.yml", "monitor.yml", "monitoring.yml", "virtual_servers.yml"}
@@ -48,7 +46,7 @@ def test_prometheus_accepts_the_rules_and_every_aggregation_and_join_is_by_site(
         for rule in of_sites.every_rule()
         for found in re.findall(r"\b(?:by|on) ?\((?!site\b)[^)]*\)", rule["expr"])
     }
-    assert lists == {"on ()", "on(sloth_id, sloth_slo, sloth_service)"}
+    assert lists == {"on()", "on(app, file)", "on(sloth_id, sloth_slo, sloth_service)"}
     every = [rule["expr"] for rule in of_sites.every_rule()]
     assert [expr for expr in every if re.search(r"\b(sum|min|max|avg|count|group|topk) ?\((?!.*without)", expr)] == []
 
@@ -69,12 +67,14 @@ def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
     asked = [test for part in tests["tests"] for test in part.get("promql_expr_test", [])]
     # Users know of sites; and some rules are for the tests alone.
     others = [group for name, group in own.items() if name not in every]
-    exprs, changed = with_sites([test["expr"] for test in asked], [group["rules"] for group in others], tmp_path)
-    every.update({group["name"]: {**group, "rules": rules} for group, rules in zip(others, changed, strict=True)})
+    for group in others:
+        every[group["name"]] = group | {
+            "rules": [rule | {"expr": by_site(rule["expr"])} for rule in group["rules"]],
+        }
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [every[name] for name in own]}))
     tests["rule_files"] = ["rules.yml"]
-    for test, expr in zip(asked, exprs, strict=True):
-        test["expr"] = expr
+    for test in asked:
+        test["expr"] = of_site_a(test["expr"])
         for sample in test.get("exp_samples") or []:
             sample["labels"] = with_site(sample["labels"], "a")
     for part in tests["tests"]:
@@ -119,24 +119,18 @@ def with_site(series: str, site: str) -> str:
     return f'{name}{{site="{site}"{", " if labels.strip(" }") else ""}{labels if brace else "}"}'
 
 
-def with_sites(exprs: list[str], rules: list[list[Json]], folder: Path) -> tuple[list[str], list[list[Json]]]:
-    """Expressions that ask for site a, and groups' rules that know of sites, by the functions that make the mixin."""
-    (folder / "asked.jsonnet").write_text(
-        """\
-        local asked = import 'asked.json';
-        local withSites(groups) =
-          [group.rules for group in std.native('rulesWithLabel')([{ rules: rules } for rules in groups], 'site')];
-        local dashboard = std.native('dashboardWithLabel')({
-          templating: { list: [{ name: 'platform', type: 'query', query: 'label_values({host!=""}, platform)' }] },
-          panels: withSites([[{ expr: expr } for expr in asked.exprs]])[0],
-        }, 'site');
-        { 'answered.json': std.toString([[panel.expr for panel in dashboard.panels], withSites(asked.rules)]) }
-        """
-    )
-    (folder / "asked.json").write_text(json.dumps({"exprs": exprs, "rules": rules}))
-    subprocess.run([program_path("mixin"), folder / "asked.jsonnet", folder], check=True, capture_output=True)
-    asked, changed = json.loads((folder / "answered.json").read_text())
-    return [expr.replace('site="$cluster"', 'site="a"') for expr in asked], changed
+def of_site_a(expr: str) -> str:
+    """A query of the tests that is of site a: selectors have names, and brackets follow aggregations at once."""
+    named = re.sub(r"\b([a-zA-Z_]\w*(?::\w+)+|\w+_total|ALERTS\w*)\b(\{?)", _selector_of_site_a, expr)
+    return by_site(re.sub(r"\b(count|sum|max|min|group)\(", r"\1 by (site) (", named))
+
+
+def _selector_of_site_a(found: re.Match[str]) -> str:
+    return f'{found[1]}{{site="a"{", " if found[2] else "}"}'
+
+
+def by_site(expr: str) -> str:
+    return re.sub(r"\b(by|on) \(", r"\1 (site, ", expr)
 
 
 def firing(test: Json) -> Json:
@@ -168,7 +162,7 @@ def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mi
         text = json.dumps(dashboard)
         for expr in expressions(dashboard):
             bare = re.sub(r'"(\\.|[^"\\])*"|\$\{\w+\}', "", expr)
-            assert bare.count("{") == expr.count('{site="$cluster"') > 0, f"{name}: {expr}"
+            assert bare.count("{") == expr.count('{site="$cluster", ') > 0, f"{name}: {expr}"
             assert re.findall(r"\b\w+:\w+:\w+\b(?!\{)", bare) == [], f"{name}: {expr}"
         variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
         assert list(variables)[:2] == ["datasource", "cluster"]
@@ -179,7 +173,7 @@ def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mi
         del variables["cluster"]
         rest = {**dashboard, "templating": {"list": list(variables.values())}}
         text = json.dumps(rest).replace("&${cluster:queryparam}", "")
-        text = text.replace(r"{site=\"$cluster\"}", "").replace(r"site=\"$cluster\", ", "")
+        text = text.replace(r"site=\"$cluster\", ", "")
         assert json.loads(text) == without.dashboards[name]
 
 
@@ -194,20 +188,3 @@ def expressions(part: Json) -> Iterator[str]:
         if part.get("type") == "query" and part["name"] != "cluster":
             yield part["query"]
         yield from expressions([*part.values()])
-
-
-def test_an_application_without_requests_in_any_site_is_reported(tmp_path: Path) -> None:
-    """That an application is to be there at all is a constant."""
-    written = [rule for group in groups(ROOT / "alerts/rules/objectives.yml").values() for rule in group["rules"]]
-    (alert,) = (rule for rule in written if rule["alert"] == "ObjectiveWithoutRequests")
-    wanted = {"record": "objective:wanted:info", "expr": "vector(1)", "labels": {"app": "shop", "file": "shop.yml"}}
-    _, ((_, changed),) = with_sites([], [[wanted, alert]], tmp_path)
-    assert changed["expr"].startswith("objective:wanted:info\nunless on (app, file)\ngroup by (site, app, file) (")
-
-
-def test_what_would_mix_clusters_is_refused(tmp_path: Path) -> None:
-    """Where the label can't be kept."""
-    rule = {"record": "x", "expr": "a * on (host) vector(1)"}
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        with_sites([], [[rule]], tmp_path)
-    assert b"the label site of one side is lost: a * on (host) vector(1)" in refused.value.stderr

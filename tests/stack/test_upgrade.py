@@ -42,6 +42,7 @@ receivers:
     "templates/links.tmpl": '{{{{ define "virtscope.grafana" }}}}https://grafana.example.org{{{{ end }}}}\n',
     "rules/mine.yml": "groups: [{{name: mine, rules: [{{record: 'mine:one', expr: vector(1)}}]}}]\n",
     "objectives/desk.yml": "app: desk\nabout: A help desk.\nobjectives: {{mean: {{seconds: 0.1}}}}\nlow_traffic: 1\n",
+    "settings.yml": "clockSkewedSeconds: 7\n",
     "perf-exporter.env": 'ARGS="--log.level=debug"\n',
 }
 
@@ -91,7 +92,8 @@ def upgrade(clone: Checkout, receiver: Webhook) -> None:
     wait_for(lambda: clone.query("mine:one == 1"), 60)
     groups = clone.get("PROMETHEUS_PORT", "/api/v1/rules").json()["data"]["groups"]
     generated = {group["file"] for group in groups if "generated" in group["file"]}
-    assert "local/generated/alerts/generated/desk.yml" in generated
+    assert {f"local/generated/alerts/{name}.yml" for name in ("generated/desk", "rules/stack")} <= generated
+    assert "7  # clockSkewedSeconds" in (clone.folder / "local/generated/alerts/rules/stack.yml").read_text()
     assert [name for name in generated if not name.startswith("local/generated/")] == []
     assert "--log.level=debug" in clone.processes()[clone.pid("virtscope.perf")]
     alerts = [{"labels": {"alertname": "Trial", "host": host, "severity": "critical"}} for host in ("nowhere", "x")]

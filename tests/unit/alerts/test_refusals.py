@@ -54,6 +54,7 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
     for name in ("alerts/objectives", "prometheus", "telegraf/local"):
         (folder / name).mkdir(parents=True)
     (folder / "prometheus" / "histograms.yml").write_text(histograms)
+    (folder / "prometheus" / "settings.yml").touch()
     shutil.copy(CONFIGURATION, folder / "prometheus")
     (folder / "telegraf" / "access_log.pl").write_text(SENSORS)
     for name, text in applications.items():

@@ -1,0 +1,47 @@
+"""Thresholds of prometheus/settings.yml, and others instead of them, in the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alerts.generator import build, thresholds
+from alerts.generator.build import CHECKOUT
+from deploy.documents import FileError
+from tests.support.refusals import assert_refused
+
+
+def test_the_committed_rules_have_the_committed_thresholds() -> None:
+    for path, text in thresholds.rules(CHECKOUT, thresholds.read(CHECKOUT)).items():
+        assert text == (CHECKOUT / path).read_text(), "run `make rules` and commit its changes"
+
+
+def test_other_thresholds_are_in_a_copy_of_all_rules(tmp_path: Path) -> None:
+    own = tmp_path / "settings.yml"
+    own.write_text("guestFlappingStarts: 5\nhostOverheadHighShare: 0.4\n")
+    build.copy(CHECKOUT, own, tmp_path / "copy")
+    changed = []
+    for folder in ("prometheus/rules", "alerts/rules", "prometheus/rules/generated", "alerts/generated"):
+        for file in (CHECKOUT / folder).glob("*.yml"):
+            copied = (tmp_path / "copy" / folder / file.name).read_text().splitlines()
+            changed += [line.strip() for line in set(copied) - set(file.read_text().splitlines())]
+    assert sorted(changed) == [
+        "0.4  # hostOverheadHighShare",
+        "> 0.4  # hostOverheadHighShare",
+        "vserver:starts:count1h >= 5  # guestFlappingStarts",
+    ]
+
+
+def test_a_threshold_that_is_none_is_refused(tmp_path: Path) -> None:
+    own = tmp_path / "settings.yml"
+    for text, said in {
+        "guestFlapingStarts: 5": "1: guestFlapingStarts: no such threshold; did you mean guestFlappingStarts?",
+        "guestFlappingStarts: many": "1: guestFlappingStarts: should be a valid number",
+        "guestFlappingStarts: 0": "1: guestFlappingStarts: should be greater than 0, not '0'",
+    }.items():
+        own.write_text(text)
+        message = assert_refused(FileError, "", thresholds.read, CHECKOUT, own)
+        assert message.startswith(f"{own}:{said}")
+    assert_refused(
+        FileError, "no rule has unread", thresholds.rules, CHECKOUT, thresholds.read(CHECKOUT) | {"unread": 1}
+    )
+    assert_refused(FileError, "is not in prometheus/settings.yml", thresholds.rules, CHECKOUT, {})
