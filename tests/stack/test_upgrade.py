@@ -92,8 +92,8 @@ def upgrade(clone: Checkout, receiver: Webhook) -> None:
     wait_for(lambda: clone.query("mine:one == 1"), 60)
     groups = clone.get("PROMETHEUS_PORT", "/api/v1/rules").json()["data"]["groups"]
     generated = {group["file"] for group in groups if "generated" in group["file"]}
-    assert {f"local/generated/alerts/{name}.yml" for name in ("generated/desk", "rules/stack")} <= generated
-    assert "7  # clockSkewedSeconds" in (clone.folder / "local/generated/alerts/rules/stack.yml").read_text()
+    assert {f"local/generated/alerts/{name}.yml" for name in ("generated/desk", "rules/monitoring")} <= generated
+    assert "7  # clockSkewedSeconds" in (clone.folder / "local/generated/alerts/rules/monitoring.yml").read_text()
     assert [name for name in generated if not name.startswith("local/generated/")] == []
     assert "--log.level=debug" in clone.processes()[clone.pid("virtscope.perf")]
     alerts = [{"labels": {"alertname": "Trial", "host": host, "severity": "critical"}} for host in ("nowhere", "x")]
