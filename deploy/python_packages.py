@@ -61,22 +61,8 @@ class Environment:
             return
         venv.create(self.folder, clear=True, symlinks=True)
         self.scratch.mkdir()
-        pip_itself = self._python("ensurepip", "--default-pip")
-        if pip_itself.returncode != 0:
-            raise StackError(f"cannot install pip in {self.folder}: {_complaint(pip_itself)}")
+        self._must(f"install pip in {self.folder}", "ensurepip", "--default-pip")
         wheels = programs.cache("wheels")
-        install_from_cache = ["install", "--no-index", "--find-links", str(wheels)]
-        with programs.exclusively(wheels):
-            if self._pip(*install_from_cache).returncode != 0:
-                download = self._pip("download", "--retries=1", "--timeout=30", "--dest", str(wheels))
-                if download.returncode != 0:
-                    raise StackError(f"cannot download the Python packages: {_complaint(download)}")
-                installation = self._pip(*install_from_cache)
-                if installation.returncode != 0:
-                    raise StackError(f"cannot install the Python packages: {_complaint(installation)}")
-        self.complete.write_text(self.wanted())
-
-    def _pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         # No cache directory: pip's own is outside the checkout. Only wheels: building may need a compiler.
         flags = [
             "--no-cache-dir",
@@ -85,27 +71,34 @@ class Environment:
             "--no-deps",
             "--only-binary=:all:",
         ]
-        return self._python("pip", *arguments, *flags, "--requirement", str(self.requirements))
+        flags += ["--requirement", str(self.requirements)]
+        from_cache = ["pip", "install", "--no-index", "--find-links", str(wheels), *flags]
+        with programs.exclusively(wheels):
+            if self._python(*from_cache).returncode != 0:
+                download = ["pip", "download", "--retries=1", "--timeout=30", "--dest", str(wheels), *flags]
+                self._must("download the Python packages", *download)
+                self._must("install the Python packages", *from_cache)
+        self.complete.write_text(self.wanted())
 
-    def _python(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _must(self, what: str, *module: str) -> None:
+        done = self._python(*module)
+        if done.returncode == 0:
+            return
+        if "connection broken" in done.stderr:
+            why = "the package index can't be reached; check the network"
+        else:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+            why = errors[-1].removeprefix("ERROR:").strip() if errors else f"pip ended with status {done.returncode}"
+        raise StackError(f"cannot {what}: {why}")
+
+    def _python(self, *module: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "TMPDIR": str(self.scratch)}
         return subprocess.run(
-            [str(self.python), "-m", module, *arguments],
-            env={**os.environ, "TMPDIR": str(self.scratch)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+            [str(self.python), "-m", *module],
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
 
 
 STACK = Environment(CHECKOUT / "requirements" / "stack.txt", CHECKOUT / ".stack" / "venv")
 # Not in the stack's: that it is used, or brought up to date, is no reason to restart the stack.
 LAB = Environment(CHECKOUT / "requirements" / "lab.txt", CHECKOUT / ".stack" / "lab" / "venv")
-
-
-def _complaint(pip: subprocess.CompletedProcess[str]) -> str:
-    """Why pip failed, in one line."""
-    if "connection broken" in pip.stderr:
-        return "the package index can't be reached; check the network"
-    errors = [line for line in pip.stderr.splitlines() if line.startswith("ERROR:")]
-    return errors[-1].removeprefix("ERROR:").strip() if errors else f"pip ended with status {pip.returncode}"

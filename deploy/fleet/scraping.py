@@ -11,7 +11,6 @@ from deploy import durations, merge, targets
 from deploy.fleet import rules
 from deploy.fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
 from deploy.fleet.settings import CHECKOUT, REPLICAS, Settings
-from deploy.fleet.sharing import BUCKETS, shares
 
 # The fleet's own parts, by the job that scrapes them.
 OWN_JOBS: dict[str, tuple[Kind, ...]] = {
@@ -24,8 +23,24 @@ OTHER_SHARDS = "virtscope_shards"  # the job that reads what is shared among the
 # shard fills one request while it sends another. What doesn't fit waits in the log of samples on its disk, which goes
 # back two hours or more.
 _QUEUE = {"max_shards": 10, "capacity": 10_000, "max_samples_per_send": 2_000}
+# Each host belongs to a shard by a hash of `host`, which puts it into one of these buckets, each of which is a shard's.
+# A hash modulo the number of shards would send nearly all hosts elsewhere when there is one more. This way a new shard
+# takes an even part of the others' buckets; what it doesn't take stays, with its history and its alerts' state.
+BUCKETS = 840  # can be divided evenly by most small numbers
 # The bucket of a target, by its host.
 BUCKET = {"source_labels": ["host"], "modulus": BUCKETS, "target_label": "__tmp_bucket", "action": "hashmod"}
+
+
+def shares(shards: int) -> list[list[int]]:
+    """The buckets of each shard, whose numbers differ by one at most."""
+    found = [list(range(BUCKETS))]
+    while len(found) < shards:
+        new: list[int] = []
+        for _ in range(BUCKETS // (len(found) + 1)):
+            largest = max(found, key=len)
+            new.append(largest.pop())
+        found.append(sorted(new))
+    return found
 
 
 def external_labels(part: Part) -> dict[str, str]:
@@ -58,7 +73,10 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
         watched["../local/targets"] = os.path.relpath(CHECKOUT / "local" / "targets", folder / RUNNING)
     assert part.shard is not None
     share = shares(settings.shards)[part.shard]
-    config["scrape_configs"] = [_job(settings, name, job, share, watched) for name, job in jobs.items()]
+    files = os.path.relpath(CHECKOUT / "prometheus", folder / RUNNING)
+    config["scrape_configs"] = [
+        _with_files(_job(settings, name, job, share, watched), files) for name, job in jobs.items()
+    ]
     if settings.shards > 1:
         config["scrape_configs"].append(_other_shards(settings, part))
     config["remote_write"] = [*config.get("remote_write", ()), _remote_write(settings, part)]
@@ -87,6 +105,18 @@ def _job(
         {"source_labels": ["__tmp_bucket"], "regex": "|".join(map(str, share)), "action": "keep"},
     ]
     return job
+
+
+def _with_files(value: Any, folder: str) -> Any:
+    """Passwords and certificates, which are named relative to prometheus/, by their paths from here."""
+    if isinstance(value, list):
+        return [_with_files(each, folder) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: f"{folder}/{each}" if key.endswith("_file") and not each.startswith("/") else _with_files(each, folder)
+        for key, each in value.items()
+    }
 
 
 def _other_shards(settings: Settings, part: Part) -> dict[str, Any]:

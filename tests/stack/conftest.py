@@ -64,7 +64,7 @@ class Checkout:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         with self.start(*command, **environment) as process:
-            output, _ = process.communicate(timeout=240)
+            output, _ = process.communicate(timeout=900)
         return subprocess.CompletedProcess(command, process.returncode, output)
 
     def python(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

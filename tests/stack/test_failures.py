@@ -63,6 +63,12 @@ def test_too_long_path_is_reported(tmp_path: Path) -> None:
 def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout) -> None:
     with edited(stopped.folder / "alerts" / "alertmanager.yml", "rout: {}\n"):
         assert_refused(stopped.make("up"), stopped, "alerts/alertmanager.yml is not valid", "rout")
+    local = stopped.folder / "local" / "prometheus.yml"
+    local.parent.mkdir(exist_ok=True)
+    for text, said in {"scrape_configs: {}": "scrape_configs: {} is not a list", "globl: {}": "is not valid"}.items():
+        local.write_text(text)
+        assert_refused(stopped.make("up"), stopped, "local/prometheus.yml", said)
+    local.unlink()
 
 
 def test_a_checkout_that_only_root_can_read_is_reported(stopped: Checkout) -> None:

@@ -41,7 +41,8 @@ receivers:
 """,
     "templates/links.tmpl": '{{{{ define "virtscope.grafana" }}}}https://grafana.example.org{{{{ end }}}}\n',
     "rules/mine.yml": "groups: [{{name: mine, rules: [{{record: 'mine:one', expr: vector(1)}}]}}]\n",
-    "objectives/shop.yml": "app: shop\nabout: A shop.\nobjectives: {{mean: {{seconds: 0.1}}}}\nlow_traffic: 1\n",
+    "objectives/desk.yml": "app: desk\nabout: A help desk.\nobjectives: {{mean: {{seconds: 0.1}}}}\nlow_traffic: 1\n",
+    "settings.yml": "clockSkewedSeconds: 7\n",
     "perf-exporter.env": 'ARGS="--log.level=debug"\n',
 }
 
@@ -77,7 +78,7 @@ def upgrade(clone: Checkout, receiver: Webhook) -> None:
     assert git(clone.folder, "status", "--porcelain") == ""
 
     refused = clone.make("up")
-    assert "local/generated isn't made of local/objectives/shop.yml" in refused.stdout
+    assert "local/generated isn't made of local/objectives/desk.yml" in refused.stdout
     go_programs.path("sloth")
     python = ROOT / ".venv/bin/python"
     made = clone.run(str(python), "-m", "alerts.generator.build", PYTHONPATH="exporters")
@@ -90,11 +91,10 @@ def upgrade(clone: Checkout, receiver: Webhook) -> None:
         assert said in config
     wait_for(lambda: clone.query("mine:one == 1"), 60)
     groups = clone.get("PROMETHEUS_PORT", "/api/v1/rules").json()["data"]["groups"]
-    names = {
-        Path(group["file"]).relative_to(clone.folder).as_posix() for group in groups if "generated" in group["file"]
-    }
-    assert {name for name in names if "local/generated/" not in name} == set()
-    assert "local/generated/alerts/generated/shop.yml" in names
+    generated = {group["file"] for group in groups if "generated" in group["file"]}
+    assert {f"local/generated/alerts/{name}.yml" for name in ("generated/desk", "rules/monitoring")} <= generated
+    assert "7  # clockSkewedSeconds" in (clone.folder / "local/generated/alerts/rules/monitoring.yml").read_text()
+    assert [name for name in generated if not name.startswith("local/generated/")] == []
     assert "--log.level=debug" in clone.processes()[clone.pid("virtscope.perf")]
     alerts = [{"labels": {"alertname": "Trial", "host": host, "severity": "critical"}} for host in ("nowhere", "x")]
     requests.post(clone.url("ALERTMANAGER_PORT", "/api/v2/alerts"), json=alerts, timeout=10).raise_for_status()

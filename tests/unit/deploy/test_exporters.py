@@ -34,7 +34,8 @@ def test_each_runs_has_a_port_a_unit_and_a_page() -> None:
         part = PARTS[f"{exporter}-exporter"]
         command = programs[f"program:{part.name}"]["command"]
         assert f"-m virtscope.{folder}" in command
-        assert f"%(ENV_{part.privileges_variable})s" in command
+        for variable in (part.privileges_variable, part.arguments_variable):
+            assert f"%(ENV_{variable})s" in command
         assert f"--web.listen-address=127.0.0.1:%(ENV_{part.port_variable})s" in command
         row = rf"^\| {part.name}\b.* \| {part.default_port} \| `{part.port_variable}` \|$"
         assert re.search(row, ports, re.MULTILINE), exporter

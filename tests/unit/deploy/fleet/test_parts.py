@@ -6,8 +6,8 @@ import re
 
 from deploy.fleet import settings
 from deploy.fleet.parts import Part, alertmanagers, parts, queries, receivers, rules, writes_to
+from deploy.fleet.scraping import BUCKETS, shares
 from deploy.fleet.settings import MAX
-from deploy.fleet.sharing import BUCKETS, shares
 
 SHIPPED = settings.read()
 LARGEST = SHIPPED.model_copy(update=MAX)

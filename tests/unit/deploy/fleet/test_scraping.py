@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from deploy import merge
 from deploy.fleet import settings
 from deploy.fleet.parts import prometheus
 from deploy.fleet.scraping import configuration
@@ -27,3 +30,13 @@ def test_each_host_is_one_shard_s_and_all_shards_have_as_many(tmp_path: Path) ->
             kept.append([int(bucket) for bucket in keep["regex"].split("|")])
         assert sorted(bucket for buckets in kept for bucket in buckets) == list(range(hashed["modulus"])), shards
         assert {len(buckets) for buckets in kept} == {hashed["modulus"] // shards}, shards
+
+
+def test_passwords_are_found_from_the_fleet_s_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = merge.prometheus()
+    shipped["scrape_configs"][0]["basic_auth"] = {"username": "prometheus", "password_file": "secrets/password"}
+    monkeypatch.setattr(merge, "prometheus", lambda: shipped)
+    chosen = settings.read()
+    found = configuration(chosen, prometheus(chosen, 0, "a"), settings.CHECKOUT / ".stack/fleet")
+    password = found["scrape_configs"][0]["basic_auth"]["password_file"]
+    assert password == "../../../prometheus/secrets/password"
