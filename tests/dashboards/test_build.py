@@ -28,8 +28,9 @@ def test_an_edited_a_missing_and_a_left_over_file_are_stale(tmp_path: Path, monk
 
 
 def test_places_come_from_the_environment_and_nothing_else_does() -> None:
-    """Grafana is started with both by compose.yaml and deploy/."""
+    """Grafana is started with them by compose.yaml and deploy/."""
     provisioning = Path(__file__).resolve().parents[2] / "dashboards" / "provisioning"
     text = "".join(file.read_text() for file in provisioning.rglob("*.yml"))
-    assert set(re.findall(r"\$\{?(\w+)", text)) == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS"}
-    assert len(re.findall(r"url: \$PROMETHEUS_URL$|path: \$VIRTSCOPE_DASHBOARDS$", text, re.MULTILINE)) == 2
+    assert set(re.findall(r"\$\{?(\w+)", text)) == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS", "VIRTSCOPE_INTERVAL"}
+    whole = r"url: \$PROMETHEUS_URL$|path: \$VIRTSCOPE_DASHBOARDS$|timeInterval: \$VIRTSCOPE_INTERVAL "
+    assert len(re.findall(whole, text, re.MULTILINE)) == 3

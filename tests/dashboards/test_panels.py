@@ -113,5 +113,5 @@ def test_the_alert_about_overhead_fires_from_where_panels_warn() -> None:
         host.OVERHEAD_RATIO: "sum_over_time(host:overhead_cpu:rate[5m]) / (sum_over_time(host:cpu_usage:rate[5m]) > 0)",
         host.OVERHEAD_CPU: "avg_over_time(host:overhead_cpu:rate[5m])",
     }.items():
-        (found,) = re.findall(rf"{re.escape(compared)} > ([0-9.]+)", alert)
+        (found,) = re.findall(rf"{re.escape(compared)}\s+> ([0-9.]+)", alert)
         assert float(found) == signal.high
