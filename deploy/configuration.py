@@ -55,7 +55,7 @@ def write() -> None:
 
 
 def take() -> None:
-    """Have the configuration that was written run."""
+    """Make the written configuration the running one."""
     for running in SHIPPED:
         unchecked(running).replace(running)
 
