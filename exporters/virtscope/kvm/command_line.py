@@ -34,7 +34,7 @@ _TYPICAL = _words(
     "m M machine mon monitor msg name netdev nic no-shutdown no-user-config nodefaults nographic object overcommit "
     "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc"
 )
-_LEAST_TYPICAL = 3  # of a program of another name
+_MIN_TYPICAL = 3  # of a program of another name
 # Options of QEMU 0.9 to 10 and of qemu-kvm without a value.
 _WITHOUT_VALUE = _words(
     "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
@@ -111,7 +111,7 @@ def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False, config: byte
         return None
     if not monitor and not runs_kvm:
         return None
-    if monitor == "qemu" or (not monitor and len(typical) >= _LEAST_TYPICAL):
+    if monitor == "qemu" or (not monitor and len(typical) >= _MIN_TYPICAL):
         return _qemu([*_configured(config), *_options(arguments)])
     return _another(monitor, arguments)
 

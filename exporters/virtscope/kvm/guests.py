@@ -32,7 +32,7 @@ _STARTING = 60.0  # seconds in which QEMU may not have its threads yet
 
 # A kernel tells guest time if at least this part of what vCPUs ran was the guest's own. Where it can't, as under
 # kvm_pvm, stray ticks are counted; a guest that only makes exits is still some percents of the time in its own code.
-_LEAST_GUEST_TIME = 0.001
+_MIN_GUEST_TIME = 0.001
 
 _HOST_S_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in include/linux/proc_ns.h
 _CPU_LINE = re.compile(rb"cpu +[0-9]{1,20}(?: [0-9]{1,20}){8,} *\Z")  # with guest
@@ -303,7 +303,7 @@ def _with_own_ids(guests: Sequence[Guest]) -> tuple[Guest, ...]:
 def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
     kvm = [guest for guest in guests if guest.accelerator == "kvm"]
     guest_time = sum(guest.guest_seconds for guest in kvm)
-    return guest_time > 0 and guest_time >= _LEAST_GUEST_TIME * sum(guest.cpu_seconds for guest in kvm)
+    return guest_time > 0 and guest_time >= _MIN_GUEST_TIME * sum(guest.cpu_seconds for guest in kvm)
 
 
 def _share(kept: _Kept) -> float:

@@ -18,7 +18,7 @@ from typing import Callable, Union
 LARGEST = 8 << 20  # net/dev, which has 150 bytes for each interface, is the longest file
 _BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's with 100 disks has 50 KiB
 _PATIENCE = 0.5  # seconds at each look for files that block
-_LEAST_PATIENCE = 0.02  # for each of them
+_MIN_PATIENCE = 0.02  # for each of them
 _MAX_BLOCKED = 32  # of them, each of which holds a thread
 _LINE = 1024
 _CHUNK = 1 << 16
@@ -37,7 +37,7 @@ class HostFiles:
         self._roots = dict(roots)
         self._open: dict[str, tuple[int, int]] = {}  # by path: a descriptor, and the last look at which it was read
         self._look = 0
-        self._most_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
+        self._max_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
         self._patience = _PATIENCE
         self._reading: dict[str, _Reading] = {}  # what blocked when it was last asked for
 
@@ -56,7 +56,7 @@ class HostFiles:
             else:
                 self._open[path] = (descriptor, self._look)
                 return text
-        if len(self._open) >= self._most_open:
+        if len(self._open) >= self._max_open:
             return self.line(path)
         try:
             descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
@@ -115,7 +115,7 @@ class HostFiles:
         reading = _Reading(self._path(path), only_regular="/root/" in path)
         began = time.monotonic()
         reading.start()
-        reading.join(max(self._patience, _LEAST_PATIENCE))
+        reading.join(max(self._patience, _MIN_PATIENCE))
         if reading.is_alive():
             self._patience -= time.monotonic() - began
             self._reading[path] = reading

@@ -35,7 +35,7 @@ from virtscope.toolkit.families import family
 
 INTERVAL = 15.0  # seconds
 TIMEOUT = 10.0  # seconds for each call; one for 100 guests takes less than one
-MOST_SELDOM = 600.0  # seconds between two calls that hang
+MAX_PAUSE = 600.0  # seconds between two calls that hang
 
 # The system's daemon, read only: any user may.
 _CONNECT = ("-q", "-r", "-c", "qemu:///system")
@@ -227,7 +227,7 @@ class Virsh:
         except SourceTimeout:
             self._hung += 1
             if self._hung > 1:  # the second call knows better, as a rule
-                self._not_before = self._clock() + min(INTERVAL * 2**self._hung, MOST_SELDOM)
+                self._not_before = self._clock() + min(INTERVAL * 2**self._hung, MAX_PAUSE)
             raise
         self._hung = 0
         return Raw(asked, stats, domains, tuple(self._titles.items()))

@@ -26,7 +26,7 @@ _OFF = ("-- started --", "-- stopped --")  # in place of the path: set up but no
 # 0 is no limit to the kernel. "unlimited" to vzctl is LONG_MAX: of a 32-bit host as it is; of a 64-bit one a limit of
 # inodes keeps 32 bits of it, and one of blocks, which become bytes, 63 or 64.
 _UNLIMITED = {0, 2**31 - 1, 2**32 - 1}
-_MOST_BLOCKS = 2**53
+_MAX_BLOCKS = 2**53
 
 
 class Usage(NamedTuple):
@@ -107,7 +107,7 @@ def parse(text: str) -> Quotas:
 def _usage(values: dict[str, int], size: int) -> Usage:
     def limit(column: str) -> int | None:
         value = values.get(column, 0)
-        return None if value in _UNLIMITED or value >= _MOST_BLOCKS else value * size
+        return None if value in _UNLIMITED or value >= _MAX_BLOCKS else value * size
 
     used = values.get("usage")
     return Usage(

@@ -110,7 +110,7 @@ class Counters:
         self._groups = groups
         self._machine = machine
         self._open_folder = open_folder
-        self._most_files = most_files
+        self._max_files = most_files
         self._clock = clock
         self._host: dict[_Place, _Opened] = {}
         self._host_sums: dict[_Place, Sum] = {}
@@ -168,7 +168,7 @@ class Counters:
         if situation == self._situation and not retry and not self._holes:
             return
         if retry:
-            self._ceiling = self._most_files
+            self._ceiling = self._max_files
         holes, self._holes = self._holes, False
         changed = self._open_host(cpus, retry)
         self._open_cgroups(cgroups, reopen=changed or retry or holes)

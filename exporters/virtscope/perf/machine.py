@@ -26,7 +26,7 @@ _VENDORS = {
     "Alibaba Cloud": "kvm",
     "Hetzner": "kvm",
 }
-_MOST_CPUS = 1 << 16  # the largest kernels are built for 8,192
+_MAX_CPUS = 1 << 16  # the largest kernels are built for 8,192
 
 _AZURE = "7783-7084-3265-9085-8269-3286-77"  # DMI's chassis asset tag of every guest there
 
@@ -76,7 +76,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         listed = range(int(first), int(last or first) + 1)
-        if listed.stop > _MOST_CPUS:
+        if listed.stop > _MAX_CPUS:
             raise ValueError(part)
         numbers += listed
     return tuple(numbers)

@@ -15,9 +15,9 @@ from virtscope.perf.scaling import Sum
 
 # While 10^10 instructions or cycles ran, some seconds of a busy CPU. Even a loop that fits into every cache is
 # interrupted hundreds of times meanwhile.
-LEAST_WORK = 1e10
+MIN_WORK = 1e10
 # Of what runs in a cgroup, whose time says that it does: a processor at 100 MHz.
-_LEAST_CYCLES = 0.1  # a nanosecond
+_MIN_CYCLES = 0.1  # a nanosecond
 
 _WORK = frozenset({"instructions", "cycles", "cpu-cycles"})
 # No others: a store that misses the TLB, a split lock or a fault may really not happen for hours.
@@ -64,7 +64,7 @@ class Zeros:
         for target, sums in cpus:
             found |= self._standing(target, sums, self._counted_work(sums), marks)
         for target, sums in cgroups:
-            ran = max(total.running for total in sums.values()) * _LEAST_CYCLES
+            ran = max(total.running for total in sums.values()) * _MIN_CYCLES
             found |= self._standing(target, sums, max(self._counted_work(sums), ran), marks)
         self._marks = marks
         return found
@@ -88,7 +88,7 @@ class Zeros:
                 mark = _Mark(value, work)
             marks[target, member] = mark
             # Of the work, it could count as much as there was in its turns; it has had one, as there is a value.
-            if (work - mark.work) * total.running >= LEAST_WORK * total.enabled:
+            if (work - mark.work) * total.running >= MIN_WORK * total.enabled:
                 found.add(member)
         return found
 
