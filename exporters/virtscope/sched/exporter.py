@@ -107,7 +107,7 @@ def _add_flags(known_flags: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="show these cgroups in addition to containers and guests, such as '/system.slice/shop.service'; ** stands for any "
+        help="show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for any "
         "levels; may be repeated",
     )
     known_flags.add_argument(
