@@ -107,8 +107,8 @@ def _add_flags(known_flags: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for any "
-        "levels; may be repeated",
+        help="also show these cgroups, besides containers and guests, such as '/system.slice/shop.service'; ** stands for "
+        "any levels; may be repeated",
     )
     known_flags.add_argument(
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
