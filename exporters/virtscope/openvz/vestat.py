@@ -162,7 +162,7 @@ def parse_stats(text: str) -> Stats | None:
 
 
 def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
-    """Return the units of these rows; None without rows, if unknown.
+    """Return the units of these rows; None without rows and `stats`.
 
     Raises SourceMalformed if neither file determines them, or they contradict each other, so that no value is reliable.
     """

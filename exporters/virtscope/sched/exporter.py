@@ -107,7 +107,7 @@ def _add_flags(known_flags: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="also show these cgroups, besides containers and guests, such as '/system.slice/shop.service'; ** stands for "
+        help="show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for "
         "any levels; may be repeated",
     )
     known_flags.add_argument(
