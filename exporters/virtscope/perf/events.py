@@ -1,8 +1,9 @@
 """Translates the event names of `perf list` to perf_event_attr.
 
-    cycles, cache-misses, task-clock the kernel's generic hardware and software events LLC-load-misses, dTLB-loads a
-    cache, an operation, and hits or misses uncore_imc/cas_count_read/ an event that a PMU's driver lists;
-    uncore_imc/... is every uncore_imc_N amd_l3/event=0x04,umask=0x01/ a PMU's own codes; r003c those of the cores
+    cycles, cache-misses, task-clock    the kernel's generic hardware and software events
+    LLC-load-misses, dTLB-loads         a cache, an operation, and hits or misses
+    uncore_imc/cas_count_read/          an event listed by a PMU's driver; uncore_imc/... is every uncore_imc_N
+    amd_l3/event=0x04,umask=0x01/       a PMU's own codes; r003c those of the cores
 
 Counts include everything on a CPU: user and kernel mode, and KVM guests.
 
