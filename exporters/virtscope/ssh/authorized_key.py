@@ -7,8 +7,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("host.sh")
 
-# `restrict` needs OpenSSH 7.2; older versions need the single options, because sshd ignores lines with unknown ones.
-# (no-user-rc is omitted: without a pty and a shell, ~/.ssh/rc does no harm.)
+# `restrict` needs OpenSSH 7.2. Older versions need the single options, because sshd ignores lines with unknown ones.
 _RESTRICTIONS = "restrict"
 _RESTRICTIONS_BEFORE_7_2 = "no-pty,no-port-forwarding,no-agent-forwarding,no-X11-forwarding,no-user-rc"
 

@@ -168,7 +168,7 @@ class Connection:
             return True
         if not gives_way and (child := self._gives_way):
             self._gives_way = None
-            child.kill()  # after a normal answer, the next request restarts it
+            child.kill()  # if it has just answered, the next request restarts it
         return self._wait(deadline)
 
     def _wait(self, until: float) -> bool:
