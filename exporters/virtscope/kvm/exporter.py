@@ -32,7 +32,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 DEFAULT_PORT = 10297
 PROXMOX_INTERVAL = 60.0  # seconds
 
-Beside = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
+Additional = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
 # Adds another source's values to the guests.
 AddTo = Callable[[Sequence[Guest]], "tuple[Guest, ...]"]
 
@@ -75,15 +75,15 @@ def _serve(words: Sequence[str]) -> None:
         if played := cli.playback("kvm", given):
             sources = replayed(played)
         else:
-            beside: dict[str, Beside] = {}
+            additional: dict[str, Additional] = {}
             if interval := _libvirt_interval(given):
-                beside["libvirt"] = Libvirt(interval)
+                additional["libvirt"] = Libvirt(interval)
             if given.procfs == "/proc":  # otherwise another host's
-                beside["proxmox"] = Proxmox(PROXMOX_INTERVAL)
-            for source in beside.values():
+                additional["proxmox"] = Proxmox(PROXMOX_INTERVAL)
+            for source in additional.values():
                 source.background.start()
                 at_end.callback(source.close)
-            sources = live(host_files(given), given.procfs, beside)
+            sources = live(host_files(given), given.procfs, additional)
         cli.serve(Exporter("kvm", sources), given)
 
 
@@ -109,14 +109,14 @@ def host_files(given: argparse.Namespace) -> HostFiles:
     return HostFiles({"proc": given.procfs, "sys": given.sysfs})
 
 
-def live(files: Files, procfs: str, beside: Mapping[str, Beside]) -> list[Source]:
+def live(files: Files, procfs: str, additional: Mapping[str, Additional]) -> list[Source]:
     """Return the view of this host, and the additional sources by name."""
-    host = HostView(files, [source.add_to for source in beside.values()])
+    host = HostView(files, [source.add_to for source in additional.values()])
     return [
         Source("procfs", lambda: host.families(time.monotonic()), lambda: host.origin(procfs)),
         *[
             Source(name, source.read, source.origin, required=False, background=source.background)
-            for name, source in beside.items()
+            for name, source in additional.items()
         ],
     ]
 
@@ -166,7 +166,7 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
     at_end.callback(virsh.commands.close)
     at_end.callback(answers.close)
     answers.wait_for_first(PATIENCE_SECONDS)
-    contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"
+    contents = "output of virsh domstats: guests' names and counters, paths of their disks; their uuids and titles"
     return Recordable("libvirt", contents, answers.latest, recorded.anonymised_libvirt)
 
 

@@ -229,11 +229,11 @@ class RecordedFiles:
         return hash(path) if path in self._content else 0
 
     def names(self, path: str) -> list[str]:
-        """Return what is in a folder."""
+        """Return the names in a folder."""
         return self._names.get(path, [])
 
     def link(self, path: str) -> str:
-        """Return where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         return os.fsdecode(self._content.get(path, b""))
 
 
@@ -255,7 +255,7 @@ class NotedFiles:
         return self._noting(lambda path: self._files.content(path, most))(path)
 
     def link(self, path: str) -> str:
-        """Return where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         return os.fsdecode(self._noting(lambda path: os.fsencode(self._files.link(path)) or None)(path) or b"")
 
     def _noting(self, read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:

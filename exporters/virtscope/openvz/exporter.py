@@ -106,7 +106,7 @@ class Vz:
 
     def __init__(self, procfs: Procfs, describe: Describe = describe_none) -> None:
         self._vestat = vestat.VestatReader(procfs)
-        self._beside = SecondaryFiles(procfs)
+        self._secondary = SecondaryFiles(procfs)
         self._describe = describe
         self.origin = self._vestat.origin
 
@@ -114,8 +114,8 @@ class Vz:
         """Return the containers' current metrics; raises like VestatReader.read()."""
         read = self._vestat.read()
         units = self._vestat.units
-        kernel, processes, waits = map(self._beside.read, ("vz/version", "vz/veinfo", "vz/latency"))
-        made = vestat.families(read, units, kernel, self._beside.unread)
+        kernel, processes, waits = map(self._secondary.read, ("vz/version", "vz/veinfo", "vz/latency"))
+        made = vestat.families(read, units, kernel, self._secondary.unread)
         if processes is not None:
             made += veinfo.families(veinfo.parse(processes))
         if waits is not None:
@@ -125,7 +125,7 @@ class Vz:
 
 def recordable(procfs: Path) -> Recordable:
     """Return this procfs as a source for recording."""
-    logged: set[str] = set()  # files of which only the error is recorded
+    logged: set[str] = set()  # files recorded only as an error
 
     def read() -> Files:
         files = recorded.read(procfs)

@@ -86,7 +86,7 @@ class Vzlist:
     def read(self) -> list[Metric]:
         """Return the metrics of no container; raises like Background.latest()."""
         refused = sum(field.refused for field in self.background.latest().values())
-        metric = "openvz_vzlist_refused_rows", "Malformed lines in what vzlist printed."
+        metric = "openvz_vzlist_refused_rows", "Malformed lines of vzlist's output."
         return [family(*metric, [({}, refused)])]
 
     def describe(self, living: Sequence[str]) -> list[Metric]:

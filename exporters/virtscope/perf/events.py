@@ -169,14 +169,14 @@ def _of_pmu(name: str, folder: Path, terms: str) -> Event:
 
 def _unit(name: str, listed: Path) -> tuple[str, float]:
     """Return the base unit of an event in sysfs, and the factor from its count."""
-    beside = {what: listed.with_name(f"{listed.name}.{what}") for what in ("unit", "scale", "snapshot")}
-    if beside["snapshot"].exists():
+    details = {what: listed.with_name(f"{listed.name}.{what}") for what in ("unit", "scale", "snapshot")}
+    if details["snapshot"].exists():
         raise EventAbsent(f"{name!r} counts nothing: it is a value of the moment, such as a temperature")
-    printed = _text(beside["unit"]) if beside["unit"].exists() else ""
+    printed = _text(details["unit"]) if details["unit"].exists() else ""
     if printed not in _UNITS:
-        raise EventAbsent(f"{name!r} is in {printed!r}, which is none of {', '.join(filter(None, _UNITS))}")
+        raise EventAbsent(f"{name!r} is in {printed!r}, expected one of {', '.join(filter(None, _UNITS))}")
     unit, multiple = _UNITS[printed]
-    return unit, multiple * (float(_text(beside["scale"])) if beside["scale"].exists() else 1.0)
+    return unit, multiple * (float(_text(details["scale"])) if details["scale"].exists() else 1.0)
 
 
 def _attr(name: str, folder: Path, terms: str) -> Attr:

@@ -1,4 +1,4 @@
-r"""What `perf report --stdio -F overhead,sample,period,dso,sym -t '\t'` prints: samples by image and symbol.
+r"""Parses `perf report --stdio -F overhead,sample,period,dso,sym -t '\t'`: samples by image and symbol.
 
 Format: tools/perf/ui/stdio/hist.c and tools/perf/util/sort.c in Linux's source. Each event has a section: comment
 lines, the last with the names of the columns, and a row for each symbol. A symbol with a line break continues in lines

@@ -3,7 +3,7 @@
 Layout and meaning: Documentation/filesystems/resctrl.rst; the same for Intel's RDT, AMD's QoS and Arm's MPAM. A control
 group is the mount point itself or a folder in it, a monitoring group a folder in a control group's mon_groups/. Each
 has mon_data/mon_L3_<cache id>/ with a file for each value. Where a cache's nodes have folders of their own in there
-(Sub-NUMA Clusters), the files beside these folders hold the sum of them.
+(Sub-NUMA Clusters), the files next to these folders hold their sum.
 
 By hand: `grep . /sys/fs/resctrl/mon_data/mon_L3_*/*`
 """

@@ -125,7 +125,7 @@ _TURN_ON = {
     "hyperv": "on the host: Set-VMProcessor NAME -Perfmon @('pmu'), while the guest is shut down",
     "vmware": "turn on 'Virtualize CPU performance counters' (vpmc.enable = TRUE), while the guest is shut down",
     "virtualbox": "VirtualBox has no PMU for its guests: count on the machine below",
-    "unknown": "ask whoever runs the hypervisor for a virtual PMU, or count on the machine below",
+    "unknown": "ask the hypervisor's operator for a virtual PMU, or count on the machine below",
 }
 
 

@@ -67,7 +67,7 @@ class Names:
             names = {self._root.stat().st_ino: _OF_HOST}
         except OSError as error:
             raise SourceUnavailable(f"{error.filename}: {error.strerror}") from None
-        beside: dict[str, list[Name]] = {}  # containers, by unit or first name of the path
+        containers: dict[str, list[Name]] = {}  # containers, by unit or first name of the path
         vcpus: dict[str, set[int]] = {}  # by guest
         for path, inode, above, _, chosen in self._folders.walk(self._root):
             name = names[above]  # parents come first
@@ -75,7 +75,7 @@ class Names:
                 if chosen or begins(path):
                     unit = path.split("/", 2)[1] if name.running is HOST else name.running
                     name = Name(label(path), label(path))
-                    beside.setdefault(unit, []).append(name)
+                    containers.setdefault(unit, []).append(name)
                 elif name.running is HOST and _UNIT.fullmatch(path):
                     name = Name(HOST, label(path))
             elif "/vcpu" in path and (vcpu := VCPU.fullmatch(path)) and label(vcpu[1]) == name.waiting:
@@ -83,7 +83,7 @@ class Names:
             names[inode] = name
         if vcpus:
             _count_vcpus_alone(names, vcpus)
-        self._leave_out(names, _too_many(beside))
+        self._leave_out(names, _too_many(containers))
         there = set(names.values())
         return Found(names, frozenset(name.waiting for name in there), frozenset(name.running for name in there))
 
@@ -100,11 +100,11 @@ class Names:
                     names[inode] = Name(REST, REST)
 
 
-def _too_many(beside: dict[str, list[Name]]) -> set[str]:
+def _too_many(containers: dict[str, list[Name]]) -> set[str]:
     """Return the containers over the limit. All units get an equal share, so that none displaces others."""
     left_out = set()
     names, size = 0, 0
-    for of_each in zip_longest(*beside.values()):
+    for of_each in zip_longest(*containers.values()):
         for name in filter(None, of_each):
             names += 1
             size += len(name.running.encode())

@@ -120,7 +120,7 @@ class Child:
         with contextlib.suppress(SourceTimeout):
             self._read(time.monotonic())
         if self._received:
-            raise SourceMalformed(f"the host sends what was not asked for: {bytes(self._received[:80])!r}")
+            raise SourceMalformed(f"the host sends unrequested data: {bytes(self._received[:80])!r}")
         self._complained = 0
         try:
             os.write(self._requests.fileno(), f"{request}\n".encode())

@@ -97,8 +97,8 @@ def _flags() -> argparse.ArgumentParser:
 def _print_authorized_key(words: Sequence[str]) -> None:
     known = argparse.ArgumentParser(
         prog="ssh-exporter authorized-key",
-        description="Prints the line for root's authorized_keys on a watched host: a key that can only read what "
-        "the exporter asks for.",
+        description="Prints the line for root's authorized_keys on a watched host: a key that can only read the "
+        "exporter's metrics.",
         allow_abbrev=False,
     )
     known.add_argument("key", type=Path, metavar="FILE", help="the public key, such as id_ed25519.pub")
@@ -110,7 +110,7 @@ def _print_authorized_key(words: Sequence[str]) -> None:
     )
     given = known.parse_args(words)
     try:
-        print(authorized_key.line(given.key.read_text(), before_7_2=given.before_7_2))  # noqa: T201  what it is for
+        print(authorized_key.line(given.key.read_text(), before_7_2=given.before_7_2))  # noqa: T201  the command's output
     except OSError as error:
         sys.exit(f"ssh-exporter: {given.key}: {error.strerror}")
     except ValueError as error:

@@ -1,6 +1,6 @@
 """The shared parts of every exporter's main(): flags, log, serving until a signal.
 
-The flags are named as those of Prometheus's own exporters.
+Flags are named like those of Prometheus's own exporters.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def source(choices: Sequence[str]) -> Callable[[str], str]:
     def chosen(text: str) -> str:
         if text in choices or (REPLAY in choices and re.fullmatch("replay:.+", text)):
             return text
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
 
     return chosen
 

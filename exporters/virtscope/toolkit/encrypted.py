@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class EncryptedSocket:
-    """The server's end of a TLS connection.
+    """The server's side of a TLS connection.
 
     The methods are those of ssl.SSLSocket: ssl.SSLWantReadError and ssl.SSLWantWriteError say what to wait for before
     repeating the call. `send` must be repeated with the same data.

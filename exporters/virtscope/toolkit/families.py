@@ -174,4 +174,4 @@ class Blocks(Metric):
 
     @samples.setter
     def samples(self, _empty: list[Sample]) -> None:
-        """Let Metric's constructor set its empty list: the blocks are what counts."""
+        """Ignore the empty list set by Metric's constructor; samples come from the blocks."""

@@ -62,7 +62,7 @@ _NOT_IN_LABEL_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_]")
 
 @lru_cache(maxsize=1024)
 def metric_name(name: str) -> str:
-    """Return a metric's name with underscores for what the classic character set lacks."""
+    """Return a metric's name with underscores for characters outside the classic set."""
     return _NOT_IN_METRIC_NAME.sub("_", name)
 
 

@@ -75,7 +75,7 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     _say(f"{program}: {readings} readings ({failed} failed), {size} bytes in {path}")
     if failed == readings:
         sys.exit(f"{program}: nothing could be read; the log says why")
-    _say(f"Before you send it, look at what it says of your host: zcat {path} | less")
+    _say(f"Check it for private data before you send it: zcat {path} | less")
 
 
 def _record(

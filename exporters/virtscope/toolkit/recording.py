@@ -82,7 +82,7 @@ class Writer:
         self._write({"format": FORMAT, "version": VERSION, **header._asdict()})
 
     def write(self, seconds: float, source: str, outcome: object) -> None:
-        """Add a reading: Failed, or what encode() takes."""
+        """Add a reading: Failed, or a value for encode()."""
         line: dict[str, object] = {"t": round(seconds, 6), "source": source}
         if isinstance(outcome, Failed):
             line.update(outcome._asdict())

@@ -1,4 +1,4 @@
-"""Section `basic_auth_users`: who may log in, by bcrypt hashes."""
+"""Section `basic_auth_users`: users and their bcrypt hashes."""
 
 from __future__ import annotations
 
