@@ -76,7 +76,7 @@ class Processes:
             self._others[pid] = _Other(first_seen, now)
             self._look_at(pid)
         self._first = False
-        # QEMU -daemonize, used by libvirt, waits for its child.
+        # Skip the parent that QEMU -daemonize, used by libvirt, leaves for a moment.
         waiting = {each.ppid: each.fingerprint for each in self._monitors.values()}
         found = [each for each in self._monitors.values() if waiting.get(each.pid) != each.fingerprint]
         return sorted(found, key=lambda each: (each.start, each.pid))

@@ -97,8 +97,8 @@ def _flags() -> argparse.ArgumentParser:
 def _print_authorized_key(words: Sequence[str]) -> None:
     known = argparse.ArgumentParser(
         prog="ssh-exporter authorized-key",
-        description="Prints the line for root's authorized_keys on a watched host: a key that can only read the "
-        "exporter's metrics.",
+        description="Prints the line for root's authorized_keys on a watched host: a key that allows only the "
+        "exporter's requests.",
         allow_abbrev=False,
     )
     known.add_argument("key", type=Path, metavar="FILE", help="the public key, such as id_ed25519.pub")

@@ -92,7 +92,7 @@ def recorder(program: str) -> argparse.ArgumentParser:
     flags.add_argument(
         "--anonymise",
         action="store_true",
-        help="put stand-ins in the place of names, UUIDs and addresses; the same one for the same name",
+        help="replace names, UUIDs and addresses by pseudonyms, consistently",
     )
     _add_shared(flags, program)
     return flags

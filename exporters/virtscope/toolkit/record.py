@@ -62,9 +62,9 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
             _say(
                 f"{program}: recording into {path}, {every}",
                 *(f"  {source.name}: {source.contents}" for source in sources),
-                "Names, UUIDs and addresses are replaced by stand-ins; numbers are as they are."
+                "Names, UUIDs and addresses are replaced by pseudonyms; numbers are unchanged."
                 if given.anonymise
-                else "Names and addresses are as they are; --anonymise replaces them.",
+                else "Names and addresses are not replaced; use --anonymise for that.",
             )
             readings, failed = _record(writer, list(zip(sources, readers)), given, came)
         size = path.stat().st_size
