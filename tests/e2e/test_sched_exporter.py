@@ -22,7 +22,7 @@ from tests.golden_pages import assert_lints
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
 from virtscope.sched import privileges
-from virtscope.sched.program import MOST_PAIRS, OTHER, THROTTLED, Program
+from virtscope.sched.program import MAX_PAIRS, OTHER, THROTTLED, Program
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
@@ -246,7 +246,7 @@ def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
     shop, batch = containers
     privileges.raise_memory_lock()
     with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
-        fill(program, b"pairs", MOST_PAIRS, key_words=2, value_words=2)
+        fill(program, b"pairs", MAX_PAIRS, key_words=2, value_words=2)
         batch.burn()
         shop.burn()
         wait_for(lambda: waited_by(program, shop).get(OTHER, 0) >= 0.5)

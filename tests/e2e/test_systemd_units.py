@@ -24,7 +24,7 @@ from tests.support.privileges import (
     python_of_everybody,
     unprivileged,
 )
-from virtscope.toolkit.answering import MOST_PROBES, MOST_REQUESTS
+from virtscope.toolkit.answering import MAX_PROBES, MAX_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
@@ -64,12 +64,12 @@ def test_it_can_neither_take_all_memory_nor_all_tasks() -> None:
         (tasks,) = map(int, given["TasksMax"])
         if unit.stem == "ssh-exporter":
             assert memory == "2G"
-            assert 3 * HOSTS_OVER_SSH + MOST_REQUESTS + MOST_PROBES < tasks <= 4096, "ssh, two threads for each"
+            assert 3 * HOSTS_OVER_SSH + MAX_REQUESTS + MAX_PROBES < tasks <= 4096, "ssh, two threads for each"
             assert int(given["LimitNOFILE"][0]) > 5 * HOSTS_OVER_SSH, "pipes"
         else:
             assert memory == "1G", unit.stem
             # Threads that answer, those of the sources, and the programs they run.
-            assert 2 * MOST_REQUESTS < tasks <= 256, unit.stem
+            assert 2 * MAX_REQUESTS < tasks <= 256, unit.stem
 
 
 def test_an_old_systemd_can_start_them() -> None:

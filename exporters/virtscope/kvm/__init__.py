@@ -1,4 +1,4 @@
-"""kvm-exporter: a KVM host's guests, by /proc and their cgroups, and by libvirt and Proxmox where they manage them.
+"""kvm-exporter: a KVM host's guests, from /proc and cgroups, and from libvirt and Proxmox if they manage them.
 
-model has the host's and the guests' values; the files of sources turn what they read into these.
+model defines the host's and the guests' values; each source has a file that produces them.
 """

@@ -1,4 +1,4 @@
-"""Command lines of virtual machine monitors: which program it is, and what its options say of the guest.
+"""Parses command lines of virtual machine monitors: the program, and the guest's configuration.
 
 QEMU's options: `man qemu-system`, the formats of their values docs/qemu-option-wiki and util/qemu-option.c in QEMU's
 source: key=value, separated by commas, a comma within a value doubled, the first key of some options implied. Since 6.0
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from virtscope.kvm.model import clean
 
-# Programs by name, or by what the kernel keeps of it: 15 characters. User-mode emulators (qemu-x86_64) and tools
+# Programs by name, or its first 15 characters, which the kernel keeps. User-mode emulators (qemu-x86_64) and tools
 # (qemu-img, qemu-storage-daemon) run no guest. "qemu:NAME" is libvirt's set_process_name.
 _PROGRAMS = {
     "qemu": re.compile(r"\.?qemu-system-[\w.-]+|qemu-kvm|kvm|qemu|qemu:.*", re.ASCII),
@@ -28,13 +28,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Options that a guest has, whoever starts it, and that together no other program has.
+# Options of every guest; no other program has several of them.
 _TYPICAL = _words(
     "accel blockdev boot cdrom chardev cpu daemonize device display drive enable-kvm global hda id incoming kernel "
     "m M machine mon monitor msg name netdev nic no-shutdown no-user-config nodefaults nographic object overcommit "
     "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc"
 )
-_LEAST_TYPICAL = 3  # of a program of another name
+_MIN_TYPICAL = 3  # of a program of another name
 # Options of QEMU 0.9 to 10 and of qemu-kvm without a value.
 _WITHOUT_VALUE = _words(
     "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
@@ -44,7 +44,7 @@ _WITHOUT_VALUE = _words(
     "portrait preconfig rtc-td-hack S s sdl semihosting show-cursor singlestep snapshot std-vga tdf usb version "
     "vmwarevga win2k-hack xen-attach xen-create xen-domid-restrict"
 )
-# Those with one, which may begin with "-".
+# Options with a value, which may begin with "-".
 _WITH_VALUE = _words(
     "accel acpitable action add-fd append audio audiodev balloon bios blockdev boot bt cdrom chardev chroot clock "
     "compat cpu D d debugcon device dfilter display drive dtb dump-vmstate echr fda fdb fsdev fw_cfg g "
@@ -64,54 +64,54 @@ _SIZE = re.compile(r"([0-9]{1,18})([bkmgtBKMGT]?)(?:i?[bB])?")
 _DOMAIN_FILES = re.compile(r"/domain-([0-9]{1,9})-")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ACCELERATORS = frozenset(["kvm", "mshv", "nitro", "qtest", "tcg", "xen"])
-# More is no guest's: KVM's vCPUs, the addresses of x86, and network interfaces.
+# No guest has more: KVM's maximum of vCPUs, x86's address space, and network interfaces.
 _MAX_VCPUS = 4096
 _MAX_MEMORY = 1 << 52
 _MAX_TAPS = 256
 
 
 class CommandLine(NamedTuple):
-    """What the command line of a guest says; "" and None: nothing."""
+    """A guest's configuration by its command line; "" and None: not given."""
 
     name: str
     uuid: str
     id: str  # Proxmox's VMID, libvirt's number of the domain
-    manager: str  # "libvirt", "proxmox", or else the program: "qemu", "firecracker"...; "": another one
-    accelerator: str  # where it is certain: "kvm", "tcg"...
+    manager: str  # "libvirt", "proxmox", otherwise the program: "qemu", "firecracker"...; "": another one
+    accelerator: str  # if certain: "kvm", "tcg"...
     vcpus: int | None
     memory_bytes: int | None
     taps: tuple[str, ...]  # interfaces by name
-    tap_descriptors: tuple[int, ...]  # and those that QEMU was given as open files
-    hugetlb: bool  # its memory may be in huge pages, which the process's resident size lacks
-    config: str = ""  # absolute path of a file with more options (-readconfig, as Incus has it)
+    tap_descriptors: tuple[int, ...]  # whether QEMU got interfaces as open files
+    hugetlb: bool  # memory may be in huge pages, which aren't in the resident size
+    config: str = ""  # absolute path of a file with more options (-readconfig, used by Incus)
 
 
 UNREAD = CommandLine("", "", "", "", "", None, None, (), (), hugetlb=False)
 
 
 def program(path: str) -> str:
-    """Return which virtual machine monitor a program of this path or name is; "": none that is known."""
+    """Return the virtual machine monitor of this path or name; "" if unknown."""
     name = path.rpartition("/")[2].replace(" (deleted)", "")
     return next((known for known, names in _PROGRAMS.items() if names.fullmatch(name)), "")
 
 
 def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False, config: bytes = b"") -> CommandLine | None:
-    """Return what /proc/PID/cmdline says; None where the process is no guest.
+    """Parse /proc/PID/cmdline; None if the process is no guest.
 
-    `exe` is its program's path or name, as far as the kernel says; without it the command line's own counts.
-    `runs_kvm`: it is a guest, whatever its name. `config` is what its file `config` holds. Libvirt also runs QEMU
-    without a guest, to ask what it can (-machine none).
+    `exe` is the program's path or name by the kernel; without it the command line's counts. `runs_kvm`: it is a guest,
+    whatever its name. `config` is the content of its file `config`. QEMU with -machine none is no guest: libvirt probes
+    its capabilities.
     """
     words = content.decode("utf-8", "backslashreplace").split("\0")
     arguments = words[1:]
     monitor = program(exe or words[0])
     typical = {word.lstrip("-") for word in arguments if word.startswith("-")} & _TYPICAL
-    # "kvm" and "qemu" may be anything; what is called qemu-system-x86_64 needs no options.
+    # "kvm" and "qemu" may be anything, so they need a guest's options; qemu-system-x86_64 doesn't.
     if monitor == "qemu" and not typical and "qemu-system" not in exe + words[0]:
         return None
     if not monitor and not runs_kvm:
         return None
-    if monitor == "qemu" or (not monitor and len(typical) >= _LEAST_TYPICAL):
+    if monitor == "qemu" or (not monitor and len(typical) >= _MIN_TYPICAL):
         return _qemu([*_configured(config), *_options(arguments)])
     return _another(monitor, arguments)
 
@@ -123,7 +123,7 @@ def _qemu(options: Sequence[tuple[str, str]]) -> CommandLine | None:
     machines = [pairs(value, "type") for option in ("machine", "M") for value in by_name.get(option, [])]
     if _NO_GUEST & by_name.keys() or any(machine.get("type") in {"none", "help", "?"} for machine in machines):
         return None
-    vmid = _last(by_name, "id")  # an option that Proxmox has added
+    vmid = _last(by_name, "id")  # an option of Proxmox's QEMU only
     manager = _manager(by_name, vmid)
     netdevs = [pairs(value, "type") for option in ("netdev", "nic", "net") for value in by_name.get(option, [])]
     taps = [netdev for netdev in netdevs if netdev.get("type") == "tap"][:_MAX_TAPS]
@@ -148,7 +148,7 @@ def _qemu(options: Sequence[tuple[str, str]]) -> CommandLine | None:
 
 
 def _another(monitor: str, arguments: Sequence[str]) -> CommandLine:
-    """Return what another monitor's command line says; Firecracker's vCPUs and memory come by its API."""
+    """Parse another monitor's command line; Firecracker's vCPUs and memory are set by its API only."""
     given: dict[str, str] = {}
     taps: list[str] = []
     for word, following in zip(arguments, [*arguments[1:], ""]):
@@ -178,7 +178,7 @@ def _another(monitor: str, arguments: Sequence[str]) -> CommandLine:
 
 
 def _socket_name(path: str) -> str:
-    """Return what tells a guest's API socket from others: its name, or its folder's where all have the same name."""
+    """Return a guest's name from its API socket: the file's name, or the folder's if all files have the same name."""
     folder, _, last = path.rpartition("/")
     stem = re.sub(r"\.(?:sock|socket)$", "", last)
     generic = re.fullmatch(
@@ -188,7 +188,7 @@ def _socket_name(path: str) -> str:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each option and its value; words that belong to none, as a disk's image may stand, are passed over."""
+    """Yield each option and its value; skips other words, such as a disk's image."""
     place = 0
     while place < len(arguments):
         word = arguments[place]
@@ -197,7 +197,7 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         option = word[2:] if word[:2] == "--" else word[1:]
         value = arguments[place] if place < len(arguments) else ""
-        # Of an option of some other version, what looks like the next option is no value.
+        # For unknown options, a word like an option is not a value.
         if option in _WITHOUT_VALUE or (option not in _WITH_VALUE and value[:1] == "-" and value != "-"):
             yield option, ""
         else:
@@ -219,7 +219,7 @@ def _configured(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def pairs(value: str, implied: str) -> Mapping[str, str]:
-    """Return the keys and values of an option; what stands first without a key has the `implied` one."""
+    """Return the keys and values of an option; a first value without a key has the `implied` one."""
     if value.startswith("{"):
         try:
             parsed = json.loads(value)
@@ -229,7 +229,7 @@ def pairs(value: str, implied: str) -> Mapping[str, str]:
         except (ValueError, RecursionError):
             return {}
     found: dict[str, str] = {}
-    # A doubled comma stands for one; NUL is in no command line's word.
+    # A doubled comma is a literal one; words contain no NUL.
     for number, part in enumerate(value.replace(",,", "\0").split(",")):
         key, equals, rest = part.replace("\0", ",").partition("=")
         if equals:
@@ -242,7 +242,7 @@ def pairs(value: str, implied: str) -> Mapping[str, str]:
 
 
 def size(text: str) -> int | None:
-    """Return the bytes of a size such as "16", which is of MiB, or "16384k"; None where it is none."""
+    """Return the bytes of a size such as "16" (MiB) or "16384k"; None if invalid."""
     found = _SIZE.fullmatch(text)
     return int(found[1]) * _UNITS[found[2].lower()] if found else None
 
@@ -265,18 +265,18 @@ def _uuid(by_name: Mapping[str, Sequence[str]]) -> str:
 def _manager(by_name: Mapping[str, Sequence[str]], vmid: str) -> str:
     if vmid.isascii() and vmid.isdigit() and len(vmid) < 10:
         return "proxmox"
-    # Libvirt gives the master key of its secrets to every guest; and its monitor has this name.
+    # libvirt gives every guest its secrets' master key, and this name to its monitor.
     given = (*by_name.get("object", ()), *by_name.get("mon", ()))
     return "libvirt" if any("masterKey0" in value or "charmonitor" in value for value in given) else "qemu"
 
 
 def _domain_id(options: Iterable[tuple[str, str]]) -> str:
-    """Return libvirt's number of the domain, which is in the path of the files that it makes for it."""
+    """Return libvirt's domain id, from the path of the domain's files."""
     return next((found[1] for _, value in options if (found := _DOMAIN_FILES.search(value))), "")
 
 
 def _accelerator(by_name: Mapping[str, Sequence[str]], machines: Sequence[Mapping[str, str]]) -> str:
-    """Return the accelerator where only one is named; of several QEMU takes the first that works."""
+    """Return the accelerator if only one is given; of several, QEMU takes the first that works."""
     named = [pairs(value, "accel").get("accel", "") for value in by_name.get("accel", [])]
     named += [each for machine in machines for each in machine.get("accel", "").split(":")]
     if "enable-kvm" in by_name:
@@ -289,7 +289,7 @@ def _vcpus(value: str) -> int | None:
     given = pairs(value, "cpus")
     if "cpus" in given:
         return _count(given["cpus"])
-    # Without a number of CPUs, those of its topology.
+    # Without a number of CPUs, the product of the topology.
     parts = [_count(given[part]) for part in ("sockets", "dies", "clusters", "cores", "threads") if part in given]
     product = 1
     for part in parts:

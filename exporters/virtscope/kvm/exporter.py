@@ -32,13 +32,13 @@ from virtscope.toolkit.scrape import Exporter, Source
 DEFAULT_PORT = 10297
 PROXMOX_INTERVAL = 60.0  # seconds
 
-Beside = Union[Libvirt, Proxmox]  # they know more of the guests than /proc, and are asked in the background
-# Adds to the guests what another source knows of them.
+Additional = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
+# Adds another source's values to the guests.
 AddTo = Callable[[Sequence[Guest]], "tuple[Guest, ...]"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line on error."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["record"]:
         _record(words[1:])
@@ -75,15 +75,15 @@ def _serve(words: Sequence[str]) -> None:
         if played := cli.playback("kvm", given):
             sources = replayed(played)
         else:
-            beside: dict[str, Beside] = {}
+            additional: dict[str, Additional] = {}
             if interval := _libvirt_interval(given):
-                beside["libvirt"] = Libvirt(interval)
-            if given.procfs == "/proc":  # else another host's
-                beside["proxmox"] = Proxmox(PROXMOX_INTERVAL)
-            for source in beside.values():
+                additional["libvirt"] = Libvirt(interval)
+            if given.procfs == "/proc":  # otherwise another host's
+                additional["proxmox"] = Proxmox(PROXMOX_INTERVAL)
+            for source in additional.values():
                 source.background.start()
                 at_end.callback(source.close)
-            sources = live(host_files(given), given.procfs, beside)
+            sources = live(host_files(given), given.procfs, additional)
         cli.serve(Exporter("kvm", sources), given)
 
 
@@ -105,24 +105,24 @@ def _libvirt_interval(given: argparse.Namespace) -> float:
 
 
 def host_files(given: argparse.Namespace) -> HostFiles:
-    """Return the files of the host that the flags name."""
+    """Return the files of the host named by the flags."""
     return HostFiles({"proc": given.procfs, "sys": given.sysfs})
 
 
-def live(files: Files, procfs: str, beside: Mapping[str, Beside]) -> list[Source]:
-    """Return what shows this host, with the sources by name that know more of its guests."""
-    host = HostView(files, [source.add_to for source in beside.values()])
+def live(files: Files, procfs: str, additional: Mapping[str, Additional]) -> list[Source]:
+    """Return the view of this host, and the additional sources by name."""
+    host = HostView(files, [source.add_to for source in additional.values()])
     return [
         Source("procfs", lambda: host.families(time.monotonic()), lambda: host.origin(procfs)),
         *[
             Source(name, source.read, source.origin, required=False, background=source.background)
-            for name, source in beside.items()
+            for name, source in additional.items()
         ],
     ]
 
 
 class HostView:
-    """The way of the host's files to metric families, with what has to be kept from one look to the next."""
+    """Makes metric families of the host's files; keeps state between scrapes."""
 
     def __init__(self, files: Files, add: Sequence[AddTo], *, recorded_ones: bool = False) -> None:
         self._guests = Guests(files, every_time=recorded_ones)
@@ -130,12 +130,12 @@ class HostView:
         self._taps = Taps(files)
 
     def origin(self, procfs: str) -> str:
-        """Return where what was read is from, with what can't be seen there."""
+        """Return the files' origin, and anything hidden there."""
         unseen = self._guests.cgroups.unseen
         return f"{procfs}; {unseen}" if unseen else procfs
 
     def families(self, now: float) -> list[Metric]:
-        """Return the families; `now` is a time of any clock, in seconds. Raises as Guests.read() does."""
+        """Return the families; `now` is in seconds, of any clock. Raises like Guests.read()."""
         host = self._guests.read(now)
         guests = host.guests
         for add in self._add:
@@ -144,7 +144,7 @@ class HostView:
 
 
 def recordable(files: HostFiles | RecordedFiles) -> Recordable:
-    """Return what a recording takes of the host with these files."""
+    """Return the host's files as a source for recording."""
 
     def read() -> Mapping[str, bytes]:
         noted = NotedFiles(files)
@@ -159,19 +159,19 @@ def recordable(files: HostFiles | RecordedFiles) -> Recordable:
 
 
 def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recordable:
-    """Return what a recording takes of libvirt, asked from now on; `at_end` ends that."""
+    """Return libvirt as a source for recording, polled from now on; `at_end` stops that."""
     virsh = Virsh()
     answers = Background("libvirt", virsh.read, interval)
     answers.start()
     at_end.callback(virsh.commands.close)
     at_end.callback(answers.close)
     answers.wait_for_first(PATIENCE_SECONDS)
-    contents = "what virsh domstats prints: guests' names and counters, paths of their disks; their uuids and titles"
+    contents = "output of virsh domstats: guests' names and counters, paths of their disks; their uuids and titles"
     return Recordable("libvirt", contents, answers.latest, recorded.anonymised_libvirt)
 
 
 def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
-    """Return what a recording takes of Proxmox, read from now on; `at_end` ends that."""
+    """Return Proxmox as a source for recording, polled from now on; `at_end` stops that."""
     configured = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
     configured.start()
     at_end.callback(configured.close)
@@ -182,31 +182,31 @@ def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
 
 
 class _Answers:
-    """What was recorded beside the files, for the guests of the readings that are shown."""
+    """Recorded answers of libvirt and Proxmox, for the guests of the current reading."""
 
     def __init__(self) -> None:
         self._libvirt: libvirt.Answer | None = None
         self._proxmox: Mapping[str, Configuration] | None = None
 
     def show_libvirt(self, raw: libvirt.Raw) -> list[Metric]:
-        """Take what libvirt answered."""
+        """Set libvirt's answer."""
         self._libvirt = libvirt.understand(raw)
         return libvirt.families(self._libvirt)
 
     def show_proxmox(self, configured: Mapping[str, bytes]) -> list[Metric]:
-        """Take what Proxmox has configured."""
+        """Set Proxmox's configuration."""
         self._proxmox = proxmox.understand(configured)
         return []
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with what was known of them."""
+        """Return the guests with the recorded values."""
         if self._libvirt:
             guests = libvirt.joined(guests, self._libvirt)
         return proxmox.joined(guests, self._proxmox) if self._proxmox else tuple(guests)
 
 
 def replayed(played: Playback) -> list[Source]:
-    """Return what shows a recording's files as it shows a host's."""
+    """Return the view of a recording, like that of a host."""
     answers = _Answers()
 
     def new_view() -> View[Mapping[str, bytes]]:

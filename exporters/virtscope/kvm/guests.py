@@ -1,9 +1,9 @@
-"""The host's guests as /proc and the cgroups show them: what the other modules read, put together to the model.
+"""The host's guests by /proc and cgroups: combines the other modules' values to the model.
 
-At each look only what the processes used, how long their vCPUs ran and waited and what quotas have throttled are read:
-throttled time is taken from the vCPUs' wait. How the vCPUs' time is split and the other threads' counters are read
-again after some seconds only, and what changes rarely (caps, memory, which taps are whose) after some more: these are
-most of the files. Where looks are that close, it is done of some of the guests at a time.
+Every scrape reads the processes' CPU time, the vCPUs' run and wait time, and throttled time, which is included in the
+wait. The split of the vCPUs' time and the other threads' counters are read every few seconds, and rarely changing
+values (caps, memory, owners of taps) less often: these are most of the files. With frequent scrapes, each reads them
+for some of the guests.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from virtscope.kvm.taps import opened
 from virtscope.kvm.threads import KVM, MEMORY, TICKS, VHOST, WORKER, ThreadClocks, Threads, kind, parse_process
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
-SELDOM = 4.5  # seconds between two looks: whoever scrapes every 5 s or less often gets all counters new
-# Seconds between two reads of the counters where looks are closer: a part of a minute, so that a rate over minutes
-# begins and ends with counters of the same age.
+SELDOM = 4.5  # seconds between scrapes; less frequent ones read all counters
+# Seconds between two reads of the counters with frequent scrapes: a divisor of a minute, so both ends of a rate() over
+# minutes have the same age.
 COUNTERS = 15.0
-FACTS = 14.5  # seconds until what changes rarely is read again, however close they are
-_PORTIONS = 12  # of the guests, after the first look
-_STARTING = 60.0  # seconds in which QEMU may not have its threads yet
+FACTS = 14.5  # seconds between two reads of rarely changing values
+_PORTIONS = 12  # of the guests, after the first scrape
+_STARTING = 60.0  # seconds that QEMU may need to start its threads
 
-# A kernel tells guest time if at least this part of what vCPUs ran was the guest's own. Where it can't, as under
-# kvm_pvm, stray ticks are counted; a guest that only makes exits is still some percents of the time in its own code.
-_LEAST_GUEST_TIME = 0.001
+# Guest time is valid if it is at least this part of the vCPUs' run time. Kernels without it, as under kvm_pvm, count
+# stray ticks; even a guest that causes exits all the time runs its own code for some percent.
+_MIN_GUEST_TIME = 0.001
 
 _HOST_S_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in include/linux/proc_ns.h
 _CPU_LINE = re.compile(rb"cpu +[0-9]{1,20}(?: [0-9]{1,20}){8,} *\Z")  # with guest
 
 
 class HostStat(NamedTuple):
-    """What /proc/stat says; CPU time in ticks."""
+    """The values of /proc/stat; CPU time in ticks."""
 
     cpus: int
-    used: int  # by all, guests included
+    used: int  # used by all, guests included
     guest: int
     boot_time: int  # Unix time in seconds
 
 
 class _Counters(NamedTuple):
-    """The counters that aren't read of a guest at each look."""
+    """Counters of a guest that are not read at every scrape."""
 
     accelerator: str
     unnamed_vcpus: int
     role_seconds: Mapping[str, float]
-    served_ticks: int  # by the kernel's threads
+    served_ticks: int  # of the kernel's threads
 
 
 class _Facts(NamedTuple):
-    """What changes rarely of a guest."""
+    """Rarely changing values of a guest."""
 
     resident_bytes: int | None
     cgroups: Found
@@ -67,7 +67,7 @@ class _Facts(NamedTuple):
 
 
 class _Kept:
-    """What is remembered of a guest from one look to the next."""
+    """State of a guest between scrapes."""
 
     def __init__(self, monitor: Monitor, now: float) -> None:
         self.monitor = monitor
@@ -79,13 +79,13 @@ class _Kept:
         self.facts_due = now
         self.opened: list[str] | None = None  # taps, by name
         self.serving: dict[int, tuple[str, int]] = {}  # role and ticks of each of the kernel's threads, by start
-        self.served: dict[str, int] = {}  # ticks of those that have ended, by role
+        self.served: dict[str, int] = {}  # ticks of ended ones, by role
         self.worker_ticks = 0
         self.throttled: dict[str, Throttling] = {}
 
 
 def parse_host(stat: bytes) -> HostStat:
-    """Return what /proc/stat says; raises SourceMalformed where it lacks something."""
+    """Parse /proc/stat; raises SourceMalformed if something is missing."""
     head, _, rest = stat.partition(b"\n")
     fields = head.split()
     boot = re.search(rb"(?m)^btime ([0-9]{1,12})$", rest)
@@ -98,23 +98,23 @@ def parse_host(stat: bytes) -> HostStat:
 
 
 class Guests:
-    """Reads the host's guests again and again."""
+    """Reads the host's guests repeatedly."""
 
     def __init__(self, files: Files, *, every_time: bool = False) -> None:
-        """`every_time`: read all at each look, as the files may be of another moment of a recording."""
+        """`every_time`: read everything at each scrape, as a recording may jump in time."""
         self.processes = Processes(files, every_time=every_time)
         self._files = files
         self._every_time = every_time
         self._looked_at = 0.0
-        self._all_counters = True  # are read at this look
+        self._all_counters = True  # read at this scrape
         self.cgroups = Cgroups(files)
         self._kept: dict[tuple[int, int], _Kept] = {}
-        self._tells_guest_time = False  # once it has, for good: it is the kernel's property
+        self._tells_guest_time = False  # never reset: it is a property of the kernel
 
     def read(self, now: float) -> Host:
-        """Return the host as it is; `now` is a time of any clock, in seconds.
+        """Return the host; `now` is in seconds, of any clock.
 
-        Raises SourceUnavailable where processes are hidden, SourceMalformed where /proc/stat is.
+        Raises SourceUnavailable if processes are hidden, SourceMalformed if /proc/stat is malformed.
         """
         stat = self._files.content("proc/stat")
         if stat is None:
@@ -130,7 +130,7 @@ class Guests:
         for monitor in found:
             key = (monitor.pid, monitor.start)
             kept = last.get(key) or _Kept(monitor, now)
-            if kept.monitor != monitor:  # its command line can be read now
+            if kept.monitor != monitor:  # its command line is readable now
                 kept.monitor, kept.facts, kept.opened = monitor, None, None
             guest = self._guest(kept, host, now)
             if guest:
@@ -146,7 +146,7 @@ class Guests:
         return Host(host.cpus, host.used / TICKS, host.guest / TICKS if known else None, _with_own_ids(guests))
 
     def _check_what_is_seen(self) -> None:
-        """Raise SourceUnavailable where guests may run that can't be seen from here."""
+        """Raise SourceUnavailable if guests may be hidden from this process."""
         if not self._files.names("proc/1"):
             raise SourceUnavailable(
                 "/proc hides other users' processes (mount option hidepid): run this as root, or in the group that the "
@@ -161,14 +161,14 @@ class Guests:
             )
 
     def _guest(self, kept: _Kept, host: HostStat, now: float) -> Guest | None:
-        """Return the guest; None where its process has ended."""
+        """Return the guest; None if its process has ended."""
         monitor, line, threads = kept.monitor, kept.monitor.command_line, None
         facts = self._facts(kept, now)
         vcpus = kept.clocks.vcpus(self._files) if now < kept.counters_due and not self._all_counters else None
         if vcpus is None or (not vcpus and now - kept.since < _STARTING):
             threads = kept.clocks.read(self._files)
             vcpus = threads.vcpus
-        # After its threads, so that it has all of their time.
+        # After its threads, so that it includes all of their time.
         process = parse_process(self._files.line_again(f"proc/{monitor.pid}/stat") or b"")
         if process is None or process.start != monitor.start or process.state in {"Z", "X"}:
             return None
@@ -181,10 +181,10 @@ class Guests:
                 kept.counters_due += COUNTERS * ((now - kept.counters_due) // COUNTERS + 1)
             threads = threads or kept.clocks.read(self._files)
             counters = kept.counters = self._counters(kept, threads, used)
-        # vCPUs may have been plugged in or out, so their threads are counted if named.
+        # Count named threads: vCPUs may have been plugged in or out.
         named = bool(vcpus) and vcpus[0].name != "all"
         vcpu_count = len(vcpus) if named else line.vcpus or counters.unnamed_vcpus or None
-        # Nothing but KVM makes guest time.
+        # Only KVM has guest time.
         accelerator = counters.accelerator or ("kvm" if process.guest else line.accelerator)
         return Guest(
             pid=monitor.pid,
@@ -212,7 +212,7 @@ class Guests:
         )
 
     def _facts(self, kept: _Kept, now: float) -> _Facts:
-        """Return what changes rarely of a guest, read again if it is time."""
+        """Return a guest's rarely changing values, re-read if due."""
         facts, pid, line = kept.facts, kept.monitor.pid, kept.monitor.command_line
         if facts is None or now >= kept.facts_due or self._every_time:
             kept.facts_due = now + FACTS * (_share(kept) if facts is None else 1)
@@ -230,9 +230,9 @@ class Guests:
         return facts
 
     def _counters(self, kept: _Kept, threads: Threads, used: int) -> _Counters:
-        """Return the other counters of a guest whose process has used so many ticks."""
+        """Return the other counters of a guest whose process has used `ticks`."""
         roles: dict[str, int] = {}
-        if threads.vcpus:  # their names tell
+        if threads.vcpus:  # known by their names
             kept.worker_ticks = max(kept.worker_ticks, threads.worker_ticks(used))
             roles = {**threads.role_ticks, WORKER: kept.worker_ticks}
         served = self._served(kept)
@@ -246,7 +246,7 @@ class Guests:
         )
 
     def _served(self, kept: _Kept) -> dict[str, int]:
-        """Return what the kernel's threads have used for a guest, those that have ended too, in ticks by role."""
+        """Return the ticks of a guest's kernel threads by role, ended ones included."""
         now = {
             process.start: (
                 role if (role := kind(process.comm).role) in {VHOST, KVM} else KVM,
@@ -264,7 +264,7 @@ class Guests:
         return ticks_by_role
 
     def _throttling(self, kept: _Kept, cgroups: Found) -> tuple[Throttling, ...]:
-        """Return what quotas have throttled; where a vCPU's group has gone with its vCPU, what it was before."""
+        """Return throttled time; if a vCPU's cgroup has gone with its vCPU, the previous value."""
         for now in self.cgroups.throttling(cgroups.throttles):
             was = kept.throttled.get(now.part)
             if was is None or now.throttled_seconds >= was.throttled_seconds:
@@ -272,14 +272,14 @@ class Guests:
         return tuple(kept.throttled.values())
 
     def _absent(self, accelerator: str) -> str:
-        """Return why a guest's guest time means nothing; "" where it means something."""
+        """Return why a guest's guest time is invalid; "" if valid."""
         if accelerator != "kvm":
             return accelerator or "accelerator not known"
         return "" if self._tells_guest_time else "kernel"
 
 
 def _standing(cgroup: bytes, line: CommandLine) -> int:
-    """Return what a guest's /proc/PID/cgroup says of the name and id that its command line claims."""
+    """Return how far a guest's /proc/PID/cgroup confirms the name and id of its command line."""
     parts = {part for path in cgroup.decode("utf-8", "replace").split("\n") for part in path.split("/")}
     if "user.slice" in parts:
         return A_USERS
@@ -291,7 +291,7 @@ def _standing(cgroup: bytes, line: CommandLine) -> int:
 
 
 def _with_own_ids(guests: Sequence[Guest]) -> tuple[Guest, ...]:
-    """Return the guests with the ids that are theirs: each of libvirt's daemons counts its own domains from 1."""
+    """Drop ids that aren't certain: each libvirt daemon counts its own domains from 1."""
     vmids = owners((guest.id, guest) for guest in guests if guest.manager == "proxmox")
 
     def has_its_own(guest: Guest) -> bool:
@@ -303,9 +303,9 @@ def _with_own_ids(guests: Sequence[Guest]) -> tuple[Guest, ...]:
 def _guest_time_is_told(guests: Iterable[Guest]) -> bool:
     kvm = [guest for guest in guests if guest.accelerator == "kvm"]
     guest_time = sum(guest.guest_seconds for guest in kvm)
-    return guest_time > 0 and guest_time >= _LEAST_GUEST_TIME * sum(guest.cpu_seconds for guest in kvm)
+    return guest_time > 0 and guest_time >= _MIN_GUEST_TIME * sum(guest.cpu_seconds for guest in kvm)
 
 
 def _share(kept: _Kept) -> float:
-    """Return which part of the time to wait first: of guests that are found at once not all are due at once again."""
+    """Return the part of the interval to wait first; spreads guests found at the same time."""
     return (kept.monitor.pid % _PORTIONS + 1) / _PORTIONS

@@ -1,8 +1,8 @@
-"""The host's files below /proc, /sys and so on: live, noted for a recording, or of one.
+"""The host's files below /proc, /sys and so on: live, live and noted for a recording, or recorded.
 
-What can't be read is None, or an empty list: processes and threads end between being listed and being read, and what
-takes rights is absent for those without. Reading is by os.open(), as of a thousand small files at a scrape
-open() would cost three times as much; and what is read at each scrape stays open, which halves the rest.
+Unreadable files are None, or an empty list: processes and threads end between listing and reading, and privileges may
+be missing. os.open() costs a third of open() for the thousand small files of a scrape. Files of every scrape stay open,
+which halves the rest.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Callable, Union
 
-LARGEST = 8 << 20  # net/dev, which has 150 bytes for each interface, is the longest file
-_BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's with 100 disks has 50 KiB
-_PATIENCE = 0.5  # seconds at each look for files that block
-_LEAST_PATIENCE = 0.02  # for each of them
-_MAX_BLOCKED = 32  # of them, each of which holds a thread
+LARGEST = 8 << 20  # the longest is net/dev, 150 bytes per interface
+_BEGINNING = 128 << 10  # of a command line, which may have 2 MiB; libvirt's has 50 KiB with 100 disks
+_PATIENCE = 0.5  # seconds per scrape for blocking files
+_MIN_PATIENCE = 0.02  # per file
+_MAX_BLOCKED = 32  # blocking files; each holds a thread
 _LINE = 1024
 _CHUNK = 1 << 16
-UNREAD_LOOKS = 16  # until a file that isn't read any more is closed
+UNREAD_LOOKS = 16  # until an unused file is closed
 
 
 class Blocked(Exception):
-    """A read of this file blocks for now."""
+    """A read of this file is blocking."""
 
 
 class HostFiles:
     """This machine's files by their paths below roots: "proc/1/stat", "sys/fs/cgroup/cpu.max"."""
 
     def __init__(self, roots: Mapping[str, str]) -> None:
-        """`roots` says where the first folder of a path is: {"proc": "/proc", "sys": "/host/sys"}."""
+        """`roots` maps the first folder of a path: {"proc": "/proc", "sys": "/host/sys"}."""
         self._roots = dict(roots)
-        self._open: dict[str, tuple[int, int]] = {}  # by path: a descriptor, and the last look at which it was read
+        self._open: dict[str, tuple[int, int]] = {}  # by path: descriptor, and its last scrape
         self._look = 0
-        self._most_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
+        self._max_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
         self._patience = _PATIENCE
-        self._reading: dict[str, _Reading] = {}  # what blocked when it was last asked for
+        self._reading: dict[str, _Reading] = {}  # files that blocked at the last attempt
 
     def line_again(self, path: str) -> bytes | None:
-        """Return what line() does, of a file that is read again and again, so that it stays open.
+        """Like line(), for a file of every scrape, which is kept open.
 
-        A descriptor is that process's or thread's own: it shows no later one of the same number.
+        A descriptor belongs to its process or thread, and never shows a later one with the same id.
         """
         descriptor, _ = self._open.get(path, (None, 0))
         if descriptor is not None:
@@ -56,7 +56,7 @@ class HostFiles:
             else:
                 self._open[path] = (descriptor, self._look)
                 return text
-        if len(self._open) >= self._most_open:
+        if len(self._open) >= self._max_open:
             return self.line(path)
         try:
             descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
@@ -69,7 +69,7 @@ class HostFiles:
             return None
 
     def looked(self) -> None:
-        """End a look, and close what was not read again for some of them."""
+        """End a scrape; closes files unused for some scrapes."""
         self._look += 1
         self._patience = _PATIENCE
         if self._look % UNREAD_LOOKS == 0:
@@ -81,7 +81,7 @@ class HostFiles:
                     self._open[path] = (descriptor, look)
 
     def line(self, path: str) -> bytes | None:
-        """Return what the first read gives of a file whose content is less than 1 KiB."""
+        """Return the content of a file of less than 1 KiB, by one read."""
         try:
             descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -94,17 +94,17 @@ class HostFiles:
             os.close(descriptor)
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file, where it has so many bytes at most."""
+        """Return the whole file; None if it is larger than this."""
         found = _read(self._path(path), most + 1)
         return found if found is not None and len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
         """Return the first 128 KiB of a file whose read may block; raises Blocked.
 
-        Whoever reads a command line waits while another thread of the process changes its memory map.
+        Reading a command line waits for threads that change the process's memory map.
 
-        That may hang, as on a server of files that is gone; so a thread reads it, which is then left to itself. Below
-        PID/root the process chooses what is there: devices, which act when they are opened, aren't.
+        That may hang, for example on a dead NFS server, so a thread reads it and is abandoned if it hangs. Devices
+        aren't opened, because opening may have effects, and below PID/root the process controls the files.
         """
         before = self._reading.get(path)
         if before and before.is_alive():
@@ -115,7 +115,7 @@ class HostFiles:
         reading = _Reading(self._path(path), only_regular="/root/" in path)
         began = time.monotonic()
         reading.start()
-        reading.join(max(self._patience, _LEAST_PATIENCE))
+        reading.join(max(self._patience, _MIN_PATIENCE))
         if reading.is_alive():
             self._patience -= time.monotonic() - began
             self._reading[path] = reading
@@ -123,9 +123,9 @@ class HostFiles:
         return reading.content
 
     def namespace(self, path: str) -> int:
-        """Return what two files below net/ have in common where they are of one network namespace; 0: not known.
+        """Return an identifier of the network namespace of a file below net/; 0 if unknown.
 
-        Each namespace has its own inodes of /proc/PID/net; unlike PID/ns/net, any user may know them.
+        The inodes of /proc/PID/net differ by namespace and, unlike PID/ns/net, are readable by any user.
         """
         try:
             return os.stat(self._path(path)).st_ino  # noqa: PTH116  as above
@@ -133,14 +133,14 @@ class HostFiles:
             return 0
 
     def names(self, path: str) -> list[str]:
-        """Return what is in a folder, in any order."""
+        """Return the names in a folder, in any order."""
         try:
             return os.listdir(self._path(path))  # noqa: PTH208  half of iterdir's cost
         except OSError:
             return []
 
     def link(self, path: str) -> str:
-        """Return where a symbolic link leads; "" where that can't be known."""
+        """Return a symbolic link's target; "" if unknown."""
         try:
             return os.readlink(self._path(path))  # noqa: PTH115  strings all the way
         except OSError:
@@ -176,7 +176,7 @@ class _Reading(threading.Thread):
 
 
 def _read(path: str, most: int) -> bytes | None:
-    """Return so many bytes of a file at most; None where it can't be read."""
+    """Return at most this many bytes of a file; None if it can't be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -194,28 +194,28 @@ def _read(path: str, most: int) -> bytes | None:
 
 
 class RecordedFiles:
-    """Those of a reading of a recording; show() sets it."""
+    """The files of a recorded reading; show() sets it."""
 
     def __init__(self) -> None:
         self._content: Mapping[str, bytes] = {}
         self._names: Mapping[str, list[str]] = {}
 
     def show(self, content: Mapping[str, bytes]) -> None:
-        """Let these be the files, by their paths."""
+        """Set the files, by path."""
         self._content = content
         self._names = _folders(content)
 
     def looked(self) -> None:
-        """End a look."""
+        """End a scrape."""
 
     def line(self, path: str) -> bytes | None:
-        """Return the file, as the next three do."""
+        """Return the file, like the next three methods."""
         return self._content.get(path)
 
     line_again = line
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file, where it has so many bytes at most."""
+        """Return the whole file; None if it is larger than this."""
         found = self._content.get(path)
         return found if found is None or len(found) <= most else None
 
@@ -225,22 +225,22 @@ class RecordedFiles:
         return found if found is None else found[:_BEGINNING]
 
     def namespace(self, path: str) -> int:
-        """Return what tells the namespace: another one than the host's was recorded with its interfaces."""
+        """Return an identifier of the namespace: only those other than the host's are recorded."""
         return hash(path) if path in self._content else 0
 
     def names(self, path: str) -> list[str]:
-        """Return what is in a folder."""
+        """Return the names in a folder."""
         return self._names.get(path, [])
 
     def link(self, path: str) -> str:
-        """Return where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         return os.fsdecode(self._content.get(path, b""))
 
 
 class NotedFiles:
-    """Another's files, with what was read of them noted, so that a recording has just that.
+    """Wraps other files and notes those that were read, for a recording.
 
-    A folder is there again in the recording if a file in it was read.
+    The recording has the folders in which a file was read.
     """
 
     def __init__(self, files: HostFiles | RecordedFiles) -> None:
@@ -251,11 +251,11 @@ class NotedFiles:
         self._files = files
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file, where it has so many bytes at most."""
+        """Return the whole file; None if it is larger than this."""
         return self._noting(lambda path: self._files.content(path, most))(path)
 
     def link(self, path: str) -> str:
-        """Return where a symbolic link leads."""
+        """Return the target of a symbolic link."""
         return os.fsdecode(self._noting(lambda path: os.fsencode(self._files.link(path)) or None)(path) or b"")
 
     def _noting(self, read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
@@ -268,12 +268,12 @@ class NotedFiles:
         return noted
 
 
-# What can't be read is None, or an empty list.
+# Unreadable files are None, or an empty list.
 Files = Union[HostFiles, NotedFiles, RecordedFiles]
 
 
 def _folders(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return what is in each folder of these paths."""
+    """Return the names in each folder of these paths."""
     found: dict[str, dict[str, None]] = {}
     for path in paths:
         below = path

@@ -1,9 +1,8 @@
-"""libvirt, by its program virsh: block devices, exits, balloon, state and titles, which /proc doesn't know.
+"""libvirt, by virsh: block devices, exits, balloon, state and titles, which /proc lacks.
 
-One call answers for all guests. It is made in the background, as a guest that hangs holds it up, and with it what is
-known of every other guest, for as long as that takes: `--nowait` skips only a guest for which somebody waits already.
-So a call is ended after some seconds; the daemon goes on waiting, the next call skips that guest, and if calls hang
-nevertheless they are made less and less often, as each one holds up a thread of the daemon's.
+One call returns all guests. It runs in the background, because one hanging guest blocks it for all: `--nowait` skips
+only guests for which another call already waits. So calls time out after some seconds. The daemon keeps waiting, and
+the next call skips that guest. If calls still hang, they back off, because each one blocks a thread of the daemon.
 
     Domain: 'db_1.prod'
       state.state=1
@@ -34,15 +33,15 @@ from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, So
 from virtscope.toolkit.families import family
 
 INTERVAL = 15.0  # seconds
-TIMEOUT = 10.0  # seconds for each call; one for 100 guests takes less than one
-MOST_SELDOM = 600.0  # seconds between two calls that hang
+TIMEOUT = 10.0  # seconds per call; with 100 guests it takes less than one
+MAX_PAUSE = 600.0  # seconds; the longest back-off after hanging calls
 
-# The system's daemon, read only: any user may.
+# The system's daemon, read-only, allowed for any user.
 _CONNECT = ("-q", "-r", "-c", "qemu:///system")
-# From Wallaby on, and from Juno to Victoria: an instance keeps what it was made with.
+# From Wallaby on, and from Juno to Victoria: an instance keeps its original one.
 _NOVA = ("http://openstack.org/xmlns/libvirt/nova/1.1", "http://openstack.org/xmlns/libvirt/nova/1.0")
-_TITLES_AGAIN = 600.0  # seconds; they are changed by people
-_TITLES_AT_ONCE = 200  # guests to a call
+_TITLES_AGAIN = 600.0  # seconds; people change titles rarely
+_TITLES_AT_ONCE = 200  # guests per call
 
 # virDomainState
 _STATES = ("", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -54,7 +53,7 @@ _MAX_TITLE = 4 * MAX_CHARACTERS  # bytes
 
 
 class Raw(NamedTuple):
-    """What libvirt answered."""
+    """libvirt's raw answer."""
 
     asked: float  # Unix time
     domstats: bytes
@@ -63,16 +62,16 @@ class Raw(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The same, understood."""
+    """The parsed answer."""
 
     asked: float
     domains: Mapping[str, Domain]  # by name
-    names: Mapping[str, str]  # by uuid: who is called as a domain need not be it
-    refused: int  # lines that are malformed
+    names: Mapping[str, str]  # by uuid: names aren't unique
+    refused: int  # malformed lines
 
 
 def understand(raw: Raw) -> Answer:
-    """Return what libvirt answered; never fails."""
+    """Parse libvirt's answer; never fails."""
     stats, refused = parse_domstats(raw.domstats)
     titles = dict(raw.titles)
     names = dict(parse_list(raw.domains))
@@ -85,7 +84,7 @@ def understand(raw: Raw) -> Answer:
 
 
 def parse_domstats(output: bytes) -> tuple[dict[str, dict[str, str]], int]:
-    """Return the values of each domain, by name and key, and how many lines were malformed; never fails."""
+    """Return each domain's values by name and key, and the number of malformed lines; never fails."""
     found: dict[str, dict[str, str]] = {}
     values: dict[str, str] | None = None
     refused = 0
@@ -102,7 +101,7 @@ def parse_domstats(output: bytes) -> tuple[dict[str, dict[str, str]], int]:
 
 
 def domain(values: Mapping[str, str]) -> Domain:
-    """Return what the values of a domain say."""
+    """Return a domain's metrics."""
     balloon = _number(values, "balloon.current")
     state = _number(values, "state.state")
     polled = {result: _seconds(values, f"cpu.haltpoll.{result}.time") for result in ("success", "fail")}
@@ -123,12 +122,12 @@ def domain(values: Mapping[str, str]) -> Domain:
 
 
 def _blocks(values: Mapping[str, str]) -> tuple[Block, ...]:
-    """Return the devices; what lies below one (a backing file, with the same name and "backingIndex") only once."""
+    """Return the devices without their backing files, which have the same name and a "backingIndex"."""
     found: dict[str, Block] = {}
     for number in _numbers(values, "block"):
         key = f"block.{number}"
         name = clean(values.get(f"{key}.name", ""))
-        # Those that aren't counted are layers of another one, or the guest's monitor was not asked.
+        # Entries without counters are layers of another device, or the guest's monitor was skipped.
         if name and name not in found and f"{key}.rd.reqs" in values:
             found[name] = Block(name, *(_requests(values, f"{key}.{kind}") for kind in ("rd", "wr", "fl")))
     return tuple(found.values())
@@ -155,13 +154,13 @@ def _seconds(values: Mapping[str, str], key: str) -> float | None:
 
 
 def parse_list(output: bytes) -> list[tuple[str, str]]:
-    """Return uuid and name of each domain that `virsh list --uuid --name` printed; other lines are passed over."""
+    """Parse uuid and name of each domain in `virsh list --uuid --name`; skips other lines."""
     lines = output.decode("utf-8", "backslashreplace").split("\n")
     return [(found[1], found[2].rstrip()) for line in lines if (found := _LISTED.fullmatch(line))]
 
 
 def parse_titles(output: bytes, secret: str) -> dict[str, bytes]:
-    """Return each domain's title by uuid, as the commands of title_commands() printed it; b"" where there is none."""
+    """Parse each domain's title by uuid in the output of title_commands(); b"" if it has none."""
     found: dict[str, bytes] = {}
     parts = re.split(rb"== %s ([0-9a-f-]{36}) (metadata|title) ==" % re.escape(secret.encode()), output)
     for uuid, what, printed in zip(parts[1::3], parts[2::3], parts[3::3]):
@@ -181,9 +180,9 @@ def _nova_name(metadata: bytes) -> bytes:
 
 
 def title_commands(uuids: Sequence[str], secret: str) -> str:
-    """Return virsh's commands for the titles of these domains; neither needs the guest's monitor.
+    """Return virsh commands that print these domains' titles; they don't use the guests' monitors.
 
-    `secret` is between them, so that no tenant can give his instance a name that ends in another guest's title.
+    `secret` separates them, so that an instance's name can't forge another guest's title.
     """
     return "; ".join(
         command
@@ -199,20 +198,20 @@ class Virsh:
     """Asks libvirt."""
 
     def __init__(self, programs: Programs | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.expected = False  # there are guests that libvirt manages
+        self.expected = False  # there are libvirt guests
         self.commands = programs or Commands(TIMEOUT)
         self._clock = clock
-        self._nowait = True  # this virsh knows it
-        self._hung = 0  # calls one after the other
+        self._nowait = True  # this virsh supports it
+        self._hung = 0  # consecutive calls
         self._not_before = 0.0
         self._titles: dict[str, bytes] = {}
         self._titles_due = 0.0
 
     def read(self) -> Raw:
-        """Return what libvirt says now.
+        """Query libvirt.
 
-        Raises SourceUnavailable where there is neither virsh nor a guest of libvirt's, SourceTimeout where it hangs,
-        SourceError where it fails.
+        Raises SourceUnavailable without virsh or without libvirt guests, SourceTimeout if it hangs, SourceError if it
+        fails.
         """
         virsh = self.commands.find("virsh")
         if not virsh:
@@ -226,8 +225,8 @@ class Virsh:
             self._ask_titles(virsh, [uuid for uuid, _ in parse_list(domains)])
         except SourceTimeout:
             self._hung += 1
-            if self._hung > 1:  # the second call knows better, as a rule
-                self._not_before = self._clock() + min(INTERVAL * 2**self._hung, MOST_SELDOM)
+            if self._hung > 1:  # the second call usually succeeds
+                self._not_before = self._clock() + min(INTERVAL * 2**self._hung, MAX_PAUSE)
             raise
         self._hung = 0
         return Raw(asked, stats, domains, tuple(self._titles.items()))
@@ -252,23 +251,23 @@ class Virsh:
         raise SourceError(f"virsh {command} {problem}")
 
     def _ask_titles(self, virsh: str, uuids: Sequence[str]) -> None:
-        """Ask for the titles of domains that are new, and now and then of all."""
+        """Query the titles of new domains, and sometimes of all."""
         if self._clock() >= self._titles_due:
             self._titles, self._titles_due = {}, self._clock() + _TITLES_AGAIN
         self._titles = {uuid: self._titles[uuid] for uuid in uuids if uuid in self._titles}
         new = [uuid for uuid in uuids if uuid not in self._titles]
         for place in range(0, len(new), _TITLES_AT_ONCE):
             some = new[place : place + _TITLES_AT_ONCE]
-            # Its status is that of the last one alone, and of most domains there is nothing to show.
+            # Ignore the status: it is the last command's, and fails without metadata.
             secret = secrets.token_hex(8)
             finished = self.commands.run(virsh, *_CONNECT, title_commands(some, secret))
             self._titles.update(parse_titles(finished.output, secret))
 
 
 def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
-    """Return the guests with what libvirt knows of each; of one that was started since it was asked, nothing.
+    """Add libvirt's values to the guests, except those started after the query.
 
-    It is known by its uuid: other daemons, of users and in pods, have guests of the same names.
+    Guests are matched by uuid: other daemons, of users or in pods, may use the same names.
     """
     of_uuids = owners((each.uuid, each) for each in guests if each.manager == "libvirt" and each.standing > A_USERS)
 
@@ -277,32 +276,32 @@ def joined(guests: Sequence[Guest], answer: Answer) -> tuple[Guest, ...]:
             return None
         found = answer.domains.get(answer.names.get(guest.uuid, ""))
         if found and found.state == "shutoff":
-            return None  # a guest that runs is another one
-        # Who polls for a guest is KVM; of others libvirt says 0.
+            return None  # a running guest is another one
+        # Only KVM does halt polling; for others libvirt reports 0.
         return found._replace(halt_poll_seconds={}) if found and guest.accelerator != "kvm" else found
 
     return tuple([guest._replace(domain=known(guest)) for guest in guests])
 
 
 def families(answer: Answer) -> list[Metric]:
-    """Return what belongs to no guest."""
+    """Return the metrics of no guest."""
     return [family("kvm_libvirt_refused_lines", "Malformed lines of virsh domstats.", [({}, answer.refused)])]
 
 
 class Libvirt:
-    """Asks libvirt in the background."""
+    """Polls libvirt in the background."""
 
     def __init__(self, interval: float, virsh: Virsh | None = None) -> None:
-        """Ask each `interval` seconds, and early when there are new guests; by `virsh`, if it isn't this machine's."""
+        """Poll each `interval` seconds, earlier for new guests; `virsh` replaces this machine's."""
         self._virsh = virsh or Virsh()
         self._woken_for: set[tuple[int, str]] = set()
-        self._its_own: set[str] = set()  # uuids of guests that run, of those it has listed
+        self._its_own: set[str] = set()  # uuids of running guests, and of listed ones
         self.background = Background(
             "libvirt", lambda: understand(self._virsh.read()), interval, lambda: self._virsh.commands.cpu_seconds
         )
 
     def close(self) -> None:
-        """End asking, and what is being run."""
+        """Stop polling; kill the running program."""
         self.background.close()
         self._virsh.commands.close()
 
@@ -311,11 +310,11 @@ class Libvirt:
         return self._virsh.commands.find("virsh") or "virsh"
 
     def read(self) -> list[Metric]:
-        """Return what belongs to no guest; raises as Background.latest() does."""
+        """Return the metrics of no guest; raises like Background.latest()."""
         return families(self.background.latest())
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with what libvirt knows of them, if there is anything young enough."""
+        """Add libvirt's values to the guests, if they aren't too old."""
         managed = [guest for guest in guests if guest.manager == "libvirt"]
         answer = self.background.peek()
         listed = self._its_own.union(answer.names if answer else ())

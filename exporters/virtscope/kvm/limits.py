@@ -1,4 +1,4 @@
-"""The cgroups of a guest: caps where they really stand, weight, and what a quota has throttled.
+"""The cgroups of a guest: effective cap, weight, and throttled time.
 
     machine.slice/machine-qemu\\x2d1\\x2dweb.scope/            shares: cpu.weight; or machine/qemu-1-web.libvirt-qemu/
         libvirt/          global_quota: cpu.max
@@ -6,12 +6,12 @@
             emulator/     emulator_quota
     qemu.slice/100.scope/                                     Proxmox: cpulimit is cpu.max, cpuunits cpu.weight
 
-The level libvirt is there with systemd, since libvirt 7.1 or with version 2, else its groups are the guest's. Files of
-version 1 are cpu.cfs_quota_us, cpu.cfs_period_us and cpu.shares.
-Throttling is counted where the quota stands, not above. Formats: Documentation/admin-guide/cgroup-v2.rst,
+The level libvirt exists with systemd, since libvirt 7.1 or with version 2; otherwise its groups are directly in the
+guest's. Files of version 1 are cpu.cfs_quota_us, cpu.cfs_period_us and cpu.shares. Throttling is counted in the cgroup
+with the quota, not in its parents. Formats: Documentation/admin-guide/cgroup-v2.rst,
 Documentation/scheduler/sched-bwc.rst. By hand: `systemd-cgls`, `virsh schedinfo GUEST`.
 
-Names of guests are never taken from here: systemd's names of scopes lack characters.
+Guests' names are never taken from cgroups: systemd's scope names lack characters.
 """
 
 from __future__ import annotations
@@ -31,28 +31,27 @@ _PART = re.compile(r"(vcpu|iothread)[0-9]+|emulator")
 
 
 class Own(NamedTuple):
-    """The cgroups of a guest with a quota, by the part of the guest that each holds."""
+    """A guest's cgroups with a quota, by part of the guest."""
 
     groups: tuple[tuple[str, str], ...]  # part, folder
     version_1: bool
 
 
 class Found(NamedTuple):
-    """What stands over a guest."""
+    """The CPU limits of a guest."""
 
     limits: Limits
     throttles: Own
-    cgroup: str  # its path, or its pod's, as in labels; "" where it shares one with others
+    cgroup: str  # its path, or its pod's, as in labels; "" if shared
 
 
 NOTHING = Found(Limits(), Own((), version_1=False), "")
 
 
 def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
-    """Return the path that /proc/PID/cgroup has for the CPU controller, and whether it is version 1's; None: none.
+    """Return the CPU controller's path in /proc/PID/cgroup, and whether it is version 1's; None if absent.
 
-    The root of a hierarchy is "". To a container the kernel shows paths from its own cgroup on: others' begin with as
-    many ".." as lead to the cgroup that both are in.
+    The root of a hierarchy is "". In a container, paths are relative to its own cgroup; those outside begin with "..".
     """
     version_2 = None
     for line in cgroup.decode("utf-8", "surrogateescape").split("\n"):
@@ -66,7 +65,7 @@ def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
 
 
 def parse_quota(text: bytes) -> float | None:
-    """Return the CPUs of a cpu.max, or of "quota period" of version 1; None where there is no quota."""
+    """Return the CPUs of a cpu.max, or of version 1's "quota period"; None without a quota."""
     words = text.split()
     if len(words) == 2 and all(word.isdigit() and len(word) < 20 for word in words) and int(words[1]):
         return int(words[0]) / int(words[1])
@@ -74,7 +73,7 @@ def parse_quota(text: bytes) -> float | None:
 
 
 def parse_stat(text: bytes) -> tuple[int, int, float] | None:
-    """Return periods, throttled periods and throttled seconds of a cpu.stat; None where it has none."""
+    """Return periods, throttled periods and throttled seconds of a cpu.stat; None if absent."""
     found: dict[bytes, int] = {}
     for line in text.split(b"\n"):
         key, _, value = line.partition(b" ")
@@ -96,10 +95,10 @@ class Cgroups:
         self._files = files
         self._mounted: Hierarchy | None = None
         self._own: list[str] | None = None  # names from the mount to the root of this process's cgroup namespace
-        self.unseen = ""  # why some guest's cgroup can't be seen
+        self.unseen = ""  # why some guests' cgroups are hidden
 
     def find(self, pid: int) -> Found:
-        """Return what stands over the guest with this process."""
+        """Return the CPU limits of the guest with this process."""
         parsed = parse_path(self._files.content(f"proc/{pid}/cgroup") or b"")
         if parsed is None:
             return NOTHING
@@ -108,13 +107,13 @@ class Cgroups:
         names = self._names(path)
         if names is None:
             return NOTHING
-        divided = bool(names) and _PART.fullmatch(names[-1]) is not None  # by libvirt, which gave it a cgroup
+        divided = bool(names) and _PART.fullmatch(names[-1]) is not None  # libvirt gave it a cgroup
         if divided:
             del names[-1]
         if names and names[-1] == "libvirt":
             del names[-1]
         top, path = "/".join([hierarchy, *names]), "".join([f"/{name}" for name in names])
-        # A guest that somebody started may have a cgroup to itself, as in a unit of systemd's.
+        # A manually started guest may have its own cgroup, such as a systemd unit.
         alone = (self._files.content(f"{top}/cgroup.procs") or b"").split() == [b"%d" % pid]
         own = bool(names) and (divided or GUEST.fullmatch(path) is not None or alone)
         quotas = [self._quota("/".join([hierarchy, *names[:depth]]), version_1) for depth in range(1, len(names) + 1)]
@@ -130,7 +129,7 @@ class Cgroups:
         return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1), label(cgroup))
 
     def _names(self, path: str) -> list[str] | None:
-        """Return the names below the mount of a path of /proc/PID/cgroup; None where it can't be seen from here."""
+        """Return the names below the mount of a path in /proc/PID/cgroup; None if it is hidden."""
         names = [name for name in path.split("/") if name]
         levels = names.count("..")
         del names[:levels]
@@ -149,14 +148,14 @@ class Cgroups:
         return None
 
     def _hierarchy_seen(self) -> Hierarchy | None:
-        """Return what is mounted; None in a recording, which has no mounts."""
+        """Return the mounted hierarchy; None in a recording, which has no mounts."""
         if self._mounted is None and (mountinfo := self._files.content("proc/self/mountinfo")) is not None:
             with contextlib.suppress(SourceError):
                 self._mounted = parse_mounts(mountinfo.decode("utf-8", "surrogateescape"), "cpu")
         return self._mounted
 
     def throttling(self, own: Own) -> tuple[Throttling, ...]:
-        """Return what the quotas have throttled so far, of each part."""
+        """Return the throttled time of each part so far."""
         sums: dict[str, tuple[int, int, float]] = {}
         for part, folder in own.groups:
             counted = parse_stat(self._files.content(f"{folder}/cpu.stat") or b"")
@@ -166,7 +165,7 @@ class Cgroups:
         return tuple(Throttling(part, *counted) for part, counted in sums.items())
 
     def _below(self, top: str, version_1: bool) -> tuple[float | None, list[tuple[str, str]]]:
-        """Return the cap that libvirt's groups in the guest's make together, and those of them with a quota."""
+        """Return the combined cap of libvirt's cgroups below the guest's, and those with a quota."""
         caps: list[float] = []
         with_quota: list[tuple[str, str]] = []
         quota = self._quota(f"{top}/libvirt", version_1)
@@ -199,5 +198,5 @@ class Cgroups:
     def _hierarchy(self, *, version_1: bool) -> str:
         if version_1:
             return f"{_ROOT}/cpu"
-        # Beside version 1 hierarchies systemd mounts it here; there its CPU controller is off.
+        # In hybrid mode systemd mounts version 2 here, without the CPU controller.
         return f"{_ROOT}/unified" if self._files.content(f"{_ROOT}/cgroup.controllers") is None else _ROOT

@@ -1,10 +1,9 @@
-"""The metrics of a KVM host: one table, from the model's values to families.
+"""The metrics of a KVM host: the table from the model's values to families.
 
 By hand: `ps -L -p PID -o comm,times`, `cat /proc/PID/task/*/schedstat`, `systemd-cgls`, `virsh domstats GUEST`,
 `ip -s link show vnet0` (RX there is transmit here).
 
-Every guest's series carry `guest` and `pid`: the name that its users know, and what keeps one that was started again
-apart from itself before.
+All series of a guest have `guest` and `pid`: its name, and the process, to distinguish a restarted guest.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ T = TypeVar("T")
 
 
 class _Labelled(NamedTuple):
-    """A host's guests with their labels, made once and shared by all their series."""
+    """A host's guests with their labels, which all their series share."""
 
     host: Host
     guests: list[tuple[Labels, Guest]]
-    domains: list[tuple[Labels, Domain]]  # of the guests that libvirt knows
+    domains: list[tuple[Labels, Domain]]  # of libvirt's guests
 
 
 def families(host: Host) -> list[Metric]:
@@ -40,8 +39,8 @@ def families(host: Host) -> list[Metric]:
 def _labels(guests: Sequence[Guest]) -> list[Labels]:
     """Return each guest's labels.
 
-    Of those that share a name the one keeps it for whom its manager vouches; others have an id added, their VMID or
-    libvirt's number, or else their process's number. What is then still the same has the latter.
+    If guests share a name, the one confirmed by its manager keeps it. The others get an id appended: VMID, libvirt's
+    domain id, or otherwise pid. If that isn't unique either, they get the pid.
     """
     names = Counter(guest.name for guest in guests)
     keeps = owners((guest.name, guest) for guest in guests)
@@ -63,14 +62,14 @@ def _labels(guests: Sequence[Guest]) -> list[Labels]:
 def _of_guests(
     label: str, parts_of: Callable[[Guest], Iterable[tuple[str, T]]]
 ) -> Callable[[_Labelled], list[tuple[Labels, T]]]:
-    """Return what gives the parts of all guests, each with the guest's labels and one of its own."""
+    """Return a function that yields all guests' parts, each with the guest's labels and an additional one."""
     return lambda labelled: parts(labelled.guests, label, parts_of)
 
 
 def _of_domains(
     label: str, parts_of: Callable[[Domain], Iterable[tuple[str, T]]]
 ) -> Callable[[_Labelled], list[tuple[Labels, T]]]:
-    """Return the same for what libvirt knows of the guests."""
+    """Return the same for libvirt's values."""
     return lambda labelled: parts(labelled.domains, label, parts_of)
 
 

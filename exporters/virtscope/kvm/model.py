@@ -1,6 +1,6 @@
-"""A KVM host and its guests as plain values: seconds, bytes and CPUs, whichever source they come from.
+"""A KVM host and its guests as plain values: seconds, bytes and CPUs, independent of the source.
 
-What a source doesn't know is None or empty, never 0.
+Unknown values are None or empty, never 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MAX_CHARACTERS = 200  # of a label's value
 
 
 def clean(text: str) -> str:
-    """Return what a guest's user chose as a label's value: control characters and the like escaped, its length cut."""
+    """Return user-chosen text as a label's value: control characters escaped, and truncated."""
     if not text.isprintable():
         text = "".join(
             each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:MAX_CHARACTERS]
@@ -21,24 +21,24 @@ def clean(text: str) -> str:
 
 
 class Vcpu(NamedTuple):
-    """A virtual CPU: the thread of QEMU's that runs it, and those that ran it before in this guest's life."""
+    """A virtual CPU: its QEMU thread, and earlier threads of it in this guest's life."""
 
     name: str  # its number; "all": one thread runs all of them (TCG without threads)
     run_seconds: float | None  # None: this kernel has no schedstat
-    wait_seconds: float | None  # runnable and waiting, throttled too
-    guest_seconds: float  # as the kernel says; what that is worth, Guest.guest_time_absent says
+    wait_seconds: float | None  # runnable without a CPU, or throttled
+    guest_seconds: float  # as the kernel reports it; see Guest.guest_time_absent
     system_seconds: float
 
 
 class Limits(NamedTuple):
-    """What the cgroups above a guest allow it; None: nothing does, or it can't be read."""
+    """The CPU limits by the guest's cgroups; None: unlimited, or unreadable."""
 
-    cpus: float | None = None  # the smallest cap that stands over the guest
+    cpus: float | None = None  # the smallest cap that applies
     weight: float | None = None  # cpu.weight, or cpu.shares of version 1
 
 
 class Throttling(NamedTuple):
-    """What a quota has done so far, where it stands: over the whole guest, or summed over its vCPUs' groups."""
+    """A quota's throttling so far: of the whole guest, or summed over its vCPUs' cgroups."""
 
     part: str  # "all", "vcpu", "emulator", "iothread"
     periods: int
@@ -47,7 +47,7 @@ class Throttling(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """One way of a network interface."""
+    """One direction of a network interface."""
 
     bytes: int
     packets: int
@@ -56,15 +56,15 @@ class Traffic(NamedTuple):
 
 
 class Network(NamedTuple):
-    """An interface, from the guest's side: what it receives is what the host's tap transmits."""
+    """An interface from the guest's side: it receives what the host's tap transmits."""
 
-    device: str  # the host's name of it, such as "vnet0"
+    device: str  # the host's name, such as "vnet0"
     receive: Traffic
     transmit: Traffic
 
 
 class Requests(NamedTuple):
-    """One kind of requests to a block device."""
+    """Reads, writes or flushes of a block device."""
 
     requests: int | None
     bytes: int | None
@@ -72,36 +72,36 @@ class Requests(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block device, as libvirt counts it."""
+    """A block device by libvirt."""
 
-    device: str  # the guest's, such as "vda"
+    device: str  # in the guest, such as "vda"
     read: Requests
     write: Requests
     flush: Requests
 
 
 class Domain(NamedTuple):
-    """What libvirt knows of a guest beside what /proc says."""
+    """libvirt's values of a guest, which /proc lacks."""
 
     state: str = ""  # "running", "paused"...
     title: str = ""
     balloon_bytes: int | None = None
     blocks: tuple[Block, ...] = ()
-    interfaces: tuple[str, ...] = ()  # the host's names of them
-    exits: Mapping[str, int] = {}  # by vCPU; empty where kernel or libvirt have no binary statistics
+    interfaces: tuple[str, ...] = ()  # the host's names
+    exits: Mapping[str, int] = {}  # by vCPU; empty if kernel or libvirt have no binary statistics
     halt_poll_seconds: Mapping[str, float] = {}  # by result: "success", "fail"
 
 
-# What a guest's cgroup says of its name and id, which its command line claims: that a user of the host started it, no
-# more than that, or that its manager did.
+# How far a guest's cgroup confirms the name and id of its command line: started by a user of the host, unknown, or
+# started by its manager.
 A_USERS, UNKNOWN, VOUCHED_FOR = range(3)
 
 
 class Guest(NamedTuple):
-    """A guest: a virtual machine monitor's process, and the kernel's threads that work for it."""
+    """A guest: a virtual machine monitor's process, and its kernel threads."""
 
     pid: int
-    name: str  # its own; two may have the same
+    name: str  # may not be unique
     uuid: str
     id: str  # Proxmox's VMID, or libvirt's number of the domain
     manager: str  # "libvirt", "proxmox", or else the program: "qemu", "firecracker"...; "": another one
@@ -109,17 +109,17 @@ class Guest(NamedTuple):
     start_time: float  # Unix time in seconds
     vcpu_count: int | None
     cpu_seconds: float
-    guest_seconds: float  # summed over the vCPUs, those that have ended included; as the kernel says
-    guest_time_absent: str  # why guest_seconds, also those of the vCPUs, mean nothing; "" where they do mean something
-    vcpus: tuple[Vcpu, ...]  # none where QEMU's threads have no names
-    role_seconds: Mapping[str, float]  # of the other threads, by role; empty where the threads have no names
+    guest_seconds: float  # sum of all vCPUs, ended ones included, as the kernel reports it
+    guest_time_absent: str  # why guest_seconds, also of vCPUs, are invalid; "" if valid
+    vcpus: tuple[Vcpu, ...]  # empty if QEMU's threads have no names
+    role_seconds: Mapping[str, float]  # of the other threads, by role; empty if threads have no names
     memory_resident_bytes: int | None
-    memory_limit_bytes: int | None  # what QEMU was started to give
+    memory_limit_bytes: int | None  # as configured by QEMU's -m
     limits: Limits = Limits()
     cgroup: str = ""  # its path, or its pod's; "" where it shares one with others
     throttling: tuple[Throttling, ...] = ()
-    taps: tuple[str, ...] = ()  # names of its interfaces, as far as QEMU's process says
-    network_namespace: int = 0  # that these are in; 0: not known, as where it is the host's in a recording
+    taps: tuple[str, ...] = ()  # names of its interfaces, as far as known from QEMU's process
+    network_namespace: int = 0  # of these interfaces; 0: unknown, or the host's in a recording
     networks: tuple[Network, ...] = ()
     domain: Domain | None = None
     standing: int = UNKNOWN  # of its name and id
@@ -129,18 +129,18 @@ class Host(NamedTuple):
     """The machine and its guests."""
 
     cpus: int
-    cpu_seconds: float  # all that ran on it
-    guest_seconds: float | None  # of it guests' code; None where the kernel can't tell
+    cpu_seconds: float  # of everything on it
+    guest_seconds: float | None  # of guests' code; None if the kernel doesn't count it
     guests: tuple[Guest, ...]
 
 
 def owners(claims: Iterable[tuple[str, Guest]]) -> dict[str, int]:
-    """Return the owner's pid of each claimed thing: the claimant with the highest standing.
+    """Return the owner's pid of each claimed name: the claimant with the highest standing.
 
-    Two claimants of equal standing own nothing, as any user who may start processes may claim anything.
+    Claimants of equal standing own nothing, because any user may start a process that claims a name.
     """
     found: dict[str, Guest | None] = {}
-    contested: dict[str, int] = {}  # the highest standing of those that claim it
+    contested: dict[str, int] = {}  # the claimants' highest standing
     for thing, guest in claims:
         other = found.setdefault(thing, guest)
         if other is guest:

@@ -1,11 +1,11 @@
-"""Which processes are guests, found among all processes of the host, and the kernel's threads that serve them.
+"""Finds the host's processes that are guests, and the kernel threads that serve them.
 
-What a process is, the kernel says: the file that it runs or, where that takes more rights, its name; and the guest time
-that it has, its open files or its threads' names where the program is another than QEMU. Its command line, which can
-say anything, then says what it is called.
+Guests are identified by the kernel's information: the executable or, without the rights to read that, the process's
+name. For programs other than QEMU, guest time, open files or thread names count, too. The command line, which can be
+forged, gives only the guest's name.
 
-A process is looked at when it is new, and again after as long as it has been there by then, as it may run a guest only
-then (exec); the others from time to time, as numbers are used again.
+New processes are checked at once, and again after their age has doubled, because they may exec() a guest later. Old
+ones are checked sometimes, because pids are reused.
 
 By hand: `pgrep -af 'qemu|kvm'`, `ls -l /proc/PID/exe`, `ls -l /proc/PID/fd | grep kvm-vm`, `ps --ppid 2 | grep vhost`.
 """
@@ -21,19 +21,19 @@ from virtscope.kvm.command_line import UNREAD, CommandLine
 from virtscope.kvm.host_files import Blocked, Files
 from virtscope.kvm.threads import Process, kind, parse_process, thread_name
 
-# Before Linux 6.4 vhost's threads are the kernel's own and not among QEMU's; KVM's are here and there. Their names have
-# the number of the process they work for.
+# Before Linux 6.4, vhost threads are kernel threads instead of QEMU's; KVM has both. Their names contain the pid of
+# their process.
 _SERVES = re.compile(rb"(?:vhost-|kvm-pit/|kvm-nx-lpage-recovery-)([0-9]{1,10})")
 
-_AGAIN = 60.0  # seconds until a process that is no guest is looked at again, if it has been there as long
-_MAX_LISTED = 256  # open files and threads of a process: a monitor has KVM's among the first
+_AGAIN = 60.0  # seconds until a process that is no guest is checked again, if it is that old
+_MAX_LISTED = 256  # open files and threads to check: a monitor opens KVM's first
 
 
 class Monitor(NamedTuple):
-    """A process that runs a guest, a virtual machine monitor."""
+    """A guest's process, a virtual machine monitor."""
 
     pid: int
-    start: int  # ticks since boot: with the number it identifies a process
+    start: int  # ticks since boot; pid and start identify a process
     ppid: int
     fingerprint: int  # of its command line
     command_line: CommandLine
@@ -45,20 +45,20 @@ class _Other(NamedTuple):
 
 
 class Processes:
-    """Finds the guests at each look, remembering what the processes were at the last one."""
+    """Finds the guests at each scrape; remembers known processes."""
 
     def __init__(self, files: Files, *, every_time: bool = False) -> None:
-        """`every_time`: look at each process at each look, as the files may be of another moment of a recording."""
+        """`every_time`: check all processes at each scrape, as a recording may jump in time."""
         self._files = files
         self._every_time = every_time
         self._monitors: dict[str, Monitor] = {}
-        self._unread: set[str] = set()  # those whose command line blocks
-        self._serving: dict[str, tuple[int, int]] = {}  # the kernel's threads: whom they serve, and since when
+        self._unread: set[str] = set()  # with a blocking command line
+        self._serving: dict[str, tuple[int, int]] = {}  # kernel threads: the pid they serve, and their start
         self._others: dict[str, _Other] = {}
-        self._first = True  # of the looks: who is there already is not new
+        self._first = True  # of the scrapes: existing processes aren't new
 
     def find(self, now: float) -> list[Monitor]:
-        """Return the guests, the one that was started first first; `now` is a time of any clock, in seconds."""
+        """Return the guests, oldest first; `now` is in seconds, of any clock."""
         listed = {name for name in self._files.names("proc") if name.isdigit()}
         kept = set() if self._every_time else listed
         self._monitors = {pid: each for pid, each in self._monitors.items() if pid in kept}
@@ -69,20 +69,20 @@ class Processes:
             del self._monitors[pid]
         for pid in listed - self._monitors.keys() - self._serving.keys():
             seen = self._others.get(pid)
-            # The older it is, the less often.
+            # Older processes are checked less often.
             if seen and now - seen.looked_at < min(seen.looked_at - seen.first_seen, _AGAIN):
                 continue
             first_seen = seen.first_seen if seen else now - _AGAIN * self._first
             self._others[pid] = _Other(first_seen, now)
             self._look_at(pid)
         self._first = False
-        # QEMU with -daemonize waits for the one it has become; libvirt starts it so.
+        # Skip the parent that QEMU -daemonize, used by libvirt, leaves for a moment.
         waiting = {each.ppid: each.fingerprint for each in self._monitors.values()}
         found = [each for each in self._monitors.values() if waiting.get(each.pid) != each.fingerprint]
         return sorted(found, key=lambda each: (each.start, each.pid))
 
     def serving(self, monitor: Monitor) -> list[Process]:
-        """Return the kernel's threads that work for this guest alone."""
+        """Return the kernel threads that serve only this guest."""
         found = []
         for pid, (served, start) in list(self._serving.items()):
             if served == monitor.pid:
@@ -94,11 +94,11 @@ class Processes:
         return found
 
     def serving_names(self) -> list[str]:
-        """Return the numbers of all these threads of the kernel's."""
+        """Return the pids of all such kernel threads."""
         return list(self._serving)
 
     def forget(self, monitor: Monitor) -> None:
-        """Look at this process again at the next look: its number is another one's now, or it runs something else."""
+        """Check this process again at the next scrape: its pid was reused, or it has called exec()."""
         self._monitors.pop(str(monitor.pid), None)
 
     def _look_at(self, pid: str) -> None:
@@ -133,7 +133,7 @@ class Processes:
             del self._others[pid]
 
     def _has_virtual_machine(self, pid: str, process: Process, known: str) -> bool:
-        """Whether a process has a virtual machine of KVM's open, or is known to run guests and has a vCPU's thread."""
+        """Whether a process has a KVM virtual machine open, or is a known monitor with a vCPU thread."""
         folder = f"proc/{pid}/task"
         if known and any(
             kind(thread_name(self._files.line(f"{folder}/{tid}/stat") or b"")).role == "vcpu"
@@ -148,7 +148,7 @@ class Processes:
 
 
 def recorded_paths(paths: Iterable[str], guests: Iterable[int], serving: Iterable[str]) -> list[str]:
-    """Return which of the files that were read are guests'; those of other processes are nobody's business."""
+    """Return the guests' files among those read; other processes' files stay private."""
     theirs = {*map(str, guests), *serving}
     kept = []
     for path in paths:

@@ -1,13 +1,13 @@
-"""Proxmox's configuration of guests, /etc/pve/qemu-server/VMID.conf: their names as they are now, and descriptions.
+"""Proxmox's configuration of guests, /etc/pve/qemu-server/VMID.conf: current names, and descriptions.
 
     #web shop of the sales department
     cores: 2
     name: web01
     [before-upgrade]                    # a snapshot's from here on
 
-QEMU's command line has the name from when the guest was started. /etc/pve is a file system in user space (pmxcfs): it
-is read in the background, as it may hang, and by root and the group www-data alone. The guests' monitors are left to
-Proxmox: who is connected to one keeps `qm` and pvestatd waiting.
+QEMU's command line has the name at the guest's start. /etc/pve is a FUSE file system (pmxcfs), readable by root and the
+group www-data. It may hang, so it is read in the background. The guests' monitors are not used: a connection would
+block `qm` and pvestatd.
 
 Format: https://pve.proxmox.com/wiki/Manual:_qm.conf. By hand: `qm config VMID`.
 """
@@ -29,14 +29,14 @@ FOLDER = Path("/etc/pve/qemu-server")
 
 
 class Configuration(NamedTuple):
-    """What people call a guest; "" where they don't."""
+    """A guest's name and title; "" if absent."""
 
     name: str
     title: str  # the first line of its description
 
 
 def parse(content: bytes) -> Configuration:
-    """Return what a guest's file says; never fails."""
+    """Parse a guest's file; never fails."""
     name = title = ""
     for line in content.decode("utf-8", "backslashreplace").split("\n"):
         if line.startswith("["):
@@ -52,9 +52,9 @@ def parse(content: bytes) -> Configuration:
 
 
 def read(folder: Path = FOLDER) -> dict[str, bytes]:
-    """Return this node's guests' files by VMID; those that go meanwhile are left out.
+    """Return the files of this node's guests by VMID, without those deleted meanwhile.
 
-    Raises SourceUnavailable where there is no Proxmox or they must not be read, SourceError where reading fails.
+    Raises SourceUnavailable without Proxmox or permission, SourceError if reading fails.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".conf")
@@ -81,7 +81,7 @@ def understand(files: Mapping[str, bytes]) -> dict[str, Configuration]:
 
 
 def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple[Guest, ...]:
-    """Return the guests with their names as they are now, and their titles; a VMID is one guest's."""
+    """Set the guests' current names and titles; each VMID belongs to one guest."""
     of_vmids = owners((guest.id, guest) for guest in guests if guest.manager == "proxmox" and guest.standing > A_USERS)
 
     def named(guest: Guest) -> Guest:
@@ -92,10 +92,10 @@ def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple
 
 
 class Proxmox:
-    """Reads the configuration in the background."""
+    """Polls the configuration in the background."""
 
     def __init__(self, interval: float, folder: Path = FOLDER) -> None:
-        """Read each `interval` seconds, and early when there are new guests."""
+        """Poll each `interval` seconds, earlier for new guests."""
         self._folder = folder
         self._woken_for: set[str] = set()
         self.background = Background("proxmox", lambda: understand(read(folder)), interval)
@@ -109,12 +109,12 @@ class Proxmox:
         return str(self._folder)
 
     def read(self) -> list[Metric]:
-        """Return nothing, as all belongs to guests; raises as Background.latest() does."""
+        """Return no families, as all values belong to guests; raises like Background.latest()."""
         self.background.latest()
         return []
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with what is configured, if there is anything young enough."""
+        """Set the guests' names and titles, if these aren't too old."""
         known = self.background.peek()
         if known is None:
             return tuple(guests)

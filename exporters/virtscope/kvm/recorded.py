@@ -1,11 +1,11 @@
-"""How what kvm-exporter reads lies in a recording, with stand-ins, and back.
+"""kvm-exporter's readings in a recording: encoding with pseudonyms, and decoding.
 
-Source "procfs": the guests' files below /proc and of their cgroups, by their paths; of other processes nothing.
+Source "procfs": guests' files below /proc and in their cgroups, by path; none of other processes.
 
     {"proc/stat": "cpu  ...", "proc/390/cmdline": "/usr/bin/qemu-system-x86_64\\u0000-name\\u0000...",
      "proc/390/task/394/stat": "...", "sys/fs/cgroup/machine.slice/.../cpu.max": "max 100000"}
 
-Source "libvirt": what virsh printed; source "proxmox": guests' configurations by VMID.
+Source "libvirt": output of virsh; source "proxmox": guests' configurations by VMID.
 
     {"asked": 1752300000.0, "domstats": "Domain: 'web'\\n ...", "domains": "...", "titles": [["6325b343-...", "web01"]]}
 """
@@ -23,7 +23,7 @@ from virtscope.toolkit.recording import many, real, record, text, word
 
 
 def files(data: object) -> Mapping[str, bytes]:
-    """Decode a reading of files; raises SourceMalformed where it is no object of texts."""
+    """Decode a reading of files; raises SourceMalformed unless it is an object of texts."""
     if not isinstance(data, dict):
         raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
     return {path: text(content) for path, content in data.items()}
@@ -38,9 +38,9 @@ def _title(data: object) -> tuple[str, bytes]:
 libvirt_answer = record(libvirt.Raw, libvirt.Raw._fields, asked=real, domstats=text, domains=text, titles=many(_title))
 
 
-# --- With stand-ins ---------------------------------------------------------------------------------------------------
+# --- Pseudonyms -------------------------------------------------------------------------------------------------------
 
-# Names of interfaces that say nothing of anyone.
+# Names of interfaces that reveal nothing.
 _PLAIN_INTERFACE = re.compile(
     r"lo|(?:vnet|tap|macvtap|eth|en[opsx]|bond|br|virbr|vmbr|fwbr|fwln|fwpr)[0-9][0-9ipnofs]*"
 )
@@ -63,7 +63,7 @@ _NUL = b"\0"
 
 
 class _Names:
-    """Stand-ins for text."""
+    """Pseudonyms for text."""
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._stand_ins = stand_ins
@@ -91,13 +91,13 @@ class _Names:
 
 
 def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapping[str, bytes]:
-    """Return the files with stand-ins for names and uuids; command lines with no more than is read of them."""
+    """Replace names and uuids in the files by pseudonyms; command lines keep only the parsed parts."""
     names = _Names(stand_ins)
     found: dict[str, bytes] = {}
     for path, content in recorded.items():
         root, _, rest = path.partition("/")
         file = path.rpartition("/")[2]
-        if "/root/" in path:  # what is read of it is in the command line then
+        if "/root/" in path:  # the command line then includes its parsed parts
             continue
         if root == "sys":
             found[_cgroup_path(path, names)] = content
@@ -129,20 +129,20 @@ def _cgroup_path(path: str, names: _Names) -> str:
 
 
 def _plain_program(path: str) -> str:
-    """Return the name of a virtual machine monitor, or one in place of another's."""
+    """Return the name of a virtual machine monitor, or a pseudonym for other programs."""
     name = path.rpartition("/")[2].replace(" (deleted)", "")
     return name if command_line.program(name) else "monitor"
 
 
 def _program(folder: str, recorded: Mapping[str, bytes]) -> str:
-    """Return the program of the process with this folder, as far as the recording says."""
+    """Return the program of this folder's process, as far as recorded."""
     exe = recorded.get(f"{folder}/exe", b"") or threads.thread_name(recorded.get(f"{folder}/stat", b""))
     name = exe.decode("utf-8", "replace")
     return name if command_line.program(name) else ""
 
 
 def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[str, bytes]) -> bytes:
-    """Return a command line that says the same to command_line.parse(), and nothing else."""
+    """Return a command line with only what command_line.parse() reads."""
     program = _program(folder, recorded)
     line = command_line.parse(content, program, runs_kvm=True)
     if line and line.config:
@@ -206,7 +206,7 @@ def _fdinfo(content: bytes, names: _Names) -> bytes:
 
 
 def anonymised_libvirt(raw: Any, stand_ins: StandIns) -> Any:
-    """Return what virsh printed with stand-ins for names, uuids and titles; of the rest what is read of it."""
+    """Replace names, uuids and titles in virsh's output by pseudonyms; keeps only parsed values of the rest."""
     names = _Names(stand_ins)
     stats, _ = libvirt.parse_domstats(raw.domstats)
     lines: list[str] = []
@@ -226,7 +226,7 @@ def anonymised_libvirt(raw: Any, stand_ins: StandIns) -> Any:
 
 
 def anonymised_proxmox(configured: Mapping[str, bytes], stand_ins: StandIns) -> Mapping[str, bytes]:
-    """Return guests' configurations with a stand-in for name and title, and nothing else."""
+    """Return guests' configurations with only pseudonyms of name and title."""
     names = _Names(stand_ins)
 
     def anonymised(content: bytes) -> bytes:

@@ -1,11 +1,11 @@
-"""Guests' interfaces: which taps are whose, and /proc/net/dev, in which the host counts them.
+"""Guests' interfaces: the taps of each guest, and the host's counters of them in /proc/net/dev.
 
     Inter-|   Receive                                                |  Transmit
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop ...
      vnet1:   90000      90    0    0    0     0          0         0       90       1    0    0 ...
 
-A tap is a wire whose other end the guest has: what the tap receives, the guest sends, and so all is turned here. Not so
-a macvtap, which shares the guest's view (virDomainNetTypeSharesHostView() in libvirt).
+A tap receives what the guest sends, so directions are swapped here. A macvtap has the guest's view and isn't swapped
+(virDomainNetTypeSharesHostView() in libvirt).
 
 Format: net/core/net-procfs.c in Linux. By hand: `ip -s link show vnet1`.
 """
@@ -19,15 +19,15 @@ from virtscope.kvm.host_files import Files
 from virtscope.kvm.model import Guest, Network, Traffic, owners
 
 _HOST_S = "proc/1/net/dev"
-_MAX_OF_GUEST = 1 << 18  # bytes, of 1,700 interfaces: users may make any number
-_COUNTERS = 16  # eight each way, of which the first four are shown
-# Proxmox's taps have the VMID in their names; the firewall's next to them are none.
+_MAX_OF_GUEST = 1 << 18  # bytes, enough for 1,700 interfaces: users may create any number
+_COUNTERS = 16  # eight per direction; the first four are exposed
+# Proxmox's taps have the VMID in their names; the firewall's interfaces don't count.
 _PROXMOX = re.compile(r"tap([0-9]+)i[0-9]+")
 IFF = re.compile(rb"(?m)^iff:\s*(\S+)$")
 
 
 def parse(text: bytes, wanted: Collection[str] | None = None) -> dict[str, tuple[int, ...]]:
-    """Return the sixteen counters of each interface, or of the `wanted` ones; lines of another form are passed over."""
+    """Return the sixteen counters of each interface, or of the `wanted` ones; skips malformed lines."""
     found: dict[str, tuple[int, ...]] = {}
     for line in text.split(b"\n"):
         name, colon, counters = line.rpartition(b":")
@@ -50,9 +50,9 @@ def network(device: str, counters: Sequence[int]) -> Network:
 
 
 def opened(files: Files, pid: int, descriptors: Sequence[int]) -> list[str]:
-    """Return the names of the taps that a process was given as open files; only root may know. Raises Blocked.
+    """Return the names of the taps that a process has open; needs root. Raises Blocked.
 
-    Whoever reads them waits for the lock of all the kernel's interfaces.
+    Reading them waits for the kernel's global lock of interfaces.
     """
     found = []
     for descriptor in descriptors:
@@ -69,12 +69,12 @@ class Taps:
         self._files = files
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with their networks, where these are known by name.
+        """Add the networks to the guests, if their names are known.
 
-        A name is one network namespace's: each guest's are looked up in its own, which pods and containers have. An
-        interface of the host that several guests claim is the one's for whom its manager vouches, or nobody's.
+        Names are looked up in each guest's network namespace, which may be a pod's or container's. If several guests
+        claim an interface of the host, the one confirmed by its manager gets it, otherwise none.
         """
-        # Of the network that the host's first process sees: the exporter's own may be a container's.
+        # Process 1's network namespace: the exporter's may be a container's.
         text = self._files.content(_HOST_S) or self._files.content("proc/net/dev") or b""
         there = parse(text)
         here = self._files.namespace(_HOST_S)

@@ -1,4 +1,4 @@
-"""QEMU's threads and what they use: /proc/PID/task/TID/stat and schedstat, made into counters that never fall.
+"""CPU time of QEMU's threads, by /proc/PID/task/TID/stat and schedstat, as monotonic counters.
 
     390 (CPU 0/KVM) S 1 382 ... 365 360 ... 237        # utime, stime; field 43: guest_time, a part of utime. In ticks
     7271284034 9131874722 20517                        # schedstat: ns on a CPU, ns waiting for one, times it ran
@@ -6,12 +6,12 @@
 Formats: proc_pid_stat(5); Documentation/scheduler/sched-stats.rst. Time in stat is exact in sum, its parts are samples
 in most kernels (CONFIG_TICK_CPU_ACCOUNTING). By hand: `ps -L -p PID -o comm,times`.
 
-What a thread is for, its name tells: libvirt and Proxmox give names (-name debug-threads=on), QEMU from 11 on its own.
-Without them nothing here is known but the process's total, and how many threads have run the guest's code.
+Threads are identified by their names, which libvirt and Proxmox enable (-name debug-threads=on), and QEMU from 11 on by
+default. Without names only the process's total and the number of threads with guest time are known.
 
-Threads end: QEMU's workers when idle, a vCPU when it is unplugged. A process's total keeps their time, a sum over those
-that are there doesn't. So what was seen of each is added to what the others have, and role "worker" is what remains of
-the total: it needs no memory, and so is right from the first look at the process on.
+QEMU's workers exit when idle, and vCPUs when unplugged. The process's total keeps their time, but a sum over existing
+threads doesn't. So the last time seen of ended threads is added. Role "worker" is the rest of the total, so it is right
+from the first scrape on.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from typing import NamedTuple
 from virtscope.kvm.host_files import Files
 from virtscope.kvm.model import Vcpu
 
-TICKS = 100  # a second; USER_HZ, whatever the kernel's HZ is, but on Alpha
+TICKS = 100  # per second: USER_HZ, independent of the kernel's HZ except on Alpha
 _NS = 1_000_000_000
 
-# Of /proc/PID/status, in KiB: resident memory, in which huge pages are not.
+# Of /proc/PID/status, in KiB: resident memory, without huge pages.
 MEMORY = re.compile(rb"(?m)^(VmRSS|HugetlbPages):\s+([0-9]{1,15}) kB$")
 
 _VCPU = re.compile(rb"(?:CPU ([0-9]{1,4})|ALL CPUs)/(KVM|TCG|MSHV|DUMMY)")
 _VCPU_OF_ANOTHER = re.compile(rb"(?:fc_vcpu |vcpu|crosvm_vcpu)([0-9]{1,4})")  # Firecracker's, Cloud Hypervisor's
 _WORKER = re.compile(rb"worker|iou-(?:wrk|sqp)-[0-9]+")  # QEMU's, the kernel's for io_uring
-# More than any guest of KVM's has; of a process with more only the total is read.
+# More than any KVM guest has; of larger processes only the total is read.
 MAX_THREADS = 2048
 _KERNEL_THREAD = 0x200000  # PF_KTHREAD in include/linux/sched.h
 EMULATOR, IOTHREAD, WORKER, VHOST, KVM = "emulator", "iothread", "worker", "vhost", "kvm"
 
 
 class Process(NamedTuple):
-    """A process, or a thread of the kernel's, as its stat says; times in ticks."""
+    """The stat of a process or kernel thread; times in ticks."""
 
     comm: bytes
     state: str
@@ -55,7 +55,7 @@ class Process(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What a vCPU's thread has used: ns by schedstat (0 where `scheduled` isn't), ticks by stat."""
+    """Times of a vCPU's thread: ns by schedstat (0 unless `scheduled`), ticks by stat."""
 
     run: int
     wait: int
@@ -66,15 +66,15 @@ class Use(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a thread is for."""
+    """The role of a thread."""
 
     role: str  # "vcpu" or a role
-    vcpu: str  # of a vCPU its name
-    accelerator: str  # of a vCPU what runs it: "kvm", "tcg"
+    vcpu: str  # the vCPU's name
+    accelerator: str  # the vCPU's accelerator: "kvm", "tcg"
 
 
 def parse_process(stat: bytes) -> Process | None:
-    """Return what a stat says; None where it is cut or malformed."""
+    """Parse a stat; None if truncated or malformed."""
     opened, closed = stat.find(b"("), stat.rfind(b")")
     fields = stat[closed + 1 :].split(None, 41)
     if not 0 < opened < closed or len(fields) < 41:
@@ -89,13 +89,13 @@ def parse_process(stat: bytes) -> Process | None:
 
 
 def thread_name(stat: bytes) -> bytes:
-    """Return the name that a thread's stat has; b"" where it has none."""
+    """Return the name in a thread's stat; b"" if absent."""
     return stat[stat.find(b"(") + 1 : stat.rfind(b")")]
 
 
-@lru_cache(maxsize=4096)  # the same few names again and again
+@lru_cache(maxsize=4096)  # few different names
 def kind(comm: bytes) -> Kind:
-    """Return what a thread of this name is for."""
+    """Return the role of a thread by its name."""
     vcpu = _VCPU.fullmatch(comm)
     if vcpu:
         return Kind("vcpu", (vcpu[1] or b"all").decode(), vcpu[2].decode().lower())
@@ -112,7 +112,7 @@ def kind(comm: bytes) -> Kind:
 
 
 def _parse_schedstat(schedstat: bytes | None) -> tuple[int, int] | None:
-    """Return the ns that a thread ran and waited; None where it has ended or the kernel has no schedstat."""
+    """Return a thread's ns of running and waiting; None if it has ended or the kernel has no schedstat."""
     fields = (schedstat or b"").split(None, 2)
     try:
         return int(fields[0]), int(fields[1])
@@ -121,16 +121,16 @@ def _parse_schedstat(schedstat: bytes | None) -> tuple[int, int] | None:
 
 
 class Threads(NamedTuple):
-    """The threads of a guest as they are now."""
+    """The current threads of a guest."""
 
     vcpus: tuple[Vcpu, ...]
-    accelerator: str  # "" where the threads have no names
-    role_ticks: Mapping[str, int]  # of the other threads but workers, those that have ended included
-    vcpu_ticks: int  # of all vCPUs, those that have ended included
-    unnamed_vcpus: int = 0  # threads that ran guests' code without a vCPU's name
+    accelerator: str  # "" if threads have no names
+    role_ticks: Mapping[str, int]  # of the other threads except workers, ended ones included
+    vcpu_ticks: int  # of all vCPUs, ended ones included
+    unnamed_vcpus: int = 0  # threads with guest time but without a vCPU's name
 
     def worker_ticks(self, process_ticks: int) -> int:
-        """Return what remains of the process's total."""
+        """Return the rest of the process's total."""
         return max(process_ticks - self.vcpu_ticks - sum(self.role_ticks.values()), 0)
 
 
@@ -138,7 +138,7 @@ _NOTHING = Use(0, 0, 0, 0, 0, scheduled=True)
 
 
 class ThreadClocks:
-    """Remembers the threads of one guest from one look to the next; of those that have ended, what they had used."""
+    """Remembers the threads of a guest between scrapes, and the time of ended ones."""
 
     def __init__(self, pid: str) -> None:
         self._folder = f"proc/{pid}/task"
@@ -148,9 +148,9 @@ class ThreadClocks:
         self._ended: dict[str, int] = {}  # ticks by role
 
     def vcpus(self, files: Files) -> tuple[Vcpu, ...] | None:
-        """Look at how long the vCPUs' threads that the last read() found ran and waited; the rest is that read()'s.
+        """Update run and wait time of the vCPU threads found by the last read(); other values stay.
 
-        None where one of them can't be read any more, or this kernel has no schedstat.
+        None if one of them is unreadable, or this kernel has no schedstat.
         """
         now: dict[str, tuple[Kind, Use]] = {}
         for tid, (thread, was) in self._vcpus.items():
@@ -162,7 +162,7 @@ class ThreadClocks:
         return self._shown()
 
     def read(self, files: Files) -> Threads:
-        """Look at all threads now."""
+        """Read all threads."""
         vcpus: dict[str, tuple[Kind, Use]] = {}
         others: dict[str, tuple[str, int]] = {}
         unnamed = 0
@@ -179,7 +179,7 @@ class ThreadClocks:
                     others[tid] = (thread.role, int(fields[11]) + int(fields[12]))
                     unnamed += fields[40] != b"0"
             except (ValueError, IndexError):
-                # Its end, or no more descriptors here: what is still listed at the next look has not ended.
+                # It has ended, or descriptors have run out; if it is still listed next time, it has not ended.
                 if tid in self._vcpus:
                     vcpus[tid] = self._vcpus[tid]
                 elif tid in self._others:
@@ -193,13 +193,13 @@ class ThreadClocks:
         user = int(fields[11])
         ticks = (user, int(fields[12]), min(int(fields[40]), user))
         clock = _parse_schedstat(files.line_again(f"{self._folder}/{tid}/schedstat"))
-        if clock is None:  # ended since, or this kernel has none
+        if clock is None:  # it has ended, or this kernel has none
             was = self._vcpus[tid][1] if tid in self._vcpus else _NOTHING
             return Use(was.run, was.wait, *ticks, scheduled=was.run > 0)
         return Use(*clock, *ticks, scheduled=True)
 
     def _bury(self, vcpus: Mapping[str, tuple[Kind, Use]], others: Mapping[str, tuple[str, int]]) -> None:
-        """Keep the time of the threads that have ended, or whose number another one has now."""
+        """Keep the time of threads that have ended or whose id was reused."""
         for tid, (thread, was) in self._vcpus.items():
             now = vcpus.get(tid)
             if now is None or now[0] != thread or now[1].run < was.run or now[1].user < was.user:
@@ -221,7 +221,7 @@ class ThreadClocks:
     def _shown(self) -> tuple[Vcpu, ...]:
         uses: dict[str, Use] = {}
         for thread, use in sorted(self._vcpus.values(), key=_by_number):
-            # As one is unplugged and plugged in again, two may be there.
+            # Two threads may exist while a vCPU is replugged.
             before = uses.get(thread.vcpu) or self._ended_vcpus.get(thread.vcpu)
             uses[thread.vcpu] = _plus(before, use) if before else use
         return tuple([_vcpu(name, use) for name, use in uses.items()])

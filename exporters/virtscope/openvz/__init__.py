@@ -1,4 +1,4 @@
-"""vestat-exporter: an OpenVZ host's containers, by its kernel's files and vzlist.
+"""vestat-exporter: an OpenVZ host's containers, from procfs and vzlist.
 
-Each source is a file that has all of it: what it reads, how that is parsed, its values and its metrics.
+Each source has one file with all of its code: reading, parsing, values and metrics.
 """

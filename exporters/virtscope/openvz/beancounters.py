@@ -1,4 +1,4 @@
-"""The beancounters: what each container holds of 20 or so kernel resources, may hold, and was refused.
+"""The beancounters: each container's usage, limits and refused requests of about 20 kernel resources.
 
 Format: kernel/bc/proc.c of OpenVZ's kernels (kernel/ve/bc/resources.c of the latest). A version line, a header, and a
 row for each resource of each container; only a container's first row has its uid. Columns have 10 characters on 32-bit
@@ -7,8 +7,8 @@ kernels and 20 on 64-bit ones, but an uid may be a UUID that is wider, so rows a
 
 By hand: `cat /proc/bc/resources`, with pages that are not yet in bytes; the host's own are ctid="0".
 
-A host of 1,000 containers has 25,000 rows. A container whose rows are the same text as at the last read is the same
-object again, without being parsed, and so are the blocks of its samples.
+A host of 1,000 containers has 25,000 rows. If a container's text is unchanged since the last read, its object and the
+blocks of its samples are reused without parsing.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, p
 # --- The files --------------------------------------------------------------------------------------------------------
 
 _COLUMNS = ("held", "maxheld", "barrier", "limit", "failcnt")  # of the values, in the order of Usage
-_PLACEHOLDER = "dummy"  # a row that the kernel has given up, and prints so that the others keep their places
+_PLACEHOLDER = "dummy"  # an obsolete row that the kernel prints as a placeholder
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _UID_WIDTH = 10  # of its column
 _MAX_DIGITS = 20  # of a 64-bit number
-_MAX_ID = 64  # an UUID has 36 characters; a hundred series repeat what is taken for one
+_MAX_ID = 64  # a UUID has 36 characters; bounded because a hundred series repeat it
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _IN_BYTES = {"kmemsize", "tcpsndbuf", "tcprcvbuf", "othersockbuf", "dgramrcvbuf", "dcachesize"}
 
 
 class Usage(NamedTuple):
-    """Some resources, all in the same unit, column by column: the n-th item of each column is the n-th resource's.
+    """Resources of one unit, by column: the n-th item of each column belongs to the n-th resource.
 
-    `held` may be above `maxheld`: the kernel sets resources aside in advance and counts these in one of the two only.
-    A barrier or limit is None where there is none, and any value where the kernel prints no such column.
+    `held` may exceed `maxheld`: the kernel pre-charges resources and counts these in `held` only. A barrier or limit is
+    None if unlimited; any value is None if the kernel prints no such column.
     """
 
     resources: tuple[str, ...]
@@ -49,26 +49,26 @@ class Usage(NamedTuple):
     maxheld: tuple[int | None, ...]
     barrier: tuple[int | None, ...]
     limit: tuple[int | None, ...]
-    failures: tuple[int | None, ...]  # how often a request was refused, whatever the unit
+    failures: tuple[int | None, ...]  # number of refused requests, in any unit
 
 
 class Columns(NamedTuple):
-    """The values in a row: how many there are, and where those known are."""
+    """The number of values in a row, and the positions of the known ones."""
 
     width: int
     places: Mapping[str, int]
 
 
 class Chosen(NamedTuple):
-    """The rows of a container that are in one unit."""
+    """A container's rows of one unit."""
 
     resources: tuple[str, ...]
-    rows: tuple[bool, ...]  # for each row, whether it is one of them
-    sizes: tuple[int, ...]  # for each of them, the factor of its values
+    rows: tuple[bool, ...]  # for each row, whether it has this unit
+    sizes: tuple[int, ...]  # for each such row, the factor of its values
 
 
 class Beancounter(NamedTuple):
-    """What a container, or the host (ctid "0"), holds: what is measured in bytes, and what is counted."""
+    """The resources of a container, or of the host (ctid "0"): those in bytes, and counts."""
 
     ctid: str
     bytes: Usage
@@ -78,10 +78,10 @@ class Beancounter(NamedTuple):
 
 
 class Beancounters(NamedTuple):
-    """What the kernel says of all containers and of the host.
+    """The beancounters of all containers and of the host.
 
-    `version` is the file's, such as "2.5"; None where it has none. `unknown_columns` is how many columns were
-    skipped, `refused` how many containers had malformed rows.
+    `version` is the file's, such as "2.5"; None if it has none. `unknown_columns` is the number of skipped columns,
+    `refused` the number of containers with malformed rows.
     """
 
     version: str | None
@@ -91,20 +91,19 @@ class Beancounters(NamedTuple):
 
 
 def parse(text: str, last: Beancounters | None = None) -> Beancounters:
-    """Return what /proc/bc/resources or /proc/user_beancounters says; `text` is all of it.
+    """Parse `text`, the content of /proc/bc/resources or /proc/user_beancounters.
 
-    A container that is as it was in `last`, the read before, is the same object.
+    Containers unchanged since `last`, the previous read, are the same objects.
 
-    Of whatever version, the header decides: values are taken by their columns' names. A known column that is missing
-    or comes twice costs its own values only; columns that are not known are skipped and counted. A resource that
-    is not known is kept, as a count. A container that comes twice, as it does when others end while the file is read,
-    is taken as it was last.
+    In any version, values are found by the names of their columns. A known column that is missing or repeated loses
+    only its own values; unknown columns are skipped and counted. An unknown resource is kept, as a count. A container
+    may appear twice if others end while the file is read; the last one counts.
 
-    A container is refused and counted where one of its rows is cut or holds anything but numbers, or a resource comes
-    twice: then none of its values can be trusted to be in its right place.
+    A container is skipped and counted if a row is truncated or not numeric, or a resource is repeated, because then its
+    values may be in wrong places.
 
-    Raises SourceMalformed with the offending text where version line or header are missing, where no column is known,
-    and where there are containers but all are malformed.
+    Raises SourceMalformed with the offending text if version line or header are missing, no column is known, or all
+    containers are malformed.
     """
     version_line, *more = text.split("\n", 2)
     header, body = more if len(more) == 2 else ("".join(more), None)
@@ -117,10 +116,10 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
         raise SourceMalformed(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
-    # Its last value may lack digits, unless it ends where the header does, or as much later as its uid is too wide.
+    # Its last value may be truncated, unless it ends at the header's end, plus the excess width of its uid.
     cut = bool(unended) and len(unended.rstrip()) - max(unended.find(":") - _UID_WIDTH, 0) < len(header.rstrip())
 
-    # Nothing but an uid has a colon behind it: between two colons are the rows of the one, and the other uid.
+    # Only uids are followed by a colon: between two colons are the rows of one uid, and the next uid.
     *pieces_but_last, last_piece = body.rstrip().split(":")
     pieces = [piece.rpartition("\n") for piece in (*pieces_but_last, f"{last_piece}\n")]
     before = _by_ctid(last)
@@ -140,7 +139,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
 
 
 def parse_each(files: Iterable[tuple[str, str]], last: Beancounters | None = None) -> Beancounters:
-    """Return what each container's own file says, given as ctid and the whole text; refuses and raises as parse()."""
+    """Parse each container's own file, given as ctid and text; skips and raises like parse()."""
     before = _by_ctid(last)
     containers: dict[str, Beancounter] = {}
     offences = []
@@ -167,7 +166,7 @@ def _all_but_refused(
     return Beancounters(version, tuple(containers.values()), unknown_columns, len(offences))
 
 
-@lru_cache(maxsize=16)  # one for each kind of file, so that it can be compared by identity
+@lru_cache(maxsize=16)  # one per kind of file, to be compared by identity
 def _columns(names: tuple[str, ...]) -> Columns:
     return Columns(len(names), {name: names.index(name) for name in _COLUMNS if names.count(name) == 1})
 
@@ -183,7 +182,7 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
         rows.count("\n") + 1 == len(names) > 0
         and len(words) == len(names) * length
         and max(max(map(len, column)) for column in values) <= _MAX_DIGITS
-        and "".join(map("".join, values)).encode().isdigit()  # bytes know ASCII's digits only
+        and "".join(map("".join, values)).encode().isdigit()  # bytes.isdigit() accepts only ASCII
     ):
         raise SourceMalformed(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
     known = {name: values[place] for name, place in columns.places.items()}
@@ -192,13 +191,13 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
 
 
 def _usage(chosen: Chosen, known: Mapping[str, Sequence[str]]) -> Usage:
-    """Return what the chosen rows say, given the known columns of all rows."""
+    """Return the usage in the chosen rows, from the known columns of all rows."""
 
     def column(name: str) -> tuple[int | None, ...]:
         if name not in known:
             return (None,) * len(chosen.resources)
         values = compress(known[name], chosen.rows)
-        if name == "failcnt":  # counted one by one, whatever the resource is measured in
+        if name == "failcnt":  # a count, whatever the resource's unit
             return tuple(map(int, values))
         if name in {"barrier", "limit"}:
             return tuple(
@@ -210,7 +209,7 @@ def _usage(chosen: Chosen, known: Mapping[str, Sequence[str]]) -> Usage:
 
 
 def _offending(rows: str, width: int) -> str:
-    """Return the row that is wrong, for the message; all rows where it is hard to say which."""
+    """Return the malformed row for the message, or all rows if unclear."""
     for row in rows.splitlines():
         _name, *values = row.split() or [""]
         right = [v for v in values if v.isascii() and v.isdigit() and len(v) <= _MAX_DIGITS]
@@ -219,10 +218,10 @@ def _offending(rows: str, width: int) -> str:
     return rows
 
 
-@lru_cache(maxsize=16)  # the rows are the same for every container of a kernel
+@lru_cache(maxsize=16)  # all containers of a kernel have the same rows
 def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
-    """Return which rows of these names are in bytes, and which are counts."""
-    # What has no size is counted: processes, sockets, the unknown.
+    """Divide rows by their names into those in bytes and counts."""
+    # Resources without a size are counts: processes, sockets, unknown ones.
     sizes = {
         name: _PAGE_BYTES if name.endswith("pages") else 1 if name in _IN_BYTES else None
         for name in names
@@ -242,20 +241,20 @@ def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
 
 
 class BeancounterReader:
-    """Reads the beancounters of one host again and again, by read()."""
+    """Reads the beancounters of one host repeatedly."""
 
     def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
         self._last: Beancounters | None = None
 
     def read(self) -> Beancounters:
-        """Return the beancounters as they are now; what is as it was at the last read is the same object.
+        """Return the current beancounters; unchanged containers are the same objects as in the last read.
 
-        They are those of one source, so that none counts twice: of /proc/bc/resources, which knows more resources; of
-        /proc/user_beancounters on kernels that have no such file; of each container's own file where there is neither.
-        These are no way around a file that must not be read: the kernel asks for the same capabilities for all three.
+        They come from one source, so that nothing counts twice: /proc/bc/resources, which has the most resources;
+        otherwise /proc/user_beancounters; otherwise each container's own file. All three need the same capabilities, so
+        an unreadable file ends the search.
 
-        Raises SourceUnavailable where none is there, or may be read, and SourceMalformed as parse() does.
+        Raises SourceUnavailable if none exists or is readable, and SourceMalformed like parse().
         """
         self._last = self._read()
         return self._last
@@ -317,7 +316,7 @@ class _Shown(NamedTuple):
 
 
 class Families:
-    """Makes the families of one host, read after read, from the same blocks where the beancounters are the same."""
+    """Makes the families of one host; reuses blocks of unchanged beancounters."""
 
     def __init__(self) -> None:
         self._shown: dict[str, _Shown] = {}  # of the last read, by ctid
@@ -339,7 +338,7 @@ def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
     if last and (last.beancounter.bytes.resources, last.beancounter.counts.resources) == resources:
         blocks = [block.again(values) for block, values in zip(last.blocks, columns)]
     else:
-        # Label sets are made once, and shared by a resource's series.
+        # Label sets are shared by a resource's series.
         of_bytes, of_counts = ([{"ctid": beancounter.ctid, "resource": each} for each in names] for names in resources)
         labels = [of_bytes] * len(_HELP) + [of_counts] * len(_HELP) + [of_bytes + of_counts]
         blocks = [Block(name, each, values) for name, each, values in zip(_METRICS, labels, columns)]

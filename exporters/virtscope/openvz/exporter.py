@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10291
 
-# Returns metrics of the running containers, given their ids, that the kernel doesn't know.
+# Returns metrics from outside the kernel, given the ids of the running containers.
 Describe = Callable[[Sequence[str]], list[Metric]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line on error."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["record"]:
         given = cli.start(cli.recorder("vestat-exporter"), words[1:])
@@ -70,7 +70,7 @@ def _flags() -> argparse.ArgumentParser:
 
 
 def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
-    """Return what reads the host whose procfs this is, and asks vzlist, if at all; `at_end` ends it."""
+    """Return the sources of this procfs, and vzlist if enabled; `at_end` stops that."""
     if not vzlist_interval:
         return sources(procfs)
     names = Vzlist(vzlist_interval)
@@ -80,17 +80,17 @@ def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> 
 
 
 def vzlist(names: Vzlist) -> Source:
-    """Return the source that shows whether vzlist is asked with success."""
+    """Return the source for the state of vzlist."""
     return Source("vzlist", names.read, names.origin, required=False, background=names.background)
 
 
 def describe_none(_running: Sequence[str]) -> list[Metric]:
-    """Describe no container: in place of vzlist where it isn't asked."""
+    """Return no families; replaces vzlist if that is disabled."""
     return []
 
 
 def sources(procfs: Procfs, describe: Describe = describe_none) -> list[Source]:
-    """Return what reads the host whose procfs this is."""
+    """Return the sources of this procfs."""
     vz = Vz(procfs, describe)
     resources, exposed = beancounters.BeancounterReader(procfs), beancounters.Families()
     return [
@@ -102,20 +102,20 @@ def sources(procfs: Procfs, describe: Describe = describe_none) -> list[Source]:
 
 
 class Vz:
-    """The source "vestat": /proc/vz/vestat, and beside it version, veinfo and latency."""
+    """The source "vestat": /proc/vz/vestat, and version, veinfo and latency."""
 
     def __init__(self, procfs: Procfs, describe: Describe = describe_none) -> None:
         self._vestat = vestat.VestatReader(procfs)
-        self._beside = SecondaryFiles(procfs)
+        self._secondary = SecondaryFiles(procfs)
         self._describe = describe
         self.origin = self._vestat.origin
 
     def read(self) -> list[Metric]:
-        """Return the containers' metrics as they are now; raises as VestatReader.read() does."""
+        """Return the containers' current metrics; raises like VestatReader.read()."""
         read = self._vestat.read()
         units = self._vestat.units
-        kernel, processes, waits = map(self._beside.read, ("vz/version", "vz/veinfo", "vz/latency"))
-        made = vestat.families(read, units, kernel, self._beside.unread)
+        kernel, processes, waits = map(self._secondary.read, ("vz/version", "vz/veinfo", "vz/latency"))
+        made = vestat.families(read, units, kernel, self._secondary.unread)
         if processes is not None:
             made += veinfo.families(veinfo.parse(processes))
         if waits is not None:
@@ -124,8 +124,8 @@ class Vz:
 
 
 def recordable(procfs: Path) -> Recordable:
-    """Return what a recording takes of the host whose procfs this is."""
-    logged: set[str] = set()  # files that the recording has no more of than why
+    """Return this procfs as a source for recording."""
+    logged: set[str] = set()  # files recorded only as an error
 
     def read() -> Files:
         files = recorded.read(procfs)
@@ -140,7 +140,7 @@ def recordable(procfs: Path) -> Recordable:
 
 
 def replayed(played: Playback) -> list[Source]:
-    """Return what reads a recording's files as it reads a host's."""
+    """Return the sources of a recording's files, like those of a host."""
 
     def new_view(place: int) -> View[Files]:
         procfs = RecordedProcfs()

@@ -1,10 +1,10 @@
-"""What each container reads and writes: /proc/bc/<id>/ioacct.
+"""I/O of each container: /proc/bc/<id>/ioacct.
 
-Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a line for each value, behind its name. Kernels
-built without it have no such file.
+Format: bc_ioacct_show() in kernel/bc/io_acct.c of OpenVZ's kernels: a name and a value on each line. Kernels built
+without it have no such file.
 
-By hand: `cat /proc/bc/101/ioacct`; the host's own is ctid="0". A value that this kernel doesn't print is absent; one
-whose name isn't known here is exposed under that name.
+By hand: `cat /proc/bc/101/ioacct`; the host's own is ctid="0". Values not printed by this kernel are absent; unknown
+ones are exposed with their name as label.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from virtscope.toolkit.families import Definition, Labels, Table, page, parts, s
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
-# Printed, but not what its name says: the kernel repeats fsyncs_active here (bc_ioacct_show(), in every release).
+# Wrong in every release: the kernel prints fsyncs_active here (bc_ioacct_show()).
 _WRONG = "fdatasyncs_active"
 
 
 class Ioacct(NamedTuple):
-    """A container's file, or the host's (ctid "0"): its values by the kernel's names, in bytes or counts."""
+    """The file of a container or the host (ctid "0"): values by the kernel's names, in bytes or counts."""
 
     ctid: str
     values: dict[str, int]
 
 
 class Ioaccts(NamedTuple):
-    """The files of all containers, and of the host, and how many were malformed."""
+    """The files of all containers and of the host, and the number of malformed ones."""
 
     files: tuple[Ioacct, ...]
     refused: int
 
 
 def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
-    """Return what each container's file says, given as ctid and the whole text.
+    """Parse each container's file, given as ctid and text.
 
-    Raises SourceMalformed where there are files but all are malformed.
+    Raises SourceMalformed if all files are malformed.
     """
     well_formed, offences = [], []
     for ctid, text in files:
@@ -55,9 +55,9 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
 
 
 def parse(text: str) -> dict[str, int]:
-    """Return the values of an ioacct file by name; `text` is all of it.
+    """Parse the values of an ioacct file by name.
 
-    Raises SourceMalformed with the offending line where one is cut, repeated, or no name and number.
+    Raises SourceMalformed with the offending line if one is truncated, repeated, or not a name and a number.
     """
     lines = text.split("\n")
     if lines.pop():
@@ -77,10 +77,10 @@ def parse(text: str) -> dict[str, int]:
 
 
 def read(procfs: Procfs) -> Ioaccts:
-    """Return what the containers of the host whose procfs this is have read and written.
+    """Return the I/O of all containers of this procfs.
 
-    Raises SourceUnavailable where the kernel doesn't count it or the files must not be read, SourceMalformed as
-    parse_each() does.
+    Raises SourceUnavailable if the kernel doesn't count it or the files aren't readable, SourceMalformed like
+    parse_each().
     """
     absence = "this kernel doesn't count I/O by container"
     files = list(read_each_bc(procfs, "ioacct", absence))
@@ -89,7 +89,7 @@ def read(procfs: Procfs) -> Ioaccts:
     return parse_each(files)
 
 
-_FIELDS = {  # by the kernel's name: the metric and its help
+_FIELDS = {  # metric and help by the kernel's name
     "read": ("openvz_container_io_read_bytes_total", "Bytes read from disk for the container."),
     "write": ("openvz_container_io_write_bytes_total", "Bytes written to disk for the container."),
     "dirty": (
@@ -168,5 +168,5 @@ _TABLES: tuple[Table[Ioaccts], ...] = (
 
 
 def families(ioaccts: Ioaccts) -> list[Metric]:
-    """Return what every container reads and writes."""
+    """Return the families of every container's I/O."""
     return page(_TABLES, ioaccts)

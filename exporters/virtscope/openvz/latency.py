@@ -1,9 +1,8 @@
 """/proc/vz/latency: how long the whole host's processes wait for a CPU, for memory, and for pages from disk.
 
 Format: latency_seq_show() in kernel/ve/vzstat.c of OpenVZ's kernels, versions 2.5 and 2.6. Below "Latencies:" a header
-and a row for each kind of wait: the longest recent one, all added up, and how many. What follows is skipped: averages,
-and what alocirq is the sum of. Times are in the unit of /proc/vz/vestat; the module that makes this file makes
-/proc/vz/stats too, which says which.
+and a row for each kind of wait: longest recent wait, total, and count. The rest is skipped: averages, and the parts of
+alocirq. Times are in the unit of /proc/vz/vestat, given by /proc/vz/stats of the same kernel module.
 
 By hand: `cat /proc/vz/latency`.
 """
@@ -19,13 +18,13 @@ from virtscope.toolkit.families import Definition, Labels, Table, page, scalars,
 
 _COLUMNS = ["Type", "Lat", "Total_lat", "Calls"]
 
-# Kernels that count nanoseconds go on counting these two in cycles, as do_swap_page() and __do_fault() in mm/memory.c
-# of 2.6.32 do, and no file says how many of these make a second.
+# Kernels that count nanoseconds still count these two in cycles (do_swap_page() and __do_fault() in mm/memory.c of
+# 2.6.32), and no file has the cycles per second.
 _CYCLES_ALWAYS = {"swap_in", "page_in"}
 
 
 class Wait(NamedTuple):
-    """A kind of wait: the recent `longest` and `total` in nanoseconds or cycles of the CPU, `calls` is how many."""
+    """A kind of wait: the recent `longest` and the `total` in nanoseconds or CPU cycles, and the number of `calls`."""
 
     kind: str
     longest: int
@@ -34,22 +33,24 @@ class Wait(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """The file: its kinds of wait, and how many rows were malformed."""
+    """The file: its kinds of wait, and the number of malformed rows."""
 
     waits: tuple[Wait, ...]
     refused: int
 
 
 def parse(text: str) -> Latency:
-    """Return what the file says; never fails. Columns behind the known ones are skipped.
+    """Parse the file; never fails. Columns after the known ones are skipped.
 
-    Rows that are cut, hold anything but numbers or repeat a kind are refused, and so is a table without a known header.
+    Rows that are truncated, not numeric or repeat a kind are refused, as is a table without a known header.
     """
     _, found, rest = text.partition("\nLatencies:\n")
     header, _, body = rest.partition("\n")
     table, ended, _ = body.partition("\n\n")
     rows = table.split("\n")
-    refused = 0 if ended else int(bool(rows.pop().strip()))  # the last row may be cut where no blank line follows
+    refused = (
+        0 if ended else int(bool(rows.pop().strip()))
+    )  # without a blank line after it, the last row may be truncated
     columns = header.split()
     if not found or columns[: len(_COLUMNS)] != _COLUMNS:
         return Latency((), 1)
@@ -79,7 +80,7 @@ def _waits(timed: _Timed) -> list[tuple[Labels, Wait]]:
 
 
 def _seconds(timed: _Timed) -> list[tuple[Labels, tuple[float, float]]]:
-    """Return the total and the longest recent wait of those kinds whose unit is known."""
+    """Return the total and the longest recent wait of kinds with a known unit."""
     units = timed.units
     return [
         (labels, (wait.total / units.per_second, wait.longest / units.per_second))
@@ -120,5 +121,5 @@ _TABLES: tuple[Table[_Timed], ...] = (
 
 
 def families(latency: Latency, units: Units | None) -> list[Metric]:
-    """Return the host's waits; no times where the units are not known."""
+    """Return the families of the host's waits; without times if the unit is unknown."""
     return page(_TABLES, _Timed(latency, units))

@@ -1,4 +1,4 @@
-"""Files below procfs, wherever that is mounted: a folder stands for a machine, and so does a reading of a recording."""
+"""Files below procfs: of a live host, at any mount point, or of a recorded reading."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ from virtscope.toolkit.collect import SourceError, SourceUnavailable
 log = logging.getLogger(__name__)
 
 NO_HOST = "this is no OpenVZ host, or its kernel lacks that file; run this on the host itself"
-# For the beancounters the kernel asks for both, whatever the files' modes.
+# The kernel requires both for beancounters, whatever the files' modes.
 BC_CAPABILITIES = "CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH"
 
-# A container that has ended, but whose memory is not all given back: its id and the kernel's address of it
-# (bc_readdir() in kernel/bc/proc.c of 2.6.32). Its values belong neither to it nor to a container started since under
-# the same id.
+# An ended container with memory not yet freed: its id and its kernel address (bc_readdir() in kernel/bc/proc.c of
+# 2.6.32). It is skipped, because a new container may have the same id.
 _LEFT_BEHIND = re.compile(r"[0-9]+-[0-9a-f]+")
 
 
 class Unread(NamedTuple):
-    """In the place of a file or folder that could not be read."""
+    """The error of a file or folder that could not be read."""
 
     errno: str  # "EACCES"
 
 
-# What each file holds, by its path below procfs.
+# Contents of files, by path below procfs.
 Files = Mapping[str, Union[bytes, Unread]]
 
 
 class RecordedProcfs:
-    """A path in a recorded procfs, used as a pathlib.Path is. show() sets what the files are now."""
+    """A path in a recorded procfs, used like a pathlib.Path. show() sets the files."""
 
     def __init__(self, path: str = "") -> None:
         self._path = path
         self._files: Files = {}
 
     def show(self, files: Files) -> None:
-        """Let these be the files."""
+        """Set the files."""
         self._files = files
 
     def __truediv__(self, name: str) -> RecordedProcfs:
@@ -56,14 +55,14 @@ class RecordedProcfs:
         return f"/proc/{self._path}"
 
     def read_bytes(self) -> bytes:
-        """Return what the file holds; raises OSError as on the host, FileNotFoundError where there is no such file."""
+        """Return the file's content; raises OSError as on the host, FileNotFoundError if absent."""
         content = self._files.get(self._path, Unread("ENOENT"))
         if isinstance(content, Unread):
             raise self._error(content)
         return content
 
     def folders(self) -> list[str]:
-        """Return the names of the folders below this one that hold files, sorted; raises as read_bytes() does."""
+        """Return the sorted names of the subfolders; raises like read_bytes()."""
         content = self._files.get(self._path)
         if isinstance(content, Unread):
             raise self._error(content)
@@ -83,8 +82,8 @@ Procfs = Union[Path, RecordedProcfs]
 def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH", absence: str = NO_HOST) -> str:
     """Return the text of the file `name`, such as "vz/vestat"; bytes that aren't UTF-8 as \\xNN.
 
-    Raises SourceUnavailable where it is absent (`absence` says what that means) or must not be read (`capabilities`
-    says what it takes besides root), SourceError where reading fails.
+    Raises SourceUnavailable if it is absent (`absence` explains that) or not permitted (`capabilities` are an
+    alternative to root), SourceError if reading fails.
     """
     path = procfs / name
     with _named_failures(path, capabilities, absence):
@@ -93,7 +92,7 @@ def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARC
 
 
 def read_optional(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH") -> str | None:
-    """Return the text of a file that not every kernel has, None where it is absent; fails as read_text() does."""
+    """Return the text of an optional file, None if it is absent; raises like read_text()."""
     try:
         return read_text(procfs, name, capabilities)
     except SourceUnavailable as error:
@@ -103,11 +102,11 @@ def read_optional(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_S
 
 
 def read_each_bc(procfs: Procfs, file: str, absence: str) -> Iterator[tuple[str, str]]:
-    """Yield ctid and text of /proc/bc/<id>/`file` of every container, and of the host (ctid "0").
+    """Yield ctid and text of /proc/bc/<id>/`file` for every container and the host (ctid "0").
 
-    Containers that end meanwhile are skipped, and so are all where the kernel has no such file. Sub-beancounters, which
-    early kernels have, are folders within their container's, and part of its values. Raises as read_text() does;
-    `absence` is what it means that there is no /proc/bc.
+    Skips containers without the file, because they have ended or the kernel lacks it. Sub-beancounters of early kernels
+    are folders within their container's, and part of its values. Raises like read_text(); `absence` explains a missing
+    /proc/bc.
     """
     for ctid in list_folders(procfs, "bc", BC_CAPABILITIES, absence):
         if not _LEFT_BEHIND.fullmatch(ctid):
@@ -119,7 +118,7 @@ def read_each_bc(procfs: Procfs, file: str, absence: str) -> Iterator[tuple[str,
 def list_folders(
     procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH", absence: str = NO_HOST
 ) -> list[str]:
-    """Return the names of the folders in the folder `name`, such as "bc", sorted; fails as read_text() does."""
+    """Return the sorted names of the folders in `name`, such as "bc"; raises like read_text()."""
     path = procfs / name
     with _named_failures(path, capabilities, absence):
         if isinstance(path, RecordedProcfs):
@@ -141,19 +140,19 @@ def _named_failures(path: Procfs, capabilities: str, absence: str) -> Iterator[N
 
 
 class SecondaryFiles:
-    """Reads a source's files beside its main one: one that can't be read costs its own values, and is logged once."""
+    """Reads a source's additional files: an unreadable one loses only its own values, and is logged once."""
 
     def __init__(self, procfs: Procfs) -> None:
         self._procfs = procfs
-        self._failures: dict[str, str] = {}  # why each file could not be read, as of its last read
+        self._failures: dict[str, str] = {}  # error of each file at its last read
 
     @property
     def unread(self) -> int:
-        """How many files are there and could not be read."""
+        """The number of existing files that could not be read."""
         return len(self._failures)
 
     def read(self, name: str) -> str | None:
-        """Return the text of the file; None where it is absent or can't be read."""
+        """Return the text of the file; None if it is absent or unreadable."""
         try:
             text = read_optional(self._procfs, name)
         except SourceError as error:

@@ -1,8 +1,8 @@
-"""Disk quotas: /proc/vz/vzquota, the bytes and inodes that each container's private area holds and may hold.
+"""Disk quotas: /proc/vz/vzquota, used bytes and inodes of each container's private area, and their limits.
 
-Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels up to 2.6.32 (those of Virtuozzo 7 have
-no such file). A header, and three lines for each quota: its id, which is the container's, with the path it is on for,
-then a row for 1k-blocks and one for inodes.
+Format: vzquota_read_proc() in fs/quota/vzdquota/vzdq_mgmt.c of OpenVZ's kernels up to 2.6.32 (Virtuozzo 7 has no such
+file). A header, and three lines for each quota: the container's id and the path, a row of 1k-blocks, and a row of
+inodes.
 
 By hand: `cat /proc/vz/vzquota`.
 """
@@ -21,19 +21,19 @@ from virtscope.toolkit.families import Definition, Labels, Table, page, parts, s
 _BLOCK_BYTES = 1024
 _COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
 _ROWS = ("1k-blocks", "inodes")
-_OFF = ("-- started --", "-- stopped --")  # in place of the path: set up but not on yet, and off but not yet removed
+_OFF = ("-- started --", "-- stopped --")  # instead of the path: not on yet, and not yet removed
 
-# 0 is no limit to the kernel. "unlimited" to vzctl is LONG_MAX: of a 32-bit host as it is; of a 64-bit one a limit of
-# inodes keeps 32 bits of it, and one of blocks, which become bytes, 63 or 64.
+# 0 means unlimited to the kernel. vzctl's "unlimited" is LONG_MAX, of 32 bits on 32-bit hosts. On 64-bit hosts it is
+# cut to 32 bits for inodes; blocks are converted to bytes, of 63 or 64 bits.
 _UNLIMITED = {0, 2**31 - 1, 2**32 - 1}
-_MOST_BLOCKS = 2**53
+_MAX_BLOCKS = 2**53
 
 
 class Usage(NamedTuple):
-    """How many bytes or inodes a container uses, and may use; None: no limit, or the kernel prints no such column.
+    """A container's use of bytes or inodes, and its limits; None: unlimited, or no such column.
 
-    `grace_end` is the UNIX time from which on the soft limit is enforced too, None while it isn't exceeded;
-    `grace_period` is for how many seconds it may be exceeded.
+    `grace_end` is the Unix time from which on the soft limit is enforced, None while it isn't exceeded; `grace_period`
+    is the time in seconds that it may be exceeded.
     """
 
     used: int | None
@@ -44,7 +44,7 @@ class Usage(NamedTuple):
 
 
 class Quota(NamedTuple):
-    """A container's quota, and whether it is on: counted and enforced."""
+    """A container's quota, and whether it is on, i.e. counted and enforced."""
 
     ctid: str
     on: bool
@@ -53,7 +53,7 @@ class Quota(NamedTuple):
 
 
 class Quotas(NamedTuple):
-    """The file: its quotas, how many lines were refused, and how many columns are not known."""
+    """The file: quotas, number of refused lines, and number of unknown columns."""
 
     quotas: tuple[Quota, ...]
     refused: int
@@ -61,11 +61,11 @@ class Quotas(NamedTuple):
 
 
 def parse(text: str) -> Quotas:
-    """Return what the file says; `text` is all of it.
+    """Parse the file.
 
-    Values are taken by their columns' names. Lines that are cut or malformed are counted, and so are quotas that lack a
-    row. An id that comes twice, as it does when others end while the file is read, is taken as it was last.
-    Raises SourceMalformed where the header is missing or no column is known, and where every quota is malformed.
+    Values are found by the names of their columns. Truncated or malformed lines and incomplete quotas are counted. An
+    id may appear twice if others end while the file is read; the last one counts. Raises SourceMalformed if the header
+    is missing, no column is known, or every quota is malformed.
     """
     header, _, body = text.partition("\n")
     words = header.split()
@@ -78,14 +78,14 @@ def parse(text: str) -> Quotas:
     refused = 0
     ctid, on, rows = "", False, dict[str, Usage]()
     *lines, unended = body.split("\n")
-    if len(unended.rstrip()) >= len(header.rstrip()):  # only the newline is missing
+    if len(unended.rstrip()) >= len(header.rstrip()):  # complete except for the newline
         lines.append(unended)
     else:
         refused += bool(unended.strip())
     for line in lines:
         head = re.fullmatch(r"([0-9]+): (.*)", line)
         if head:
-            refused += bool(ctid)  # the one before lacks a row
+            refused += bool(ctid)  # the previous quota lacks a row
             ctid, on, rows = head[1], head[2] not in _OFF, {}
             continue
         name, *values = line.split() or [""]
@@ -107,7 +107,7 @@ def parse(text: str) -> Quotas:
 def _usage(values: dict[str, int], size: int) -> Usage:
     def limit(column: str) -> int | None:
         value = values.get(column, 0)
-        return None if value in _UNLIMITED or value >= _MOST_BLOCKS else value * size
+        return None if value in _UNLIMITED or value >= _MAX_BLOCKS else value * size
 
     used = values.get("usage")
     return Usage(
@@ -120,9 +120,9 @@ def _usage(values: dict[str, int], size: int) -> Usage:
 
 
 def read(procfs: Procfs) -> Quotas:
-    """Return the disk quotas of the host whose procfs this is; raises as read_text() and parse() do.
+    """Return the disk quotas of this procfs; raises like read_text() and parse().
 
-    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the kernel opens the file and shows no container's quota.
+    Without CAP_SYS_ADMIN and CAP_SYS_RESOURCE the file is readable but has no container's quota.
     """
     absence = "this kernel keeps no disk quotas, as that of Virtuozzo 7, or its module vzdquota is not loaded"
     return parse(read_text(procfs, "vz/vzquota", absence=absence))
@@ -197,5 +197,5 @@ _TABLES: tuple[Table[Quotas], ...] = (
 
 
 def families(quotas: Quotas) -> list[Metric]:
-    """Return every container's disk quota."""
+    """Return the families of every container's disk quota."""
     return page(_TABLES, quotas)

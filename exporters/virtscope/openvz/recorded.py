@@ -1,6 +1,6 @@
-"""How the files that vestat-exporter reads lie in a recording: taken from procfs, with stand-ins, and back.
+"""vestat-exporter's files in a recording: reading them, replacing names by pseudonyms, and decoding.
 
-A reading holds them all, by their paths below procfs; a file that must not be read has its error's name instead:
+A reading holds all files by path below procfs; an unreadable file has its errno instead:
 
     {"vz/vestat": "Version: 2.2 ...", "bc/101/ioacct": "...", "bc/resources": {"errno": "EACCES"}}
 """
@@ -18,7 +18,7 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import text
 
-# Of each line the first that is there, as the exporter reads them; * is every container's folder.
+# The first existing file of each line, like the exporter; * is every container's folder.
 FILES = (
     ("vz/version",),
     ("vz/stats",),
@@ -37,9 +37,9 @@ _HEADING = 2  # lines of /proc/vz/vestat above its rows
 
 
 def read(procfs: Path) -> Files:
-    """Return the files as they are now; those that are absent are left out.
+    """Return the current files without absent ones.
 
-    Raises SourceUnavailable where there is none.
+    Raises SourceUnavailable if there are none.
     """
     files: dict[str, bytes | Unread] = {}
     for alternatives in FILES:
@@ -78,7 +78,7 @@ def _name(error: OSError) -> str:
 
 
 def files(data: object) -> Files:
-    """Decode a reading; raises SourceMalformed where it is not made as read() makes it."""
+    """Decode a reading; raises SourceMalformed unless it has the form of read()."""
     if not isinstance(data, dict):
         raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
     return {path: _file(content) for path, content in data.items()}
@@ -91,7 +91,7 @@ def _file(content: object) -> bytes | Unread:
 
 
 def anonymised(recorded: Files, stand_ins: StandIns) -> Files:
-    """Return the files with stand-ins for addresses, and for ids that aren't just digits, as UUIDs are."""
+    """Replace addresses, and ids that aren't just digits (UUIDs), in the files by pseudonyms."""
     return {
         _path(path, stand_ins): content if isinstance(content, Unread) else _content(path, content, stand_ins)
         for path, content in recorded.items()

@@ -15,7 +15,7 @@ from virtscope.toolkit.families import Definition, Table, page, scalars, table
 
 
 class Container(NamedTuple):
-    """A container: how many processes it runs, and how many IP addresses it has."""
+    """A container's number of processes and of IP addresses."""
 
     ctid: str
     processes: int
@@ -23,14 +23,14 @@ class Container(NamedTuple):
 
 
 class Veinfo(NamedTuple):
-    """The file: its containers without the host (id 0), and how many lines were malformed."""
+    """The file: its containers without the host (id 0), and the number of malformed lines."""
 
     containers: tuple[Container, ...]
     refused: int
 
 
 def parse(text: str) -> Veinfo:
-    """Return what the file says; never fails. What follows the last newline is a line cut off, and refused."""
+    """Parse the file; never fails. Text after the last newline is a truncated line, and refused."""
     lines = text.split("\n")
     refused = int(bool(lines.pop().strip()))
     containers: dict[str, Container] = {}
@@ -62,5 +62,5 @@ _TABLES: tuple[Table[Veinfo], ...] = (
 
 
 def families(veinfo: Veinfo) -> list[Metric]:
-    """Return every container's processes and addresses."""
+    """Return the families of every container's processes and addresses."""
     return page(_TABLES, veinfo)

@@ -1,14 +1,13 @@
-"""/proc/vz/vestat: CPU time and scheduling latency of every running container, and the unit they are counted in.
+"""/proc/vz/vestat: CPU time and scheduling latency of every running container, and their unit.
 
 Format: vestat_seq_show() in kernel/ve/vecalls.c of OpenVZ's kernels, 2.6.9 to Virtuozzo 7. A version line padded with
 blanks, a header, and a row for each container; the host itself (container 0) has none. Columns have 10 or 20 characters
 on 32-bit kernels and 20 on 64-bit ones, but an id may be a UUID that is wider, so rows are split at blanks.
 
-The version line is the same for cycles and for nanoseconds. Kernels up to 2.6.2x count cycles of the CPU, those of
-RHEL 6 (2.6.32) and later nanoseconds. Where the kernel says what it counts in (/proc/vz/stats), it is believed.
-Elsewhere the file itself says: each row has the container's uptime twice, in jiffies and in that unit, so their
-quotient is the unit's number in a jiffy. Where that is the same for several units that are possible, none is chosen:
-4,000,000 are nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
+The version line doesn't give the unit. Kernels up to 2.6.2x count CPU cycles, those of RHEL 6 (2.6.32) and later
+nanoseconds. /proc/vz/stats gives the unit if it exists. Otherwise it is derived from the rows: each has the container's
+uptime in jiffies and in that unit, so their quotient is the units per jiffy. An ambiguous quotient is an error:
+4,000,000 may be nanoseconds at 250 Hz or a clock of 4.0 GHz at 1000 Hz.
 
 By hand: `cat /proc/vz/vestat /proc/vz/version`.
 """
@@ -31,12 +30,12 @@ log = logging.getLogger(__name__)
 
 # --- The file ---------------------------------------------------------------------------------------------------------
 
-# Two columns are called uptime: the first is in jiffies, the second in the unit of the columns around it.
+# Two columns are called uptime: the first is in jiffies, the second in the unit of its neighbours.
 COLUMNS = ["VEID", "user", "nice", "system", "uptime", "idle", "strv", "uptime", "used", "maxlat", "totlat", "numsched"]
 
 
 class Row(NamedTuple):
-    """A container. `user` to `uptime_jiffies` are jiffies, `idle` to `totlat` nanoseconds or cycles of the CPU."""
+    """A container. `user` to `uptime_jiffies` are jiffies, `idle` to `totlat` nanoseconds or CPU cycles."""
 
     ctid: str
     user: int
@@ -47,13 +46,13 @@ class Row(NamedTuple):
     strv: int  # not used by any kernel
     uptime: int
     used: int
-    maxlat: int  # the longest recent wait
-    totlat: int  # all waits added up
-    numsched: int  # how many
+    maxlat: int  # longest recent wait
+    totlat: int  # sum of all waits
+    numsched: int  # number of waits
 
 
 class Vestat(NamedTuple):
-    """The file: its version, such as "2.2", its rows, how many rows were refused, and how many columns not known."""
+    """The file: version, such as "2.2", rows, number of refused rows, and number of unknown columns."""
 
     version: str
     rows: tuple[Row, ...]
@@ -62,11 +61,11 @@ class Vestat(NamedTuple):
 
 
 def parse(text: str) -> Vestat:
-    """Return what the file says; `text` is all of it.
+    """Parse the file.
 
-    Of whatever version, the header decides: columns between or behind the known twelve are skipped and counted.
-    Rows that are cut, that hold anything but numbers or that repeat an id are counted. Raises SourceMalformed where
-    version line, header or a known column are missing, and where there are rows but all are malformed.
+    In any version, unknown columns between or after the known twelve are skipped and counted. Rows that are truncated,
+    not numeric or repeat an id are counted. Raises SourceMalformed if version line, header or a known column are
+    missing, or if all rows are malformed.
     """
     version_line, _, rest = text.partition("\n")
     word, _, version = version_line.strip().partition(": ")
@@ -78,7 +77,7 @@ def parse(text: str) -> Vestat:
     if not places:
         raise SourceMalformed(f"/proc/vz/vestat, version {version[:20]}, has the columns {header[:300]!r}")
     lines = body.split("\n")
-    unended = lines.pop()  # "" where the last row is whole
+    unended = lines.pop()  # "" if the last row is complete
     rows: dict[str, Row] = {}
     refused = 0
     for line in lines:
@@ -89,7 +88,7 @@ def parse(text: str) -> Vestat:
             rows[row.ctid] = row
     if unended.strip():
         row = _row(unended, places, len(columns))
-        # Its last number may lack digits, unless it ends just where the header does.
+        # Its last number may be truncated, unless it ends at the header's end.
         if row is None or row.ctid in rows or _after_id(unended) != _after_id(header):
             refused += 1
         else:
@@ -100,7 +99,7 @@ def parse(text: str) -> Vestat:
 
 
 def _places(columns: Sequence[str]) -> list[int]:
-    """Return where the known columns are; nothing where one is missing, out of order or comes twice."""
+    """Return the positions of the known columns; none if one is missing, repeated or out of order."""
     places = [place for place, name in enumerate(columns) if name in COLUMNS]
     return places if columns[:1] == COLUMNS[:1] and [columns[place] for place in places] == COLUMNS else []
 
@@ -110,14 +109,14 @@ def _row(line: str, places: Sequence[int], columns: int) -> Row | None:
     if len(fields) != columns:
         return None
     ctid, *values = fields if columns == len(places) else [fields[place] for place in places]
-    # At most 20 digits: the kernel's numbers have 64 bits. Bytes know ASCII's digits only.
+    # At most 20 digits: the kernel's numbers have 64 bits. bytes.isdigit() accepts only ASCII.
     if not "".join(values).encode().isdigit() or max(map(len, values)) > 20:
         return None
     return Row(ctid, *map(int, values))
 
 
 def _after_id(line: str) -> int:
-    """Return how many characters follow the first word."""
+    """Return the number of characters after the first word."""
     return len(line.strip().partition(" ")[2])
 
 
@@ -128,19 +127,19 @@ NANOSECONDS = 1_000_000_000
 # Jiffies in a second, as OpenVZ's kernels were built.
 _HZ = (100, 250, 1000)
 
-# Clocks of the machines that ran kernels counting cycles, in hertz: so a jiffy of 1 ms is not taken for one of 4 or 10.
+# CPU clocks of machines with kernels that count cycles, in hertz; distinguishes a jiffy of 1 ms from 4 or 10 ms.
 _SLOWEST, _FASTEST = 1_000_000_000, 5_000_000_000
 
-# A shorter uptime, in jiffies, is too coarse: at this one a jiffy more or less is a ten-thousandth.
+# Minimum uptime in jiffies, for a precision of 0.01 %.
 _LONG_ENOUGH = 10_000
 
-# How far a quotient may be from a second's nanoseconds, beside that jiffy. So narrow, as 2.4999 GHz at 250 Hz looks
-# like nanoseconds at 100 Hz otherwise.
+# Tolerance of a quotient for nanoseconds, besides that jiffy. Narrow, because otherwise 2.4999 GHz at 250 Hz looks like
+# nanoseconds at 100 Hz.
 _TOLERANCE = 1e-5
 
 
 class Units(NamedTuple):
-    """How many units, and how many jiffies, make a second; `unit` is "nanoseconds" or "cycles"."""
+    """Units and jiffies per second; `unit` is "nanoseconds" or "cycles"."""
 
     unit: str
     per_second: int
@@ -149,23 +148,23 @@ class Units(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """What /proc/vz/stats says of time. `cycles_per_jiffy` are nanoseconds on kernels that count these."""
+    """Units in /proc/vz/stats. `cycles_per_jiffy` are nanoseconds on kernels that count these."""
 
     cycles_per_jiffy: int
     jiffies_per_second: int
 
 
 def parse_stats(text: str) -> Stats | None:
-    """Return what /proc/vz/stats says of time; None where it lacks either, is cut within, or says 0."""
+    """Parse the units in /proc/vz/stats; None if a value is missing, truncated or 0."""
     found = dict(re.findall(r"(?m)^[ \t]*(cycles_per_jiffy|jiffies_per_second):[ \t]*([0-9]{1,20})[ \t]*\n", text))
     stats = Stats(int(found.get("cycles_per_jiffy", 0)), int(found.get("jiffies_per_second", 0)))
     return stats if all(stats) else None
 
 
 def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
-    """Return the units of these rows; None where there is no row and nothing to decide on.
+    """Return the units of these rows; None without rows and `stats`.
 
-    Raises SourceMalformed where neither file decides it, or the two contradict each other: then no value is right.
+    Raises SourceMalformed if neither file determines them, or they contradict each other, so that no value is reliable.
     """
     if stats:
         return _by_stats(rows, stats)
@@ -182,7 +181,7 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
     per_jiffy = row.uptime / row.uptime_jiffies
     nanosecond_hz = _nanosecond_hz(row)
     clocks = [hz for hz in _HZ if _SLOWEST <= per_jiffy * hz <= _FASTEST]
-    if nanosecond_hz and not set(clocks) - {nanosecond_hz}:  # at the same HZ, cycles of 1.0 GHz are nanoseconds
+    if nanosecond_hz and not set(clocks) - {nanosecond_hz}:  # at the same HZ, cycles at 1.0 GHz equal nanoseconds
         return Units("nanoseconds", NANOSECONDS, nanosecond_hz, "/proc/vz/vestat")
     if nanosecond_hz or len(clocks) != 1:
         raise SourceMalformed(
@@ -193,19 +192,19 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
             + "; load the module that makes /proc/vz/stats (vzstat or vzmon), which says"
         )
     (hz,) = clocks
-    # To 0.1 MHz: uptimes are no more precise, and a restarted exporter must find the same, or counters would go back.
+    # To 0.1 MHz, the precision of uptimes. A restarted exporter must find the same clock, or counters would decrease.
     return Units("cycles", int(round(per_jiffy * hz, -5)), hz, "/proc/vz/vestat")
 
 
 def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
     per_second, hz = stats.cycles_per_jiffy * stats.jiffies_per_second, stats.jiffies_per_second
-    # Kernels that count nanoseconds make it of whole microseconds, jiffies_to_usecs(1) * 1000: at 300 Hz it is 3333000.
+    # Kernels that count nanoseconds round it to microseconds, jiffies_to_usecs(1) * 1000: 3333000 at 300 Hz.
     nanoseconds = stats.cycles_per_jiffy == 1_000_000 // hz * 1000
     settled = _settled(rows)
     if settled:
         row = _typical(settled)
         quotient = row.uptime / row.uptime_jiffies * hz
-        # Cycles may be off on their own: a container that was migrated brings its uptime in cycles of another clock.
+        # Single rows may differ in cycles: a migrated container keeps its uptime in cycles of another clock.
         if nanoseconds != (_nanosecond_hz(row) == hz) and not 0.9 < quotient / per_second < 1.1:
             raise SourceMalformed(
                 f"/proc/vz/stats says {stats.cycles_per_jiffy} to a jiffy and {hz} jiffies to a second, but "
@@ -221,13 +220,13 @@ def _settled(rows: Sequence[Row]) -> list[Row]:
 
 
 def _typical(rows: Sequence[Row]) -> Row:
-    """Return the row in the middle, so that a migrated container, off on its own, doesn't decide."""
+    """Return the median row, so that a single migrated container doesn't decide."""
     middle = median_low(row.uptime / row.uptime_jiffies for row in rows)
     return next(row for row in rows if row.uptime / row.uptime_jiffies == middle)
 
 
 def _nanosecond_hz(row: Row) -> int | None:
-    """Return the HZ at which this row's quotient is exactly a jiffy's nanoseconds; None if it is at none."""
+    """Return the HZ at which this row's quotient equals a jiffy's nanoseconds; None if there is none."""
     tolerance = _TOLERANCE + 1 / row.uptime_jiffies
     per_jiffy = row.uptime / row.uptime_jiffies
     return next((hz for hz in _HZ if abs(per_jiffy * hz / NANOSECONDS - 1) <= tolerance), None)
@@ -237,21 +236,21 @@ def _nanosecond_hz(row: Row) -> int | None:
 
 
 class VestatReader:
-    """Reads /proc/vz/vestat below `procfs` again and again, by read().
+    """Reads /proc/vz/vestat below `procfs` repeatedly.
 
-    The units are decided once and kept: they are the running kernel's, and a clock inferred a little differently at
-    each read would make counters go backwards.
+    The units are determined once: they don't change with a running kernel, and a clock derived slightly differently at
+    each read would make counters decrease.
     """
 
     def __init__(self, procfs: Procfs) -> None:
-        self.units: Units | None = None  # None until there is something to decide them on, and to convert
+        self.units: Units | None = None  # None until there are rows
         self._procfs = procfs
 
     def read(self) -> Vestat:
-        """Return the file as it is now, with the units decided.
+        """Return the current file; determines the units.
 
-        Raises SourceUnavailable off OpenVZ and without the right to read, SourceMalformed where the file is malformed
-        or its units can't be determined.
+        Raises SourceUnavailable if this isn't OpenVZ or the file isn't readable, SourceMalformed if it is malformed or
+        its units can't be determined.
         """
         read = parse(read_text(self._procfs, "vz/vestat"))
         if self.units is None:
@@ -273,7 +272,7 @@ class VestatReader:
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------
 
-# A difference that came out below zero is printed as if it had no sign; as such it would be of centuries.
+# The kernel prints a negative difference as an unsigned number, which would be centuries.
 _NEGATIVE = 1 << 63
 
 
@@ -284,7 +283,7 @@ class _Host(NamedTuple):
 
 
 class _Timed(NamedTuple):
-    """A container, with the units of its values."""
+    """A container and its units."""
 
     row: Row
     units: Units
@@ -293,7 +292,7 @@ class _Timed(NamedTuple):
         return jiffies / self.units.hz
 
     def of_ticks(self, ticks: int) -> float | None:
-        """Return seconds of nanoseconds or cycles; None for a difference that is negative."""
+        """Convert nanoseconds or cycles to seconds; None for a negative difference."""
         return ticks / self.units.per_second if ticks < _NEGATIVE else None
 
     def modes(self) -> list[tuple[str, float]]:
@@ -306,7 +305,7 @@ def _containers(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
 
 
 def _waiting(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
-    """Return the containers of a kernel that counts waits: every container waits at least once within seconds."""
+    """Return the containers if the kernel counts waits: every container waits at least once within seconds."""
     counted = any(row.maxlat or row.totlat or row.numsched for row, _ in timed)
     return _containers(timed) if counted else []
 
@@ -393,10 +392,10 @@ _TIMES: tuple[Table[Sequence[_Timed]], ...] = (
 
 
 def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: int) -> list[Metric]:
-    """Return the host's containers; no times where the units are not known.
+    """Return the families of the host's containers; without times if the units are unknown.
 
-    `kernel` is what /proc/vz/version holds, None where there is no such file; `unread` is how many files beside vestat
-    are there and can't be read.
+    `kernel` is the content of /proc/vz/version, None if absent; `unread` is the number of other files that exist but
+    are unreadable.
     """
     made = page([_HOST], _Host(vestat, kernel, unread))
     if units:

@@ -1,12 +1,12 @@
-"""vzlist, vzctl's program: containers' names, host names and templates, which the kernel doesn't know.
+"""vzlist, a program of vzctl: containers' names, host names and templates, which the kernel doesn't know.
 
-It is asked in the background, as it reads every container's configuration.
+It runs in the background, because it reads every container's configuration.
 
-Format: print_one_ve() in src/vzlist.c of vzctl, OpenVZ's and Virtuozzo's. A line for each container, its id first. Only
-the last field of a line can be distinguished from the others: names hold blanks, and fields before it may be cut to 32
-bytes. So each field is asked for on its own; `-j`, where there is one, doesn't escape quotes.
+Format: print_one_ve() in src/vzlist.c of vzctl, OpenVZ's and Virtuozzo's. A line for each container, its id first.
+Names contain blanks, and all fields but the last may be truncated to 32 bytes, so each field needs its own call. `-j`,
+if supported, doesn't escape quotes.
 
-By hand: `vzlist -H -o veid,name`, and likewise `hostname` and `ostemplate`.
+By hand: `vzlist -H -o veid,name`, or `hostname` or `ostemplate` instead of `name`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from virtscope.toolkit.bounded import Commands, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.families import Info, Labels, family
 
-TIMEOUT = 20.0  # seconds for each run; a second is usual on a host of hundreds
+TIMEOUT = 20.0  # seconds per run; usually one on a host of hundreds
 
-# The label of each field. An old vzlist doesn't know them all: names came with 3.0.11, templates with 3.0.24.
+# The label of each field. Names need vzlist 3.0.11, templates 3.0.24.
 LABELS = {"name": "name", "hostname": "hostname", "ostemplate": "template"}
 
 _ROW = re.compile(r" *([0-9]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})(?: +(.*))?")
@@ -31,14 +31,14 @@ _NONE = {"", "-", "(null)"}
 
 
 class Field(NamedTuple):
-    """A field of all containers that have one, by ctid, and how many lines were malformed."""
+    """A field of all containers by ctid, and the number of malformed lines."""
 
     values: Mapping[str, str]
     refused: int
 
 
 def parse(output: bytes) -> Field:
-    """Return what `vzlist -H -o veid,FIELD` printed; never fails. Bytes that aren't UTF-8 are given as \\xNN."""
+    """Parse the output of `vzlist -H -o veid,FIELD`; never fails. Invalid UTF-8 becomes \\xNN."""
     values: dict[str, str] = {}
     refused = 0
     for line in output.decode("utf-8", "backslashreplace").split("\n"):
@@ -51,7 +51,7 @@ def parse(output: bytes) -> Field:
 
 
 def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]:
-    """Return an info metric of those living containers of which a field is known; a label is "" where there is none."""
+    """Return an info metric of the running containers with a known field; unknown labels are ""."""
     described = [
         {"ctid": ctid, **{LABELS[name]: field.values.get(ctid, "") for name, field in fields.items()}}
         for ctid in living
@@ -62,10 +62,10 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
 
 
 class Vzlist:
-    """Asks vzlist of running containers, from start() to close(); it answers to root alone."""
+    """Polls vzlist for running containers, from start() to close(); needs root."""
 
     def __init__(self, interval: float, programs: Programs | None = None) -> None:
-        """Ask each `interval` seconds, and early when there is a new container; by `programs`, if it isn't here."""
+        """Poll each `interval` seconds, earlier for a new container; `programs` runs it on another host."""
         self._commands = programs or Commands(TIMEOUT)
         self._woken_for: set[str] = set()
         self.background = Background("vzlist", self._ask, interval, lambda: self._commands.cpu_seconds)
@@ -75,7 +75,7 @@ class Vzlist:
         self.background.start()
 
     def close(self) -> None:
-        """End asking, and what is being run."""
+        """Stop polling; kill the running program."""
         self.background.close()
         self._commands.close()
 
@@ -84,27 +84,27 @@ class Vzlist:
         return self._commands.find("vzlist") or "vzlist"
 
     def read(self) -> list[Metric]:
-        """Return what belongs to no container; raises as Background.latest() does."""
+        """Return the metrics of no container; raises like Background.latest()."""
         refused = sum(field.refused for field in self.background.latest().values())
-        metric = "openvz_vzlist_refused_rows", "Malformed lines in what vzlist printed."
+        metric = "openvz_vzlist_refused_rows", "Malformed lines of vzlist's output."
         return [family(*metric, [({}, refused)])]
 
     def describe(self, living: Sequence[str]) -> list[Metric]:
-        """Return what is known of the living containers; nothing while there is no recent answer."""
+        """Return the running containers' names; none without a recent answer."""
         fields = self.background.peek()
         if fields is None:
             return []
         strangers = {ctid for ctid in living if not any(ctid in field.values for field in fields.values())}
-        if strangers - self._woken_for:  # once for each: a container may have neither name, host name nor template
+        if strangers - self._woken_for:  # once per container: it may have neither name, host name nor template
             self.background.wake()
         self._woken_for = strangers
         return families(fields, living)
 
     def _ask(self) -> dict[str, Field]:
-        """Return each field that this vzlist knows.
+        """Return each field that this vzlist supports.
 
-        Raises SourceUnavailable where there is no vzlist or it refuses to serve, SourceTimeout where it hangs, and
-        SourceError where it fails.
+        Raises SourceUnavailable if vzlist is missing or refuses, SourceTimeout if it hangs, and SourceError if it
+        fails.
         """
         program = self._commands.find("vzlist")
         if not program:
@@ -118,7 +118,7 @@ class Vzlist:
                 fields[name] = parse(finished.output)
             elif " root" in problem:
                 raise SourceUnavailable(f"vzlist shows containers' names to root alone: it {problem}")
-            elif "field" not in problem:  # if it is, this one is too new for it
+            elif "field" not in problem:  # as root, this vzlist doesn't support the field
                 raise SourceError(f"vzlist -H -o veid,{name} {problem}")
         if not fields:
             raise SourceError(f"vzlist knows no field that is asked for: it {problem}")

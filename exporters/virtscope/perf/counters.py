@@ -1,6 +1,6 @@
-"""The groups opened on every CPU, for the host and for each cgroup that is watched, and read together.
+"""Groups of events opened on every CPU, for the host and each watched cgroup, and read together.
 
-As `perf stat -a -A -I 1000 -e '{cycles,instructions}'` does for the host, but without end. metrics has what is exposed.
+Like `perf stat -a -A -I 1000 -e '{cycles,instructions}'` for the host, but without end. metrics exposes the totals.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from virtscope.toolkit.collect import SourceError
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 600.0  # after which what was refused is asked for again: a limit or a setting may have changed
-ZEROS_SECONDS = 10.0  # between two looks for counters that stand still
-STARVED_SECONDS = 10.0  # a group that has waited for so long without a turn gets none; turns are of milliseconds
+RETRY_SECONDS = 600.0  # before refused events are retried: a limit or a setting may have changed
+ZEROS_SECONDS = 10.0  # between two checks for stuck counters
+STARVED_SECONDS = 10.0  # a group without a turn for this long never gets one; turns take milliseconds
 
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 class Count(NamedTuple):
-    """What a group has counted on one CPU, or for one cgroup on all CPUs, those that are offline now included."""
+    """A group's counts on one CPU, or for one cgroup on all CPUs, offline ones included."""
 
     target: int | Cgroup
     group: Group
@@ -50,13 +50,13 @@ class Count(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """One reading of everything that is open."""
+    """One reading of all open groups."""
 
     host: list[Count]
     cgroups: list[Count]
-    support: dict[Wanted, Refusal | None]  # None: the event is counted, on one CPU at least
+    support: dict[Wanted, Refusal | None]  # None: the event is counted on at least one CPU
     open_files: int
-    reopened: int  # groups that the kernel gave up, and that were opened again, since the start
+    reopened: int  # groups reopened after the kernel dropped them, since the start
     left_out: list[Cgroup]
 
 
@@ -66,30 +66,30 @@ class _Place(NamedTuple):
 
 
 class _Opened:
-    """A group on one CPU, for the host or for a cgroup; without descriptors where all its events were refused."""
+    """A group on one CPU, for the host or a cgroup; without descriptors if all its events were refused."""
 
     def __init__(self, total: Sum) -> None:
         self.total = total
-        self.members: list[int] = []  # the events that are open, as indices into the group, the leader first
-        self.descriptors: list[int] = []  # theirs
+        self.members: list[int] = []  # indices of the open events, the leader first
+        self.descriptors: list[int] = []  # of these events
         self.refused: dict[int, Refusal] = {}
         self.scaled = Scaled(total, self.members)
         self.content = b""  # of the last read
 
 
 class _Full(Exception):
-    """The process may open no more files."""
+    """The limit on open files is reached."""
 
 
 class _CpuGone(Exception):
-    """The CPU has just gone offline, which says nothing of the events that can't be opened on it."""
+    """The CPU has just gone offline, so failures on it say nothing about the events."""
 
 
 class Counters:
     """Keeps the groups open, from the first open() or read() to close().
 
-    A descriptor belongs to one CPU: those of a CPU that goes offline are closed, as they would count nothing ever
-    after, and opened again when it comes back. Totals go on from where they were.
+    A descriptor belongs to one CPU. If the CPU goes offline, its descriptors stop counting for good, so they are closed
+    and reopened when it comes back. Totals continue.
     """
 
     def __init__(
@@ -102,27 +102,27 @@ class Counters:
         most_files: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`open_folder` returns a descriptor of a cgroup's folder, FileNotFoundError where it has gone.
+        """`open_folder` returns a descriptor of a cgroup's folder; raises FileNotFoundError if that has gone.
 
-        `most_files` counters are open at once, at most.
+        At most `most_files` counters are open at a time.
         """
         self._kernel = kernel
         self._groups = groups
         self._machine = machine
         self._open_folder = open_folder
-        self._most_files = most_files
+        self._max_files = most_files
         self._clock = clock
         self._host: dict[_Place, _Opened] = {}
         self._host_sums: dict[_Place, Sum] = {}
-        self._cgroups: dict[Cgroup, dict[_Place, _Opened]] = {}  # those that are counted, wholly
+        self._cgroups: dict[Cgroup, dict[_Place, _Opened]] = {}  # completely open
         self._cgroup_sums: dict[Cgroup, dict[int, Sum]] = {}  # by the group's index
         self._left_out: list[Cgroup] = []
-        self._no_room: set[int] = set()  # groups for which the host's descriptors don't suffice
+        self._no_room: set[int] = set()  # groups that exceed the host's descriptors
         self._files = 0
-        self._ceiling = most_files  # lower once the kernel has said so, until the next retry
+        self._ceiling = most_files  # lowered if the kernel refuses more, until the next retry
         self._reopened = 0
-        self._situation: object = None  # each group's CPUs, and the cgroups, for which everything is open that can be
-        self._holes = False  # but for groups that the kernel has given up since, or whose CPU had just gone
+        self._situation: object = None  # CPUs of each group, and cgroups, with everything possible open
+        self._holes = False  # except for groups dropped by the kernel since, or whose CPU had just gone
         self._read_at = 0.0
         self._paranoid = machine.paranoid()
         self._retry_at = 0.0
@@ -132,7 +132,7 @@ class Counters:
         self._standing: set[Member] = set()
 
     def read(self, cgroups: Iterable[Cgroup]) -> Counts:
-        """Open and close what is to be, then read what is open: of the host, and of each of these cgroups."""
+        """Open and close groups as needed, then read all open ones: of the host and of these cgroups."""
         self.open(cgroups)
         now = self._clock()
         long_since, self._read_at = now - self._read_at >= 1, now
@@ -157,9 +157,9 @@ class Counters:
         return Counts(host, counted, support, self._files, self._reopened, self._left_out)
 
     def open(self, cgroups: Iterable[Cgroup]) -> None:
-        """Close what is gone, and open what is new, or what was refused and may no longer be.
+        """Close groups that are gone; open new ones, and retry refused ones.
 
-        Raises what the machine raises when it can't say which CPUs are online.
+        Raises like Machine.online().
         """
         cpus = self._cpus()
         cgroups = list(cgroups)
@@ -168,7 +168,7 @@ class Counters:
         if situation == self._situation and not retry and not self._holes:
             return
         if retry:
-            self._ceiling = self._most_files
+            self._ceiling = self._max_files
         holes, self._holes = self._holes, False
         changed = self._open_host(cpus, retry)
         self._open_cgroups(cgroups, reopen=changed or retry or holes)
@@ -192,21 +192,21 @@ class Counters:
         return True
 
     def _cpus(self) -> list[frozenset[int]]:
-        """Return the CPUs on which each group is to be open now.
+        """Return the CPUs on which each group must be open.
 
-        Outside of the cores that is one CPU of a socket, and another one as soon as that goes offline.
+        For uncore PMUs that is one CPU per socket, and another one if that goes offline.
         """
         online = self._machine.online()
         cpus = []
         for group in self._groups:
             try:
                 cpus.append(online & self._machine.listed(group.cpu_list) if group.cpu_list else online)
-            except SourceError:  # its driver is gone, and so is what it could count
+            except SourceError:  # its driver is unloaded
                 cpus.append(frozenset())
         return cpus
 
     def _open_host(self, cpus: list[frozenset[int]], retry: bool) -> bool:
-        """Open the host's groups, each on its CPUs; returns whether anything changed that cgroups' groups follow."""
+        """Open the host's groups on their CPUs; returns whether cgroups' groups must follow a change."""
         before = {place: list(opened.members) for place, opened in self._host.items()}
         for place in [place for place in self._host if place.cpu not in cpus[place.group]]:
             self._close(self._host.pop(place))
@@ -217,8 +217,8 @@ class Counters:
                 self._make_room(len(group.events) * sum(place not in self._host for place in places))
                 for place in places:
                     if place in self._host and retry and self._host[place].refused:
-                        # Opened again as a whole, as none may join a running group.
-                        self._read_host(place, self._host[place], long_since=False)  # what it has counted till now
+                        # Reopen the whole group: events can't join a running group.
+                        self._read_host(place, self._host[place], long_since=False)  # its counts so far
                         if place in self._host:
                             self._close(self._host.pop(place))
                     if place not in self._host:
@@ -233,14 +233,14 @@ class Counters:
         return before != {place: opened.members for place, opened in self._host.items()}
 
     def _make_room(self, files: int) -> None:
-        """See to it that the host can have so many descriptors more: it comes before any cgroup."""
+        """Free this many descriptors for the host, which has priority over cgroups."""
         if sum(len(opened.descriptors) for opened in self._host.values()) + files > self._ceiling:
             raise _Full
         while self._files + files > self._ceiling:
             self._leave(next(reversed(self._cgroups)))
 
     def _open_on(self, place: _Place) -> None:
-        """Open as many of the host's group as the kernel lets, on one CPU."""
+        """Open as many of the group's events as the kernel allows, for the host on one CPU."""
         group = self._groups[place.group]
         opened = _Opened(self._host_sums.setdefault(place, Sum(len(group.events))))
         try:
@@ -252,16 +252,15 @@ class Counters:
                         raise _CpuGone from None
                     opened.refused[index] = self._why(error, event, opened, place.cpu)
             self._start(opened)
-        except Exception:  # whatever it is: nothing else closes these descriptors
+        except Exception:  # on any exception: nothing else closes these descriptors
             self._close(opened)
             raise
         self._host[place] = opened
 
     def _open_cgroups(self, cgroups: list[Cgroup], reopen: bool) -> None:
-        """Open each cgroup's groups where the host's are open, with the same events.
+        """Open each cgroup's groups on the CPUs of the host's, with the same events.
 
-        A cgroup that is counted stays counted: newcomers get the descriptors that are left. `reopen`: those that are
-        counted are to be looked at too.
+        Counted cgroups stay counted: new ones get the remaining descriptors. `reopen`: check counted ones, too.
         """
         wanted = set(cgroups)
         for cgroup in (self._cgroups.keys() | self._cgroup_sums.keys()) - wanted:
@@ -275,17 +274,17 @@ class Counters:
             except _Full:
                 self._leave(cgroup)
                 left_out.append(cgroup)
-            except OSError as error:  # the host could be counted by the same events: it's for the cgroup
+            except OSError as error:  # the host's events could be opened, so the cgroup is the reason
                 self._leave(cgroup)
                 if error.errno == errno.ENODEV:  # one of the CPUs has just gone
                     self._holes = True
-                elif error.errno != errno.ENOENT:  # else the cgroup has
+                elif error.errno != errno.ENOENT:  # otherwise the cgroup has gone
                     left_out.append(cgroup)
                     log.warning("cgroup can't be counted", extra={"fields": {"cgroup": cgroup.path, "err": error}})
         self._log_left_out(left_out)
 
     def _complete_cgroup(self, cgroup: Cgroup) -> None:
-        """Bring a cgroup's open groups up to the host's; raises _Full or OSError where that can't be."""
+        """Open a cgroup's groups like the host's; raises _Full or OSError."""
         places = self._cgroups.setdefault(cgroup, {})
         hosts = {
             place: opened.members
@@ -312,7 +311,7 @@ class Counters:
             os.close(folder)
 
     def _join(self, opened: _Opened, index: int, event: Event, folder: int, cpu: int) -> None:
-        """Open an event and make it a member of its group."""
+        """Open an event in its group."""
         leader = opened.descriptors[0] if opened.descriptors else -1
         try:
             descriptor = self._kernel.open(event.attr, folder, cpu, leader, 0 if folder < 0 else PID_CGROUP)
@@ -331,7 +330,7 @@ class Counters:
             opened.scaled = Scaled(opened.total, opened.members)
 
     def _why(self, error: OSError, event: Event, opened: _Opened, cpu: int) -> Refusal:
-        """Distinguish what the kernel calls EINVAL: an event it doesn't know, and one too many for its group."""
+        """Distinguish the causes of EINVAL: an unknown event, or one too many in its group."""
         if error.errno == errno.EINVAL and opened.descriptors:
             try:
                 self._kernel.close(self._kernel.open(event.attr, -1, cpu, -1, 0))
@@ -343,7 +342,7 @@ class Counters:
     def _close(self, opened: _Opened) -> None:
         self._files -= len(opened.descriptors)
         while opened.descriptors:
-            self._kernel.close(opened.descriptors.pop())  # the leader last: without it the others would be alone
+            self._kernel.close(opened.descriptors.pop())  # the leader last: the others depend on it
 
     def _leave(self, cgroup: Cgroup) -> None:
         for opened in self._cgroups.pop(cgroup, {}).values():
@@ -356,8 +355,8 @@ class Counters:
         if not opened.descriptors:
             return False
         content = self._content(opened)
-        # While its CPU is online, the time for which a group was wanted goes on. Else the CPU has been away since the
-        # last read, though it is back: the kernel doesn't take groups up again.
+        # While its CPU is online, a group's enabled time grows. Otherwise the CPU was offline since the last read, even
+        # if it is back: the kernel doesn't resume groups.
         if content == opened.content and long_since:
             content = b""
         if self._add(opened, content):
@@ -368,20 +367,20 @@ class Counters:
     def _read_cgroup(self, places: dict[_Place, _Opened], place: _Place) -> None:
         opened = places[place]
         content = self._content(opened)
-        if content != opened.content and not self._add(opened, content):  # the same: it hasn't run there since
+        if content != opened.content and not self._add(opened, content):  # unchanged: it hasn't run there since
             self._close(places.pop(place))
 
     def _content(self, opened: _Opened) -> bytes:
         try:
             return self._kernel.read(opened.descriptors[0], reading_bytes(len(opened.descriptors)))
-        except OSError:  # this group can't be read, which is to cost no other one
+        except OSError:  # skip only this group
             return b""
 
     def _add(self, opened: _Opened, content: bytes) -> bool:
-        """Add a reading to its sum; returns False where the kernel has given the group up."""
+        """Add a reading to its sum; returns False if the kernel has dropped the group."""
         reading = parse_reading(content, len(opened.descriptors))
         if reading is None:
-            self._reopened += 1  # at the next open()
+            self._reopened += 1  # reopened at the next open()
             self._holes = True
             return False
         opened.content = content
@@ -408,7 +407,7 @@ class Counters:
         return self._zeros.find(by_cpu.items(), by_cgroup.items())
 
     def _refusal(self, group: int, member: int, places: list[_Opened]) -> Refusal | None:
-        """Return why an event is counted on no CPU, or is wrong on one; a CPU on which it is refused has no sample."""
+        """Return why an event is counted on no CPU, or is wrong on one; CPUs that refuse it have no sample."""
         if group in self._no_room:
             return OVER_CEILING
         counted = [opened.total for opened in places if member in opened.members]
@@ -420,7 +419,7 @@ class Counters:
         return next((opened.refused[member] for opened in places if member in opened.refused), NO_CPU)
 
     def _log_left_out(self, cgroups: list[Cgroup]) -> None:
-        if cgroups and not self._left_out:  # perf_cgroups_left_out has how many there are from then on
+        if cgroups and not self._left_out:  # logged once; perf_cgroups_left_out has the current number
             log.warning(
                 "not every cgroup is counted: narrow --cgroup.include, or raise --perf.max-counters and the limit on "
                 "open files",

@@ -1,11 +1,11 @@
-"""Events by name, as `perf list` names them, and what the kernel wants to hear for each.
+"""Translates the event names of `perf list` to perf_event_attr.
 
     cycles, cache-misses, task-clock    the kernel's generic hardware and software events
-    LLC-load-misses, dTLB-loads         a cache, what is done with it, and whether it failed
-    uncore_imc/cas_count_read/          an event that a PMU's driver lists; uncore_imc/... is every uncore_imc_N
+    LLC-load-misses, dTLB-loads         a cache, an operation, and hits or misses
+    uncore_imc/cas_count_read/          an event listed by a PMU's driver; uncore_imc/... is every uncore_imc_N
     amd_l3/event=0x04,umask=0x01/       a PMU's own codes; r003c those of the cores
 
-What is counted is all that a CPU does: user and kernel mode, and KVM guests while it runs them.
+Counts include everything on a CPU: user and kernel mode, and KVM guests.
 
 Numbers: include/uapi/linux/perf_event.h. Terms and formats: Documentation/ABI/testing/sysfs-bus-event_source-devices-*.
 """
@@ -40,7 +40,7 @@ _SOFTWARE_EVENTS = _numbered(
 _NANOSECONDS = {"cpu-clock", "task-clock"}  # software events that count time
 _CACHES = _numbered("L1-dcache L1-icache LLC dTLB iTLB branch node")
 _OPERATIONS = {"load": ("loads", 0), "store": ("stores", 1), "prefetch": ("prefetches", 2)}
-# cache | operation << 8 | result << 16, of which the results are an access and a miss
+# cache | operation << 8 | result << 16; the results are access and miss
 _CACHE_EVENTS = {
     name: cache | operation << 8 | missed << 16
     for cache_name, cache in _CACHES.items()
@@ -48,7 +48,7 @@ _CACHE_EVENTS = {
     for name, missed in ((f"{cache_name}-{plural}", 0), (f"{cache_name}-{singular}-misses", 1))
 }
 
-# What sysfs may say of a PMU's own event, as a base unit of Prometheus and its multiple.
+# Units of PMU events in sysfs: Prometheus's base unit and its factor.
 _UNITS = {
     "": ("", 1.0),
     "Joules": ("joules", 1.0),
@@ -63,40 +63,39 @@ _PMU_NAME = re.compile(r"(\w[\w.-]{0,99})/([^/]{0,200})/")
 
 
 class EventError(Exception):
-    """A name that no event has on any machine; the message holds it, and what could be meant."""
+    """An invalid event name on any machine; the message has the name and a suggestion."""
 
 
 class EventAbsent(Exception):
-    """An event that this machine doesn't have, by its sysfs; the message holds its name, and where to look."""
+    """An event missing in this machine's sysfs; the message has its name, and where to look."""
 
 
 class Event(NamedTuple):
-    """An event of one PMU, as the kernel wants it."""
+    """An event of one PMU, in the kernel's terms."""
 
-    name: str  # as it was asked for
-    pmu: str  # "cpu_atom", "uncore_imc_0"; "" for the processor's own, or the kernel's, where there is but one
+    name: str  # as requested
+    pmu: str  # "cpu_atom", "uncore_imc_0"; "" for the kernel's, or the processor's only PMU
     attr: Attr
-    cpu_list: Path | None  # the file that names the CPUs to count it on now; None: every one that is online
-    system_wide: bool = False  # outside of the cores: what it counts belongs to no process and no cgroup
+    cpu_list: Path | None  # the file with the CPUs to count it on; None: all online ones
+    system_wide: bool = False  # outside of the cores: not attributable to processes or cgroups
     unit: str = ""  # "seconds", "bytes", "joules"; "" for a plain count
-    scale: float = 1.0  # what a count is to be multiplied by for that unit
+    scale: float = 1.0  # factor from counts to that unit
 
     @property
     def hardware(self) -> bool:
-        """Whether it takes a counter of the processor."""
+        """Whether it uses a hardware counter."""
         return self.attr.type != _SOFTWARE
 
     @property
     def of_core(self) -> bool:
-        """Whether that counter is one of the cores, which a hypervisor may give its guests."""
+        """Whether that is a core's counter, which a hypervisor may pass to guests."""
         return self.hardware and not self.system_wide and (self.pmu == "" or self.cpu_list is not None)
 
 
 def resolve(name: str, sysfs: Path) -> list[Event]:
-    """Return the events of this name on the machine whose sysfs this is: one for each PMU that has it.
+    """Return the events of this name by sysfs, one for each PMU that has it.
 
-    Raises EventError where the name is of no known form, EventAbsent where it is of a PMU or event that sysfs doesn't
-    list.
+    Raises EventError if the name is invalid, EventAbsent if sysfs doesn't list its PMU or event.
     """
     if name in _SOFTWARE_EVENTS:
         timed = name in _NANOSECONDS
@@ -124,7 +123,7 @@ _Kinds = Iterable[tuple[str, int, Path]]
 
 
 def _hybrid_pmus(sysfs: Path) -> list[tuple[str, int, Path]]:
-    """Return name, type and CPU list of each core PMU on a processor with several kinds of cores, none on others."""
+    """Return name, type and CPU list of each core PMU on hybrid processors, none on others."""
     folders = sorted((sysfs / "bus/event_source/devices").glob("cpu_*"))
     return [
         (folder.name, int(_text(folder / "type")), folder / "cpus") for folder in folders if (folder / "cpus").exists()
@@ -132,7 +131,7 @@ def _hybrid_pmus(sysfs: Path) -> list[tuple[str, int, Path]]:
 
 
 def _of_cores(name: str, attr: Attr, kinds: _Kinds) -> list[Event]:
-    """Return the event once, or for each kind of core: the PMU's type is in the upper half of config then.
+    """Return the event once, or for each kind of core with the PMU's type in the upper half of config.
 
     That is PERF_PMU_CAP_EXTENDED_HW_TYPE, since Linux 5.14.
     """
@@ -141,7 +140,7 @@ def _of_cores(name: str, attr: Attr, kinds: _Kinds) -> list[Event]:
 
 
 def _pmus(name: str, pmu: str, sysfs: Path) -> list[Path]:
-    """Return the folders of the PMU, or of all whose name is that and a number: uncore_imc is uncore_imc_0, _1..."""
+    """Return the folders of the PMU, or of its numbered instances: uncore_imc is uncore_imc_0, _1..."""
     devices = sysfs / "bus/event_source/devices"
     if (devices / pmu).is_dir():
         return [devices / pmu]
@@ -162,26 +161,26 @@ def _of_pmu(name: str, folder: Path, terms: str) -> Event:
         unit, scale = _unit(name, listed)
         terms = _text(listed)
     attr = _attr(name, folder, terms)
-    if (folder / "cpumask").exists():  # a PMU outside of the cores: one CPU of each socket or die reads it
+    if (folder / "cpumask").exists():  # an uncore PMU: read by one CPU of each socket or die
         return Event(name, folder.name, attr, folder / "cpumask", True, unit, scale)
     cpu_list = folder / "cpus" if (folder / "cpus").exists() else None
     return Event(name, "" if folder.name == "cpu" else folder.name, attr, cpu_list, False, unit, scale)
 
 
 def _unit(name: str, listed: Path) -> tuple[str, float]:
-    """Return the base unit of an event that sysfs lists, and what its count is to be multiplied by for it."""
-    beside = {what: listed.with_name(f"{listed.name}.{what}") for what in ("unit", "scale", "snapshot")}
-    if beside["snapshot"].exists():
+    """Return the base unit of an event in sysfs, and the factor from its count."""
+    details = {what: listed.with_name(f"{listed.name}.{what}") for what in ("unit", "scale", "snapshot")}
+    if details["snapshot"].exists():
         raise EventAbsent(f"{name!r} counts nothing: it is a value of the moment, such as a temperature")
-    printed = _text(beside["unit"]) if beside["unit"].exists() else ""
+    printed = _text(details["unit"]) if details["unit"].exists() else ""
     if printed not in _UNITS:
-        raise EventAbsent(f"{name!r} is in {printed!r}, which is none of {', '.join(filter(None, _UNITS))}")
+        raise EventAbsent(f"{name!r} is in {printed!r}, expected one of {', '.join(filter(None, _UNITS))}")
     unit, multiple = _UNITS[printed]
-    return unit, multiple * (float(_text(beside["scale"])) if beside["scale"].exists() else 1.0)
+    return unit, multiple * (float(_text(details["scale"])) if details["scale"].exists() else 1.0)
 
 
 def _attr(name: str, folder: Path, terms: str) -> Attr:
-    """Put the terms, such as event=0x04,umask=0x03, into the bits that the PMU's format/ says."""
+    """Encode the terms, such as event=0x04,umask=0x03, by the PMU's format/."""
     words = {"config": 0, "config1": 0, "config2": 0}
     for term in filter(None, terms.split(",")):
         key, _, text = term.partition("=")
@@ -206,7 +205,7 @@ def _format(text: str) -> tuple[str, list[int]]:
 
 
 def _spread(value: int, bits: list[int]) -> int:
-    """Put the bits of `value` at these places; raises ValueError where there are too few."""
+    """Move the bits of `value` to these positions; raises ValueError if these don't suffice."""
     if value < 0 or value >> len(bits):
         raise ValueError(value)
     return sum((value >> place & 1) << bit for place, bit in enumerate(bits))

@@ -1,4 +1,4 @@
-"""Exposes to Prometheus what the processor and the kernel count: cycles, instructions, cache and TLB misses."""
+"""Exposes hardware and software events to Prometheus: cycles, instructions, cache and TLB misses."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from virtscope.toolkit.scrape import Exporter, Source
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10292
-SPARE_FILES = 200  # descriptors that are kept for the rest: connections, /proc, perf record
+SPARE_FILES = 200  # descriptors reserved for connections, /proc and perf record
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is asked to stop; exits with 1 and one line when it can't."""
+    """Run the exporter until it is stopped; exits with 1 and one line on error."""
     words = sys.argv[1:] if arguments is None else arguments
     known_flags = cli.parser("perf-exporter", __doc__, DEFAULT_PORT)
-    known_flags.epilog = None  # it has no `record`
+    known_flags.epilog = None  # no `record` here
     _add_flags(known_flags)
     given = cli.start(known_flags, words)
     procfs, sysfs = Path(given.procfs), Path(given.sysfs)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, most_files: int) -> Source:
-    """Return the counters of the plan's groups from now on, for the host and for the cgroups that are chosen."""
+    """Start counting the plan's groups, for the host and the chosen cgroups."""
     counters = Counters(
         kernel,
         _without_guests(plan.groups) if machine.mediated_pmu else plan.groups,
@@ -78,14 +78,14 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
     def find() -> list[Cgroup]:
         try:
             return chosen.find()
-        except SourceUnavailable:  # which _hierarchy() says: the host is counted all the same
+        except SourceUnavailable:  # reported by _hierarchy(); the host is counted anyway
             return []
 
     def read() -> list[Metric]:
         return families(counters.read(find()), plan.absent)
 
     with contextlib.suppress(SourceError):  # each scrape says it again
-        counters.read(find())  # counting begins now, not with the first scrape
+        counters.read(find())  # start counting now instead of at the first scrape
     return Source("perf_event", read, lambda: "perf_event_open")
 
 
@@ -98,7 +98,7 @@ def _without_guests(planned: list[Group]) -> list[Group]:
 
 
 def _hierarchy(procfs: Path) -> Source:
-    """Return what says whether cgroups can be found, and where; their counts are among the counters'."""
+    """Return the source for the state of the cgroup hierarchy; cgroups' counts are among the counters'."""
 
     def read() -> list[Metric]:
         hierarchy(procfs, CONTROLLER)
@@ -108,7 +108,7 @@ def _hierarchy(procfs: Path) -> Source:
 
 
 def _caches(sysfs: Path) -> Source:
-    """Return what the processor measures of its caches."""
+    """Return the source for resctrl."""
     mounted = Resctrl(sysfs)
     return Source(
         "resctrl", lambda: resctrl.families(mounted.read()), lambda: str(sysfs / "fs/resctrl"), required=False
@@ -116,7 +116,7 @@ def _caches(sysfs: Path) -> Source:
 
 
 def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
-    """Return the profiles that are taken from now on; `at_end` ends that."""
+    """Start taking profiles; `at_end` stops that."""
     profiler.background.start()
     at_end.callback(profiler.close)
     return Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
@@ -182,9 +182,9 @@ def _count(text: str) -> int:
 
 
 def _profiler(given: argparse.Namespace, words: Sequence[str], default: str) -> Profiler | None:
-    """Return what profiles the machine, if it is to be profiled: by this event unless others are given.
+    """Return the profiler, if profiling is enabled; this event is the default.
 
-    Exits with 1 and one line where flags contradict each other.
+    Exits with 1 and one line if flags contradict each other.
     """
     if "profile_interval" not in given:
         useless = next((word.partition("=")[0] for word in words if word.startswith("--profile.")), None)

@@ -1,4 +1,4 @@
-"""Which events to count together: the groups of a YAML file, made ready for this machine.
+"""Groups of events to count together, from a YAML file, resolved for this machine.
 
 groups:
   cache: [cycles, instructions, cache-references, cache-misses]
@@ -22,11 +22,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class GroupsError(Exception):
-    """The file of groups can't be used; one line that names file, line and key, and says what to do."""
+    """The file of groups is unusable; the message is one line with file, line, key and remedy."""
 
 
 class Group(NamedTuple):
-    """Events of one PMU that are counted in the same moments."""
+    """Events of one PMU, counted at the same time."""
 
     name: str
     pmu: str
@@ -34,17 +34,17 @@ class Group(NamedTuple):
 
     @property
     def cpu_list(self) -> Path | None:
-        """The file that names the CPUs to count on now; None: every one that is online."""
+        """The file with the CPUs to count on; None: all online ones."""
         return next((event.cpu_list for event in self.events if event.cpu_list), None)
 
     @property
     def system_wide(self) -> bool:
-        """Whether it counts what belongs to no process, and so can't be had for a cgroup."""
+        """Whether it is outside of the cores, so that it can't be counted for cgroups."""
         return any(event.system_wide for event in self.events)
 
 
 class Absent(NamedTuple):
-    """An event of a group that this machine doesn't have, as is known without asking the kernel."""
+    """An event of a group that is missing in this machine's sysfs."""
 
     group: str
     event: str
@@ -52,19 +52,19 @@ class Absent(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be counted on this machine."""
+    """The groups to count on this machine."""
 
     groups: list[Group]
     absent: list[Absent]
 
 
 def load(path: Path, sysfs: Path) -> Plan:
-    """Return the groups of a file as the machine with this sysfs can count them, one for each PMU that events are of.
+    """Resolve the groups of a file by sysfs, one for each PMU.
 
-    On a processor with two kinds of cores that is a group for each kind. Events outside of the cores are in groups of
-    their own too, even where they stand in one with others: no ratio between them is of the same moments.
+    On hybrid processors each kind of core has its own group. Uncore events are split off into their own groups, too,
+    because they are not counted at the same time as the others.
 
-    Raises GroupsError where the file can't be read, is of another form, or names what is no event on any machine.
+    Raises GroupsError if the file is unreadable or malformed, or has an invalid event name.
     """
     plan = Plan([], [])
     for name, event_nodes in _groups(path):
@@ -84,7 +84,7 @@ def load(path: Path, sysfs: Path) -> Plan:
 
 
 def without_guests(groups: list[Group]) -> list[Group]:
-    """Return the groups with what the cores count stopped while a KVM guest runs."""
+    """Return the groups with core events paused while a KVM guest runs."""
     return [
         group._replace(
             events=tuple(
@@ -97,7 +97,7 @@ def without_guests(groups: list[Group]) -> list[Group]:
 
 
 def _groups(path: Path) -> list[tuple[str, list[yaml.ScalarNode]]]:
-    """Return the groups' names and the nodes of their events: nodes know their lines, and hide no duplicate."""
+    """Return the groups' names and the nodes of their events: nodes have line numbers, and keep duplicates."""
     try:
         document = yaml.compose(read_text(path), Loader=yaml.SafeLoader)
     except OSError as error:

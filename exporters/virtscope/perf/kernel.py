@@ -1,4 +1,4 @@
-"""The kernel's counters through perf_event_open(2): the one place that makes the system call.
+"""The kernel's counters through perf_event_open(2); the only module that makes the system call.
 
 Structures and numbers are those of include/uapi/linux/perf_event.h.
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple, Union
 
 from virtscope.toolkit.collect import SourceUnavailable
 
-# The call's number by architecture, from asm/unistd.h; libc has no function for it. What counts is the architecture
-# of this process: a 32-bit Python on a 64-bit kernel calls by its own numbers.
+# System call numbers by architecture, from asm/unistd.h; libc has no wrapper. The process's architecture counts: a
+# 32-bit Python on a 64-bit kernel uses 32-bit numbers.
 _CALL_64 = {
     "x86_64": 298,
     "aarch64": 241,
@@ -44,7 +44,7 @@ ATTR_FIELDS: Sequence[tuple[str, type[_Unsigned]] | tuple[str, type[_Unsigned], 
     ("sample_type", ctypes.c_uint64),
     ("read_format", ctypes.c_uint64),
     ("disabled", ctypes.c_uint64, 1),
-    ("inherit_to_sample_id_all", ctypes.c_uint64, 18),  # inclusive; none of them is set
+    ("inherit_to_sample_id_all", ctypes.c_uint64, 18),  # inclusive; unset
     ("exclude_host", ctypes.c_uint64, 1),
     ("exclude_guest", ctypes.c_uint64, 1),
     ("exclude_callchain_kernel_to_end", ctypes.c_uint64, 43),
@@ -78,10 +78,10 @@ class Attr(NamedTuple):
 
 
 class Kernel:
-    """perf_event_open(2) and what is done with its descriptors. All raise OSError with the kernel's errno."""
+    """perf_event_open(2) and operations on its descriptors. All raise OSError with the kernel's errno."""
 
     def __init__(self) -> None:
-        """Raises SourceUnavailable on an architecture whose system call number isn't known here."""
+        """Raises SourceUnavailable if the architecture's system call number is unknown."""
         bits = 8 * ctypes.sizeof(ctypes.c_void_p)
         try:
             self._number = (_CALL_64 if bits == 64 else _CALL_32)[platform.machine()]
@@ -99,7 +99,7 @@ class Kernel:
 
         It joins the group of the descriptor `leader`, or leads one of its own at -1. Returns its descriptor.
         """
-        # Without a period it counts and doesn't sample. No other flag: neither pinned nor inherited.
+        # Without a period it counts instead of sampling. It is neither pinned nor inherited.
         encoded = _PerfEventAttr(
             type=attr.type,
             size=ctypes.sizeof(_PerfEventAttr),
@@ -124,15 +124,15 @@ class Kernel:
         return int(descriptor)
 
     def start(self, leader: int) -> None:
-        """Let the leader's group count.
+        """Enable the leader's group.
 
-        It is to be whole by then: a counter that joins a running group may stay at 0, without a word, until the kernel
-        has another reason to schedule that group again.
+        The group must be complete: an event added to a running group may silently stay at 0 until the kernel
+        reschedules the group.
         """
         fcntl.ioctl(leader, self._enable, 0)
 
     def read(self, leader: int, size: int) -> bytes:
-        """Return what the kernel says of the leader's group, at most `size` bytes."""
+        """Read the leader's group, at most `size` bytes."""
         return os.read(leader, size)
 
     def close(self, descriptor: int) -> None:
@@ -141,7 +141,7 @@ class Kernel:
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as it may without asking anyone, and return how many these are."""
+    """Raise the limit on open files to the hard limit, and return it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

@@ -1,4 +1,4 @@
-"""The machine, by procfs and sysfs: its CPUs, and what decides whether their counters can be used.
+"""The machine, by procfs and sysfs: its CPUs, and the conditions for using their counters.
 
 By hand: `cat /sys/devices/system/cpu/online /proc/sys/kernel/perf_event_paranoid`, `ls /sys/bus/event_source/devices`
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
-# By the first words of DMI's system vendor. A vendor of both hardware and guests must not be here: a machine is only
-# asked for its hypervisor when its counters are missing, but the answer would be wrong.
+# Hypervisors by the start of DMI's system vendor. Vendors that sell hardware, too, must not be here: the table is used
+# if counters are missing, also on hardware.
 _VENDORS = {
     "Amazon EC2": "ec2",
     "Google": "gce",
@@ -26,33 +26,35 @@ _VENDORS = {
     "Alibaba Cloud": "kvm",
     "Hetzner": "kvm",
 }
-_MOST_CPUS = 1 << 16  # the largest kernels are built for 8,192
+_MAX_CPUS = 1 << 16  # the largest kernels are built for 8,192
 
 _AZURE = "7783-7084-3265-9085-8269-3286-77"  # DMI's chassis asset tag of every guest there
 
 
 class Machine:
-    """Facts that don't change are read once, when it is made."""
+    """Constant facts are read once, by the constructor."""
 
     def __init__(self, procfs: Path, sysfs: Path) -> None:
         self._online = sysfs / "devices/system/cpu/online"
         self._paranoid = procfs / "sys/kernel/perf_event_paranoid"
         self.kernel = _version(_line(procfs / "sys/kernel/osrelease"))
-        self.hypervisor = _hypervisor(procfs, sysfs)  # "xen", "kvm", "ec2"...; "unknown" where it doesn't say; or ""
-        self.core_pmu = _core_pmu(sysfs)  # a driver has found the processor's counters
+        self.hypervisor = _hypervisor(
+            procfs, sysfs
+        )  # "xen", "kvm", "ec2"...; "unknown" for others; "" without a hypervisor
+        self.core_pmu = _core_pmu(sysfs)  # there is a driver for the processor's counters
         self.mediated_pmu = any(
             _line(module / "parameters/enable_mediated_pmu") in {"Y", "1"} for module in (sysfs / "module").glob("kvm*")
         )
 
     def online(self) -> frozenset[int]:
-        """Return the numbers of the CPUs that are online.
+        """Return the numbers of the online CPUs.
 
-        Raises SourceUnavailable where sysfs doesn't say, SourceMalformed where what it says is no list of CPUs.
+        Raises SourceUnavailable if sysfs lacks the list, SourceMalformed if it is malformed.
         """
         return self.listed(self._online)
 
     def listed(self, cpu_list: Path) -> frozenset[int]:
-        """Return the numbers of the CPUs that a file in sysfs lists; raises as online() does."""
+        """Return the CPU numbers in a file of sysfs; raises like online()."""
         try:
             text = read_text(cpu_list)
         except OSError as error:
@@ -63,7 +65,7 @@ class Machine:
             raise SourceMalformed(f"{cpu_list} says {text[:80]!r}") from None
 
     def paranoid(self) -> int | None:
-        """Return kernel.perf_event_paranoid as it is now; None where the kernel has no perf events."""
+        """Return the current kernel.perf_event_paranoid; None if the kernel has no perf events."""
         try:
             return int(_line(self._paranoid))
         except ValueError:
@@ -71,19 +73,19 @@ class Machine:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return the numbers of a kernel's list such as "0-3,8"; raises ValueError where it is none."""
+    """Parse a list such as "0-3,8"; raises ValueError."""
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         listed = range(int(first), int(last or first) + 1)
-        if listed.stop > _MOST_CPUS:
+        if listed.stop > _MAX_CPUS:
             raise ValueError(part)
         numbers += listed
     return tuple(numbers)
 
 
 def _core_pmu(sysfs: Path) -> bool:
-    """Whether one of the PMUs is of the cores: "cpu" mostly, s390's cpum_cf, or one that says for which CPUs it is."""
+    """Whether there is a core PMU: mostly "cpu", s390's cpum_cf, or one with a list of CPUs."""
     devices = sysfs / "bus/event_source/devices"
     return any((devices / name).is_dir() for name in ("cpu", "cpum_cf")) or any(devices.glob("*/cpus"))
 
@@ -101,13 +103,13 @@ def _hypervisor(procfs: Path, sysfs: Path) -> str:
         return ""
     if vendor == "Microsoft Corporation":
         return "azure" if _line(dmi / "chassis_asset_tag") == _AZURE else "hyperv"
-    # Small hypervisors have no DMI, but KVM's clock they have.
+    # Small hypervisors have no DMI, but KVM's clock.
     clocks = _line(sysfs / "devices/system/clocksource/clocksource0/available_clocksource").split()
     return "kvm" if "kvm-clock" in clocks else "unknown"
 
 
 def _version(release: str) -> tuple[int, int]:
-    """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) where there are none."""
+    """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) if absent."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

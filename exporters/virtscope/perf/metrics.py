@@ -1,11 +1,11 @@
-"""The table of the counters' metrics: scaled counts beside the times they were measured in, no ratios, no judgement.
+"""The metrics of counters: scaled counts and the times they were measured in; no ratios.
 
 The same by hand, for the default group "cache", on each CPU and for a cgroup:
 
     perf stat -a -A -e '{cycles,instructions,cache-references,cache-misses}' sleep 10
     perf stat -a -e '{cycles,instructions,cache-references,cache-misses}' --for-each-cgroup machine.slice/web sleep 10
 
-Metrics of resctrl and of profiles are in the files of these sources.
+The metrics of resctrl and profiles are in their own modules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCALED = (
 
 
 class _Counted(NamedTuple):
-    """What one group has counted in one place, with its labels."""
+    """A group's counts in one place, with its labels."""
 
     labels: Labels
     group: Group
@@ -52,7 +52,7 @@ def _counted(label: str, counts: Iterable[Count]) -> list[_Counted]:
 
 
 def _events(unit: str) -> Callable[[Sequence[_Counted]], list[tuple[Labels, float]]]:
-    """Return what gives the scaled counts of the events in this unit."""
+    """Return a function that yields the scaled counts of events in this unit."""
     return lambda counted: [
         ({**labels, "event": event.name}, value * event.scale)
         for labels, group, total in counted
@@ -62,7 +62,7 @@ def _events(unit: str) -> Callable[[Sequence[_Counted]], list[tuple[Labels, floa
 
 
 def _tables(prefix: str, where: str) -> tuple[Table[Sequence[_Counted]], ...]:
-    """Return the tables of either kind of place. A metric has one unit, so an event's unit decides on its metric."""
+    """Return the tables for one kind of place. The metric depends on the event's unit."""
 
     def events(unit: str, name: str, what: str) -> Table[Sequence[_Counted]]:
         return table(_events(unit), Definition(f"{prefix}{name}", f"{what}{_SCALED}"), optional=unit != "")
@@ -135,6 +135,6 @@ _SUPPORT: tuple[Table[_Support], ...] = (
 
 
 def families(counts: Counts, absent: Sequence[Absent]) -> list[Metric]:
-    """Return what was counted, and why the rest was not; `absent` are the events that this machine lacks."""
+    """Return the families of counts and of the reasons for missing ones; `absent` events are missing in sysfs."""
     host, cgroups = _counted("cpu", counts.host), _counted("cgroup", counts.cgroups)
     return page(_HOST, host) + page(_CGROUPS, cgroups) + page(_SUPPORT, _Support(counts, absent))

@@ -2,8 +2,8 @@
 
 By hand: `perf record -a -F 99 -e cache-misses -- sleep 5`, and then `perf report --stdio -n`.
 
-What is recorded is never on a disk: it goes to memory that ends with its last user, so that nothing is left behind
-whichever process is killed. perf itself ends when its `sleep` does, also if the exporter is no more.
+Recordings are kept in memory that is freed with its last descriptor, never on disk, so nothing is left behind if a
+process is killed. perf exits with its `sleep`, even if the exporter has died.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from virtscope.toolkit.bounded import Commands, Finished, read_text
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.toolkit.memory import file_in_memory
 
-_LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes to be named take about 10 MiB
+_LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes take about 10 MiB
 
-# perf's own bound, --max-size, came with Linux 5.5, and XCP-ng 8 and OpenVZ 7 have older ones. The kernel's ends the
-# write that exceeds it with EFBIG, which every perf reports, as long as SIGXFSZ is ignored. `ulimit -f` counts in
-# blocks of 512 bytes (POSIX); a shell that counts in more has a wider bound, which is one all the same.
+# perf's own limit, --max-size, needs Linux 5.5; XCP-ng 8 and OpenVZ 7 are older. With the kernel's limit, and SIGXFSZ
+# ignored, the write fails with EFBIG, which every perf reports. `ulimit -f` counts blocks of 512 bytes (POSIX); shells
+# with larger blocks have a higher limit.
 _BOUNDED = ("sh", "-c", f"trap '' XFSZ && ulimit -f {_LARGEST // 512} && exec \"$@\"", "sh")
-_READING = 30.0  # seconds for perf to begin, to end, and to look symbols up, beside those in which it samples
-_NICE = "19"  # a busy host's guests come first; what perf loses by it, it counts
-_NEWCOMERS = 10  # symbols of an event that may gain a series in a round, so six hundred an hour at most
+_READING = 30.0  # seconds for perf to start, stop, and look up symbols, in addition to sampling
+_NICE = "19"  # guests of a busy host have priority; perf counts the samples it loses
+_NEWCOMERS = 10  # new series per event and round, so at most 600 an hour
 
 _XENSYM = re.compile(r"([0-9a-f]{16}) \w (\S+)", re.ASCII)
 _XEN_FIRST, _XEN_LAST = 0xFFFF800000000000, 0xFFFF87FFFFFFFFFF
@@ -48,7 +48,7 @@ _NO_PERMISSION = (
 )
 _HIDDEN = "kernel symbols are hidden from it: give the exporter CAP_SYSLOG, and set kernel.kptr_restrict to 0 or 1"
 
-# What is sampled: a software event ticks in the kernel alone, a counter of the processor also counts below and above.
+# Scope of sampling: software events see only this kernel, hardware counters also the hypervisor or guests.
 THIS_KERNEL = "this kernel"
 WITH_XEN = "this kernel and Xen"
 ALL_OF_XEN = "Xen and all its domains"
@@ -56,21 +56,21 @@ WITH_GUESTS = "this kernel and its KVM guests"
 
 
 class Sampled(NamedTuple):
-    """An event that is sampled."""
+    """A sampled event."""
 
     event: str  # as `perf list` names it
-    period: int | None  # a sample each so many events; None: as many samples a second as events without a period get
+    period: int | None  # events per sample; None: sampled at the common frequency
 
     @classmethod
     def parse(cls, text: str) -> Sampled:
-        """Read what --profile.event takes: "cpu-clock", or with a period "cache-misses@10000"."""
+        """Parse --profile.event: "cpu-clock", or with a period "cache-misses@10000"."""
         found = re.fullmatch(r"(?P<event>[\w.:/=,-]+)(?:@(?P<period>[1-9][0-9]{0,11}))?", text, re.ASCII)
         if not found:
             raise argparse.ArgumentTypeError(f"{text!r} is not EVENT or EVENT@PERIOD, such as cache-misses@10000")
         return cls(found["event"], int(found["period"]) if found["period"] else None)
 
     def in_perfs_words(self) -> str:
-        """Return the event as `perf record -e` takes it."""
+        """Return the event in the form of `perf record -e`."""
         if not self.period:
             return self.event
         term = f"period={self.period}/"
@@ -78,15 +78,15 @@ class Sampled(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What one round found."""
+    """The result of one round."""
 
     report: Report
-    scopes: dict[Sampled, str]  # what each event was sampled of: THIS_KERNEL and its like
-    seconds: float  # how long it sampled
+    scopes: dict[Sampled, str]  # scope of each event, such as THIS_KERNEL
+    seconds: float  # sampling time
 
 
 class PerfRecord:
-    """Samples the whole machine for some seconds whenever it is asked; for one thread, any other may close()."""
+    """Samples the whole machine for some seconds per call. For one thread; any thread may close()."""
 
     def __init__(
         self, events: Sequence[Sampled], seconds: float, frequency: int, procfs: str = "/proc", sysfs: str = "/sys"
@@ -97,14 +97,14 @@ class PerfRecord:
         self.frequency = frequency
         self._procfs, self._sysfs = Path(procfs), Path(sysfs)
         self.commands = Commands(seconds + _READING)
-        self._xensyms: Xensyms | None = None  # read when first needed: that is a hypercall for each symbol
+        self._xensyms: Xensyms | None = None  # read on first use: it takes a hypercall per symbol
         self._hidden = False
 
     def read(self) -> Round:
-        """Sample now, and return what fell where.
+        """Sample now; return the samples by place.
 
-        Raises SourceUnavailable where perf is missing or may not sample, or has no such event; other SourceErrors where
-        it fails, hangs or prints malformed text.
+        Raises SourceUnavailable if perf is missing, isn't permitted or lacks the event; other SourceErrors if it fails,
+        hangs or prints malformed text.
         """
         perf = shutil.which("perf")
         if perf is None:
@@ -127,16 +127,16 @@ class PerfRecord:
         return Round(perf_report.parse(text, xen_symbol), scopes, self.seconds)
 
     def origin(self) -> str:
-        """Return where perf is, and what it was not shown."""
+        """Return perf's path, and whether symbols are hidden."""
         return f"{shutil.which('perf')}; {_HIDDEN}" if self._hidden else f"{shutil.which('perf')}"
 
     def close(self) -> None:
-        """Kill what is running."""
+        """Kill the running program."""
         self.commands.close()
 
     def _record(self, command: Sequence[str], memory: int) -> None:
         events = [word for event in self._events for word in ("-e", event.in_perfs_words())]
-        # Neither build ids (-B) nor copies of the images (-N) are wanted: the report is made here and now.
+        # No build ids (-B) and no copies of images (-N): the report is made at once on this machine.
         options = ["-q", "-a", "-B", "-N", "-F", str(self.frequency), *events]
         recorded = self._run(*_BOUNDED, *command, *options, "--", "sleep", f"{self.seconds:g}")
         if os.fstat(memory).st_size >= _LARGEST:
@@ -155,12 +155,12 @@ class PerfRecord:
         return report.output.decode("utf-8", "backslashreplace")
 
     def _run(self, *command: str) -> Finished:
-        # Whatever somebody has set up for perf, the report is to have its columns, and nothing is to ask a server.
+        # Overrides users' configuration of perf: fixed columns, and no queries to debuginfod.
         alike = ["env", "-u", "DEBUGINFOD_URLS", "PERF_CONFIG=/dev/null"]
         return self.commands.run("nice", "-n", _NICE, *alike, *command)
 
     def _scope(self) -> str:
-        """Return what hardware events are sampled of, as things are now: Xen's PMU mode can be set at any time.
+        """Return the current scope of hardware events; Xen's PMU mode may change at any time.
 
         /sys/hypervisor/pmu/pmu_mode: Documentation/ABI/testing/sysfs-hypervisor-pmu in Linux's source.
         """
@@ -175,7 +175,7 @@ class PerfRecord:
         try:
             return any(each.hardware for each in resolve(event.event, self._sysfs))
         except EventError:
-            return False  # a tracepoint, say; perf knows
+            return False  # such as a tracepoint; perf checks it
 
     def _hypervisors_symbols(self) -> Xensyms:
         if self._xensyms is None:
@@ -187,10 +187,10 @@ class PerfRecord:
 
 
 class Profiler:
-    """Samples in the background. A round that fails adds nothing, and is counted."""
+    """Samples in the background. A failed round adds nothing, and is counted."""
 
     def __init__(self, source: PerfRecord, interval: float, symbols: int) -> None:
-        """Sample each `interval` seconds; the `symbols` places of each event with the most samples get series."""
+        """Sample each `interval` seconds; the top `symbols` places of each event get series."""
         self._source = source
         self._top = Top(symbols, _NEWCOMERS)
         self._lost = 0
@@ -200,7 +200,7 @@ class Profiler:
         )
 
     def close(self) -> None:
-        """End sampling, and the perf that runs."""
+        """Stop sampling; kill a running perf."""
         self.background.close()
         self._source.close()
 
@@ -209,7 +209,7 @@ class Profiler:
         return self._source.origin()
 
     def read(self) -> list[Metric]:
-        """Return the families as of the last round; raises as Background.latest() does."""
+        """Return the families of the last round; raises like Background.latest()."""
         return live_families(self.background.latest())
 
     def _sample(self) -> Profiled:
@@ -229,21 +229,21 @@ class Profiler:
 
 
 class Xensyms:
-    """Names addresses of the hypervisor, by what Dom0's kernel lists in /proc/xen/xensyms.
+    """Resolves the hypervisor's addresses by /proc/xen/xensyms of Dom0.
 
-    perf doesn't read that file: what it sampled in the hypervisor (pmu_mode hv or all) it shows as addresses of the
-    kernel that belong to nothing. Format: drivers/xen/xenfs/xensyms.c in Linux's source, an address, a letter and a
-    name. The range that is the hypervisor's: Documentation/arch/x86/x86_64/mm.rst.
+    perf doesn't read that file, so samples in the hypervisor (pmu_mode hv or all) appear as unknown kernel addresses.
+    Format: drivers/xen/xenfs/xensyms.c in Linux's source: address, letter and name. The hypervisor's address range:
+    Documentation/arch/x86/x86_64/mm.rst.
     """
 
     def __init__(self, text: str) -> None:
-        """Take the file's text; "" where there is none, or it can't be read."""
+        """Parse the file's text; "" if absent or unreadable."""
         found = sorted((int(line[1], 16), line[2]) for line in map(_XENSYM.fullmatch, text.splitlines()) if line)
         self._addresses = [address for address, _ in found]
         self._names = [name for _, name in found]
 
     def symbol(self, name: str) -> str:
-        """Return the hypervisor's symbol for what perf shows as an address in its range; "" for all else."""
+        """Return the symbol of an address in the hypervisor's range; "" for anything else."""
         matched = _ADDRESS.fullmatch(name)
         address = int(matched[1], 16) if matched else 0
         if not _XEN_FIRST <= address <= _XEN_LAST:
@@ -253,7 +253,7 @@ class Xensyms:
 
 
 def _refusal(recorded: Finished) -> SourceError:
-    """Return what perf's words mean; tools/perf/util/evsel.c, evsel__open_strerror()."""
+    """Return perf's error as a SourceError; see evsel__open_strerror() in tools/perf/util/evsel.c."""
     said = recorded.complaints.decode("utf-8", "backslashreplace")
     if "perf_event_paranoid" in said:
         return SourceUnavailable(_NO_PERMISSION)

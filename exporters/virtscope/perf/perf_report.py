@@ -1,8 +1,8 @@
-r"""What `perf report --stdio -F overhead,sample,period,dso,sym -t '\t'` prints: samples by image and symbol.
+r"""Parses `perf report --stdio -F overhead,sample,period,dso,sym -t '\t'`: samples by image and symbol.
 
-Format: tools/perf/ui/stdio/hist.c and tools/perf/util/sort.c in Linux's source. A section for each event: comment
-lines, the last of which names the columns, and a row for each symbol. A symbol that has a line break of its own goes
-on in lines that are no rows.
+Format: tools/perf/ui/stdio/hist.c and tools/perf/util/sort.c in Linux's source. Each event has a section: comment
+lines, the last with the names of the columns, and a row for each symbol. A symbol with a line break continues in lines
+that are not rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ SPACES = {"k": "kernel", ".": "user", "H": "hypervisor", "g": "guest_kernel", "u
 _EVENT = re.compile(r"# Samples: \d+[KMGT]?\s+of event '(.+)'")
 _LOST = re.compile(r"# Total Lost Samples: (\d{1,19})", re.ASCII)
 _COLUMNS = ["# Overhead", "Samples", "Period", "Shared Object", "Symbol"]
-_SHARE = re.compile(r"[0-9]{1,3}[.,][0-9]+%?")  # old perfs leave the sign out
+_SHARE = re.compile(r"[0-9]{1,3}[.,][0-9]+%?")  # old perfs omit the sign
 _COUNT = re.compile(r"[0-9]{1,19}")
 _SYMBOL = re.compile(r"\[(.)\] +(\S.*)")
-_MAX_SHOWN = 120  # characters of a line in an error
+_MAX_SHOWN = 120  # characters of a line in error messages
 
 
 class Report(NamedTuple):
-    """A report: what fell where, and how many samples perf got too late to keep."""
+    """A report: samples by place, and the number of lost samples."""
 
     profile: Profile
     lost: int
@@ -40,19 +40,18 @@ class _Row(NamedTuple):
 
 
 def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
-    """Return the samples by place of every event in a report; `text` is all of it.
+    """Parse the samples of every event by place in a report.
 
-    `xen_symbol` names the hypervisor's symbols, in a report of a Dom0 that sampled it: it returns "" for what perf
-    shows of anything else.
+    `xen_symbol` resolves the hypervisor's addresses, in a report of Dom0; it returns "" for others.
 
-    Raises SourceMalformed with the offending line where one is malformed, where there is no event at all, and where
-    an event comes twice, whose samples would count twice.
+    Raises SourceMalformed with the offending line if one is malformed, there is no event, or an event is repeated,
+    because its samples would count twice.
     """
     profile: Profile = {}
     seen: set[str] = set()
     event = ""  # of this section
     lost, in_rows = 0, False
-    for number, line in enumerate(text.split("\n"), 1):  # other ends of lines may be in a name
+    for number, line in enumerate(text.split("\n"), 1):  # names may contain other line separators
         if heading := _EVENT.match(line):
             event, in_rows = event_name(heading[1]), False
             if event in seen:

@@ -1,6 +1,6 @@
-"""Profiles: which image and which symbol the samples of an event fell on, few enough series for Prometheus.
+"""Profiles: samples of an event by image and symbol, with a limited number of series.
 
-    samples -> Place, Hits -> Top, which chooses the places that have series -> families
+    samples -> Place, Hits -> Top, which chooses the places with series -> families
 
 By hand: `perf record -a -F 99 -e cache-misses -- sleep 5`, and then `perf report --stdio -n --sort=dso,sym`.
 """
@@ -15,38 +15,38 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.families import Definition, Info, Table, page, scalars, table
 
-NO_SYMBOL = "(no symbols)"  # of what is in an image without any
-GUESTS = "guests"  # the domain of samples that fell into guests, where the kernel doesn't say which one
-OTHER = "(other)"  # image and symbol of the series that takes the samples of all places without one
+NO_SYMBOL = "(no symbols)"  # the symbol of images without symbols
+GUESTS = "guests"  # the domain of samples in guests, if the kernel doesn't report which
+OTHER = "(other)"  # image and symbol of the series for all other places
 
-_LONGEST = 160  # characters of a name; templates of C++ and methods of Java go into thousands
+_LONGEST = 160  # characters of a name; C++ templates and Java methods may have thousands
 
 
 class Place(NamedTuple):
-    """Where a sample fell."""
+    """The place of a sample."""
 
     event: str
-    image: str  # a file's name without its folder, "[kernel.kallsyms]", "xen-syms"; "" where the report doesn't say
-    symbol: str  # NO_SYMBOL where the report has none
-    space: str  # "user", "kernel", "hypervisor", "guest_user", "guest_kernel"; "" where the report doesn't say
-    domain: str = ""  # the domid that Xenoprof sampled from outside, or GUESTS; "": what the profiler ran on
+    image: str  # a file's name without its folder, "[kernel.kallsyms]", "xen-syms"; "" if unknown
+    symbol: str  # NO_SYMBOL if the report has none
+    space: str  # "user", "kernel", "hypervisor", "guest_user", "guest_kernel"; "" if unknown
+    domain: str = ""  # a domid sampled from outside by Xenoprof, or GUESTS; "" for the profiler's own
 
     @classmethod
     def named(cls, event: str, image: str, symbol: str, space: str, domain: str = "") -> Place:
-        """Return the place without what is another name for each process, build or boot: that would never end."""
+        """Return the place without parts that vary by process, build or boot, which would create endless series."""
         return cls(event, _stable(image, _IMAGES)[:_LONGEST], _stable_symbol(symbol), space, domain)
 
 
 class Hits(NamedTuple):
-    """What fell on a place."""
+    """The samples of a place."""
 
     samples: int
-    # The events that these stand for. perf varies the period to keep to a frequency, so that samples alone show when
-    # something ran, not how many of the events it had.
+    # The events that the samples represent. perf varies the period to keep its frequency, so the number of samples
+    # alone shows run time instead of events.
     events: float
 
     def plus(self, more: Hits) -> Hits:
-        """Return both together."""
+        """Return the sum."""
         return Hits(self.samples + more.samples, self.events + more.events)
 
 
@@ -54,33 +54,33 @@ Profile = dict[Place, Hits]
 
 
 def add(profile: Profile, place: Place, hits: Hits) -> None:
-    """Add what fell on a place to a profile; nothing, if nothing fell."""
+    """Add a place's samples to a profile, unless there are none."""
     if hits.samples or hits.events:
         profile[place] = profile[place].plus(hits) if place in profile else hits
 
 
-# --- Names that stay the same in every process, build and boot --------------------------------------------------------
+# --- Stable names across processes, builds and boots ------------------------------------------------------------------
 
 _IMAGES = [
     (re.compile(r" \(deleted\)$|^\(deleted\) +"), ""),
-    (re.compile(r"\+0x[0-9a-f]+$"), ""),  # where in the file, as perf script's dsoff shows
+    (re.compile(r"\+0x[0-9a-f]+$"), ""),  # the offset in the file, by perf script's dsoff
     (re.compile(r"^(?:.*/)?perf-\d+\.map$|^\[JIT\] tid \d+$|^(?:.*/)?jitted-\d+-\d+\.so$|^(?:.*/)?\d+\.jo$"), "[JIT]"),
     (re.compile(r"^(\[(?:stack|guest\.kernel\.kallsyms))[.:]\d+\]$"), r"\1]"),
     (re.compile(r"^/?SYSV[0-9a-f]{8}$"), "SYSV"),  # shared memory, by its key
-    (re.compile(r"^/?memfd:.*$"), "memfd"),  # likewise, by any name
-    (re.compile(r"^(?:.*/)?(\w[\w-]*)\.ko(?:\.gz|\.xz|\.zst)?$"), r"[\1]"),  # a module as it is named while loaded
+    (re.compile(r"^/?memfd:.*$"), "memfd"),  # shared memory, by any name
+    (re.compile(r"^(?:.*/)?(\w[\w-]*)\.ko(?:\.gz|\.xz|\.zst)?$"), r"[\1]"),  # a module's name while loading
     (re.compile(r"^[^\[].*/([^/]+)/*$|^/([^/]+)$"), r"\1\2"),
-    (re.compile(r"^\d+$|^[0-9a-f]{32,}(?:\.debug)?$"), "(no name)"),  # a process' or a build's number alone
+    (re.compile(r"^\d+$|^[0-9a-f]{32,}(?:\.debug)?$"), "(no name)"),  # just the number of a process or build
     (re.compile(r"^bpf_prog_[0-9a-f]{16}"), "bpf_prog"),  # a hash of its instructions
 ]
 _SYMBOLS = [
     (re.compile(r"\+0x[0-9a-f]+$"), ""),
     (re.compile(r"\.llvm\.\d+"), ""),
     (re.compile(r"^bpf_prog_[0-9a-f]{16}"), "bpf_prog"),
-    # A script's folders, as V8's and Python's JIT have them.
+    # A script's folders, in names of V8's and Python's JIT.
     (re.compile(r"(?<=[\s:])(?:file://)?/(?:[^/\s:]+/)+"), ""),
 ]
-# What is in a symbol's place where there is none: an address, or the image once more.
+# Placeholders for a missing symbol: an address, or the image again.
 _NONE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,16}|\[unknown\]|(?:\(deleted\) +)?/\S.*|", re.DOTALL)
 
 
@@ -96,18 +96,18 @@ def _stable_symbol(symbol: str) -> str:
 
 
 _SAMPLING = re.compile(r"(?<=[/,])(?:freq|period)=\w+,?")
-# How an event was sampled, and what of: tools/perf/Documentation/perf-list.txt, "EVENT MODIFIERS". A tracepoint has a
-# colon of its own, and so do the probes that people name as they like.
+# An event's modifiers: tools/perf/Documentation/perf-list.txt, "EVENT MODIFIERS". Tracepoints and probes have a colon
+# in their names.
 _PROBE = re.compile(r"(?:probe|sdt)\w*:\w+")
 _MODIFIERS = re.compile(r"(?<=.)(?::|(?<=/):?)([ukhGHIpPDSWebRX]+)$")
-# Pairs of modifiers of which one alone leaves samples out: user space or kernel, guests or, by default, the host.
+# Pairs of modifiers; one alone restricts samples: user space or kernel, guests or (default) the host.
 _SCOPES = (("u", "k"), ("k", "u"), ("G", "H"))
 
 
 def event_name(printed: str) -> str:
-    """Return an event's name without how it was sampled: "cache-misses" for "cache-misses/period=10000/".
+    """Return an event's name without sampling options: "cache-misses" for "cache-misses/period=10000/".
 
-    Modifiers stay as far as they say what was sampled: "cycles:u" for "cycles:uppH".
+    Modifiers stay if they restrict the scope: "cycles:u" for "cycles:uppH".
     """
     found = None if _PROBE.fullmatch(printed) else _MODIFIERS.search(printed)
     bare = _SAMPLING.sub("", printed[: found.start()] if found else printed).replace(",/", "/").removesuffix("//")
@@ -116,31 +116,31 @@ def event_name(printed: str) -> str:
 
 
 def in_base_units(event: str, count: int) -> float:
-    """Return how many events these are; seconds of those that count nanoseconds, as in perf_events_total."""
+    """Return the number of events; for events in nanoseconds, the seconds, as in perf_events_total."""
     return count * 1e-9 if event.partition(":")[0] in {"cpu-clock", "task-clock"} else float(count)
 
 
-# --- Which places have series -----------------------------------------------------------------------------------------
+# --- Places with series -----------------------------------------------------------------------------------------------
 
-_MEMORY = 0.8  # what a round's events still weigh in the next: a place is judged by its last five rounds or so
-_CANDIDATES = 4  # times as many places as have series are remembered, so that one can rise over several rounds
-_WORTH = 1e-3  # of the weight of all, for a newcomer: the long tail would come and go for ever
-_CLEARLY = 2  # times the weight of the lightest place with a series takes its series over; less may be chance
-_FORGOTTEN = 1e-6  # of the weight of all: of what had a percent of the events, this is left after 35 rounds
+_MEMORY = 0.8  # weight of past events per round: a place's weight covers about five rounds
+_CANDIDATES = 4  # remembered places per series, so that a place can rise over several rounds
+_WORTH = 1e-3  # minimum share of the total weight for a newcomer, so that the long tail doesn't flap
+_CLEARLY = 2  # times the lightest place's weight, to replace it; less may be chance
+_FORGOTTEN = 1e-6  # of the total weight; a place with 1 % of the events falls below it after 35 rounds
 _NOTHING = Hits(0, 0.0)
 
 
 class Top:
-    """Counts what fell on each place for the places with the most events, and the rest in one series for each event.
+    """Counts samples for the top places, and the rest in one series per event.
 
-    A place that falls out loses its series: what falls on it from then on is in OTHER, and if it comes back it counts
-    from 0, as after a restart. A newcomer's series begins with 0, and what made it come is in OTHER still, as
-    Prometheus sees nothing of what a series brings along. So rates and shares are right for as long as a place has its
-    series, and all of an event's series together rise by just its samples.
+    A dropped place loses its series: its further samples count in OTHER, and if it returns it restarts from 0. A new
+    series begins with 0, and its earlier samples stay in OTHER, because Prometheus ignores a series' first value. So
+    rates and shares are right while a place has a series, and the sum of an event's series grows by exactly its
+    samples.
     """
 
     def __init__(self, most: int, newcomers: int) -> None:
-        """Keep `most` places of each event, of which at most `newcomers` change from one profile to the next.
+        """Keep `most` places of each event; at most `newcomers` of them change per profile.
 
         The first profile fills every place at once.
         """
@@ -150,7 +150,7 @@ class Top:
         self._counts: dict[str, Profile] = {}
 
     def add(self, profile: Profile) -> None:
-        """Take the samples of one more round."""
+        """Add the samples of a round."""
         rounds: dict[str, Profile] = {event: {} for event in self._counts}
         for place, hits in profile.items():
             rounds.setdefault(place.event, {})[place] = hits
@@ -158,14 +158,14 @@ class Top:
             self._add(event, round_)
 
     def counts(self) -> Profile:
-        """Return what fell on each place since it has its series, OTHER last for each event."""
+        """Return the samples of each place since its series began, OTHER last for each event."""
         return {place: hits for counts in self._counts.values() for place, hits in counts.items()}
 
     def _add(self, event: str, round_: Profile) -> None:
         other = Place(event, OTHER, OTHER, "")
         weights = {place: weight * _MEMORY for place, weight in self._weights.get(event, {}).items()}
         for place, hits in round_.items():
-            if place != other:  # what a report itself puts together; it has its series anyway
+            if place != other:  # the report's own sum; OTHER always has a series
                 weights[place] = weights.get(place, 0.0) + hits.events
         least = sum(weights.values()) * _FORGOTTEN
         weights = {place: weight for place, weight in weights.items() if weight >= least or place in round_}
@@ -182,7 +182,7 @@ class Top:
         self._weights[event] = {place: weights[place] for place in remembered}
 
     def _choose(self, weights: dict[Place, float], before: Profile) -> list[Place]:
-        """Return the places that have a series from now on."""
+        """Return the places with a series from now on."""
         staying = _heaviest(weights, (place for place in before if place in weights), self._most)
         entering: list[Place] = []
         least = sum(weights.values()) * _WORTH
@@ -197,7 +197,7 @@ class Top:
 
 
 def _heaviest(weights: dict[Place, float], places: Iterable[Place], most: int) -> list[Place]:
-    # By name where they weigh the same: a tie must not be broken differently in each round.
+    # Equal weights are ordered by name, so that ties are broken consistently.
     return sorted(places, key=lambda place: (-weights[place], place))[:most]
 
 
@@ -205,11 +205,11 @@ def _heaviest(weights: dict[Place, float], places: Iterable[Place], most: int) -
 
 
 class Profiled(NamedTuple):
-    """What all rounds have found so far."""
+    """The sum of all rounds so far."""
 
     profile: Profile
     lost: int  # samples
-    seconds: float  # how long was sampled
+    seconds: float  # sampling time
     events: list[tuple[str, str, str]]  # name, pace and scope
 
 
@@ -248,5 +248,5 @@ _ROUNDS: tuple[Table[Profiled], ...] = (
 
 
 def live_families(profiled: Profiled) -> list[Metric]:
-    """Return the profile, and how it was sampled."""
+    """Return the families of the profile and its sampling."""
     return page([_PROFILE], profiled.profile) + page(_ROUNDS, profiled)

@@ -1,9 +1,9 @@
-"""What the processor measures of its last-level caches for each resctrl group: occupancy and memory traffic.
+"""Last-level cache occupancy and memory traffic of each resctrl group, measured by the processor.
 
 Layout and meaning: Documentation/filesystems/resctrl.rst; the same for Intel's RDT, AMD's QoS and Arm's MPAM. A control
 group is the mount point itself or a folder in it, a monitoring group a folder in a control group's mon_groups/. Each
 has mon_data/mon_L3_<cache id>/ with a file for each value. Where a cache's nodes have folders of their own in there
-(Sub-NUMA Clusters), the files beside these folders hold the sum of them.
+(Sub-NUMA Clusters), the files next to these folders hold their sum.
 
 By hand: `grep . /sys/fs/resctrl/mon_data/mon_L3_*/*`
 """
@@ -24,7 +24,7 @@ from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import Definition, Table, page, table
 
-# What is read and exposed, by its file.
+# Exposed values by file.
 _METRICS = {
     "llc_occupancy": (
         "resctrl_llc_occupancy_bytes",
@@ -45,35 +45,35 @@ _CACHE = re.compile(r"mon_L3_([0-9]+)")
 
 
 class NoValue(Enum):
-    """What the kernel says in place of a value."""
+    """A word of the kernel instead of a value."""
 
-    UNAVAILABLE = "Unavailable"  # the hardware has none at this moment
-    ERROR = "Error"  # the hardware can't measure this
-    UNASSIGNED = "Unassigned"  # the hardware has fewer counters than there are groups, and this group has none
+    UNAVAILABLE = "Unavailable"  # temporarily
+    ERROR = "Error"  # unsupported by the hardware
+    UNASSIGNED = "Unassigned"  # no counter left for this group
 
 
 class Monitored(NamedTuple):
-    """A group's values at one cache, in bytes, by their files' names; what the processor doesn't measure isn't there.
+    """A group's values at one cache, in bytes by file name, without unsupported ones.
 
-    Those of a control group hold those of its monitoring groups.
+    A control group's values include those of its monitoring groups.
     """
 
-    group: str  # "/" for all that is in no other control group, "/web", "/web/mon_groups/db"
+    group: str  # "/" for everything in no other control group, "/web", "/web/mon_groups/db"
     cache: str  # the cache's id, as in /sys/devices/system/cpu/cpu*/cache/index3/id
     values: dict[str, int | NoValue]
 
 
 class Resctrl:
-    """Reads resctrl where it is mounted."""
+    """Reads the mounted resctrl."""
 
     def __init__(self, sysfs: Path) -> None:
         self._mount = sysfs / "fs/resctrl"
 
     def read(self) -> list[Monitored]:
-        """Return every group's values at every cache.
+        """Return the values of every group at every cache.
 
-        Raises SourceUnavailable where resctrl isn't mounted or monitors nothing, SourceMalformed where a file holds
-        neither a number nor one of the kernel's words for none.
+        Raises SourceUnavailable if resctrl isn't mounted or can't monitor, SourceMalformed if a file has neither a
+        number nor a known word.
         """
         if not self._mount.is_dir():
             raise SourceUnavailable(f"{self._mount} is absent: this processor or kernel has no resctrl")
@@ -102,13 +102,13 @@ class Resctrl:
 
 
 def parse(text: str) -> int | NoValue:
-    """Return what a file says; raises ValueError where that is neither a number nor one of the kernel's words."""
+    """Parse a value; raises ValueError if it is neither a number nor a known word."""
     word = text.strip()
     return int(word) if word.isascii() and word.isdigit() else NoValue(word)
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders in this one, by name; none where it has gone meanwhile."""
+    """Return the subfolders, by name; none if the folder has gone."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -124,7 +124,7 @@ def _values(cache: Path) -> dict[str, int | NoValue]:
         except ValueError:
             raise SourceMalformed(f"{cache / name} says {text[:80]!r}") from None
         except OSError as error:
-            # Not there: this processor doesn't measure it, or the group has gone, also while its file was open.
+            # Absent: unsupported by this processor, or the group has gone, possibly while its file was open.
             if error.errno not in {errno.ENOENT, errno.ENODEV}:
                 raise
     return values
@@ -161,5 +161,5 @@ _TABLES: tuple[Table[Sequence[Monitored]], ...] = (
 
 
 def families(monitored: Sequence[Monitored]) -> list[Metric]:
-    """Return what the processor measures of each resctrl group, and how much of it is missing now."""
+    """Return the families of each resctrl group, and of missing values."""
     return page(_TABLES, monitored)

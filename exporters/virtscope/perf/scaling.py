@@ -1,8 +1,8 @@
-"""A group's readings to totals that never fall: its counts, estimated for the time it did not have the hardware.
+"""Turns a group's readings into monotonic totals, extrapolated for the time without hardware counters.
 
-A processor has few counters. When more groups are wanted than fit, the kernel gives each a turn (multiplexing) and
-reports for how long a group was wanted (enabled) and counted (running). What happened while it did not count is
-estimated by what happened while it did. `perf stat` prints the share in which a group ran behind its counts: (33.33%).
+A processor has few counters. If they don't suffice, the kernel multiplexes groups and reports the times that a group
+was enabled and running. Counts are extrapolated from running to enabled time. `perf stat` prints a group's share of
+running time behind its counts: (33.33%).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 from virtscope.toolkit.collect import SourceMalformed
 
 _WRAP = 1 << 64
-_LONGEST_WAIT = 10 * 10**9  # nanoseconds for which a turn may stand; turns are of milliseconds
+_LONGEST_WAIT = 10 * 10**9  # nanoseconds, the longest time that one turn may represent; turns take milliseconds
 
 
 class Reading(NamedTuple):
-    """What the kernel says of a group: times in nanoseconds, and its events' values in the order they were opened."""
+    """The kernel's reading of a group: times in nanoseconds, and its events' values in the order of opening."""
 
     enabled: int
     running: int
@@ -27,15 +27,15 @@ class Reading(NamedTuple):
 
 
 def reading_bytes(events: int) -> int:
-    """Return the size of what the kernel says of a group of so many events."""
+    """Return the size of a reading with this many events."""
     return 8 * (3 + events)
 
 
 def parse_reading(content: bytes, events: int) -> Reading | None:
-    """Return the reading in what read(2) gave; its form is that of PERF_FORMAT_GROUP with both times.
+    """Parse the result of read(2), in the form of PERF_FORMAT_GROUP with both times.
 
-    None where the kernel has given the group up: it says nothing then, or only the leader, as once its CPU has been
-    offline. Raises SourceMalformed where it is none of these.
+    Returns None if the kernel has dropped the group, for example because its CPU went offline: then the reading is
+    empty or has only the leader. Raises SourceMalformed for anything else.
     """
     if len(content) == reading_bytes(events):
         count, enabled, running, *values = struct.unpack(f"={3 + events}Q", content)
@@ -47,15 +47,15 @@ def parse_reading(content: bytes, events: int) -> Reading | None:
 
 
 class Total(NamedTuple):
-    """What a group has counted so far, with the estimate for the time it didn't run."""
+    """A group's counts so far, extrapolated to its enabled time."""
 
     enabled_seconds: float
     running_seconds: float
-    values: tuple[float | None, ...]  # of each event in the group; None: of this one nothing is known
+    values: tuple[float | None, ...]  # of each event in the group; None: unknown
 
 
 class Sum:
-    """Adds up what a group counts, on one CPU or on several; none of its values ever falls."""
+    """Adds up a group's counts on one or more CPUs; all values are monotonic."""
 
     def __init__(self, events: int) -> None:
         self.enabled = 0  # nanoseconds
@@ -63,32 +63,31 @@ class Sum:
         self.values: list[float | None] = [None] * events
 
     def total(self) -> Total:
-        """Return the sum as it is now."""
+        """Return the current sum."""
         return Total(self.enabled / 1e9, self.running / 1e9, tuple(self.values))
 
 
 class Scaled:
-    """Follows the readings of one opened group, from its opening on, and adds to a sum what they mean.
+    """Follows the readings of an open group from its opening on, and adds the scaled counts to a sum.
 
-    Each stretch between two readings is scaled by itself, so a later turn can't take back what was counted for an
-    earlier one, as it can where the whole value is scaled by the whole time. So each stretch adds what was counted in
-    it at least, and at most that times the time enabled over the time run; the same over all stretches together need
-    not hold, and couldn't without a sum that falls. A stretch without a turn says nothing: its time is added to the
-    next one that has one, unless it is seconds that the group has waited for. What was missed then is unknown, and
-    to take one turn for all of it would be a leap.
+    Each interval between two readings is scaled separately, because scaling the whole value by the whole time could
+    decrease the total. An interval adds between its raw count and that count times enabled over running time; for the
+    sum of all intervals the upper bound need not hold. An interval without a turn gives no information: its time is
+    added to the next one with a turn, unless the group has waited for seconds. Then the missed counts are unknown, and
+    extrapolating them from one turn would make the total jump.
     """
 
     def __init__(self, total: Sum, members: Sequence[int]) -> None:
-        """`members` are the places in the sum of the events that were opened, in the order of their opening."""
+        """`members` are the opened events' indices in the sum, in the order of opening."""
         self._sum = total
         self._members = members
-        self._enabled = 0  # nanoseconds, by the last reading
+        self._enabled = 0  # nanoseconds, of the last reading
         self._running = 0
         self._values: Sequence[int] = [0] * len(members)
-        self._pending = 0  # nanoseconds enabled since the last stretch in which it ran
+        self._pending = 0  # nanoseconds enabled since the last interval with a turn
 
     def add(self, reading: Reading) -> None:
-        """Take the next reading of the group. One whose times went back has started again, whoever reset it."""
+        """Add the next reading of the group. If its times decreased, it has been reset."""
         if reading.enabled < self._enabled or reading.running < self._running:
             self._enabled = self._running = 0
             self._values = [0] * len(self._members)
@@ -108,6 +107,6 @@ class Scaled:
         values = self._sum.values
         for member, now, last in zip(self._members, reading.values, before):
             counted = (now - last) % _WRAP
-            if counted >= _WRAP // 2:  # it fell, and is too far from its end to have wrapped: nothing can be said
+            if counted >= _WRAP // 2:  # it decreased without wrapping: unknown
                 counted = 0
             values[member] = (values[member] or 0.0) + counted * factor

@@ -1,4 +1,4 @@
-"""Why an event can't be counted here: a word for a label, and for the log a sentence that says what to do."""
+"""Why an event can't be counted: a reason for the label, and a remedy for the log."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from virtscope.perf.machine import Machine
 log = logging.getLogger(__name__)
 
 # For perf_event_supported{reason}.
-NOT_SUPPORTED = "not_supported"  # this processor, kernel or hypervisor has no such event
+NOT_SUPPORTED = "not_supported"  # not an event of this processor, kernel or hypervisor
 NO_PERMISSION = "no_permission"
-TOO_MANY_EVENTS = "too_many_events"  # the group is larger than the processor has counters
-NEVER_RAN = "never_ran"  # the kernel took the group, and has found no counters for it since
-READS_ZERO = "reads_zero"  # it stays at 0, or where it was, on a CPU or in a cgroup, although instructions run there
+TOO_MANY_EVENTS = "too_many_events"  # the group needs more counters than the processor has
+NEVER_RAN = "never_ran"  # the kernel accepted the group, but never found counters for it
+READS_ZERO = "reads_zero"  # its counter is stuck on a CPU or in a cgroup although instructions run there
 TOO_MANY_FILES = "too_many_files"
 HIDDEN = "hidden_by_hypervisor"
-ABSENT_PMU = "unknown_event"  # sysfs lists no such PMU, or no such event of it
+ABSENT_PMU = "unknown_event"  # sysfs doesn't list the PMU or its event
 FAILED = "failed"
 
 
 class Wanted(NamedTuple):
-    """An event as a member of a group: what fits into one group may not fit into another."""
+    """An event in a group; it may fit into one group but not into another."""
 
     group: str
     event: Event
 
 
 class Refusal(NamedTuple):
-    """A reason, and what to do about it."""
+    """A reason, and its remedy."""
 
     reason: str
     advice: str
@@ -66,7 +66,7 @@ def refusal(error: OSError, event: Event, machine: Machine) -> Refusal:
     """Return why the kernel refused an event, by its error: see ERRORS in man perf_event_open."""
     if error.errno == errno.EACCES:
         return Refusal(NO_PERMISSION, _permission(machine))
-    if error.errno == errno.EPERM:  # the call as such, before anyone looked at the event
+    if error.errno == errno.EPERM:  # the system call itself, independent of the event
         return Refusal(
             NO_PERMISSION,
             f"a seccomp filter forbids perf_event_open: in a container, add the capability {_capability(machine)} "
@@ -98,7 +98,7 @@ def _missing(event: Event, machine: Machine) -> Refusal:
 
 
 def _capability(machine: Machine) -> str:
-    return "CAP_PERFMON" if machine.kernel >= (5, 8) else "CAP_SYS_ADMIN"  # PERFMON is since Linux 5.8
+    return "CAP_PERFMON" if machine.kernel >= (5, 8) else "CAP_SYS_ADMIN"  # CAP_PERFMON needs Linux 5.8
 
 
 def _permission(machine: Machine) -> str:
@@ -108,7 +108,7 @@ def _permission(machine: Machine) -> str:
         f"doesn't count), or let everyone count whole CPUs: sysctl kernel.perf_event_paranoid=0, which is {paranoid}"
     )
     if paranoid is not None and paranoid > 2 and machine.kernel >= (5, 8):
-        # A level that distributions have added, above the highest of the kernel's own.
+        # A level added by distributions, above the kernel's highest.
         advice += ". At more than 2, Debian's kernels want CAP_SYS_ADMIN instead; at 2, CAP_PERFMON is enough"
     return advice
 
@@ -125,18 +125,18 @@ _TURN_ON = {
     "hyperv": "on the host: Set-VMProcessor NAME -Perfmon @('pmu'), while the guest is shut down",
     "vmware": "turn on 'Virtualize CPU performance counters' (vpmc.enable = TRUE), while the guest is shut down",
     "virtualbox": "VirtualBox has no PMU for its guests: count on the machine below",
-    "unknown": "ask whoever runs the hypervisor for a virtual PMU, or count on the machine below",
+    "unknown": "ask the hypervisor's operator for a virtual PMU, or count on the machine below",
 }
 
 
 class RefusalLog:
-    """Logs what is refused, and what no longer is, once: a line for each reason."""
+    """Logs changes of refused events: a line for each reason."""
 
     def __init__(self) -> None:
         self._logged: dict[Wanted, Refusal] = {}
 
     def update(self, support: Mapping[Wanted, Refusal | None]) -> None:
-        """Log what has changed since the last update; an event without a refusal is counted."""
+        """Log changes since the last update; an event without a refusal is counted."""
         refusals = {wanted: refused for wanted, refused in support.items() if refused}
         news: dict[Refusal, list[Wanted]] = {}
         for wanted, refused in refusals.items():

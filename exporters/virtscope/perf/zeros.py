@@ -1,8 +1,8 @@
-"""Events that read 0 although instructions run: a counter that the kernel or the hypervisor grants, and that stands.
+"""Finds stuck counters: events that read 0 although instructions run.
 
-Some virtual PMUs count an event only once on each CPU: a second counter of it has the hardware all the time and stays
-at 0, as that of a second `perf stat` does. Nothing computes for long without cycles, branches or misses, so such a 0 is
-no measurement.
+Some virtual PMUs count an event only once on each CPU: a second counter of it, such as that of a second `perf stat`, is
+always running but stays at 0. No program runs for long without cycles, branches or misses, so such a 0 is no
+measurement.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from virtscope.perf.groups import Group
 from virtscope.perf.scaling import Sum
 
-# While 10^10 instructions or cycles ran, some seconds of a busy CPU. Even a loop that fits into every cache is
-# interrupted hundreds of times meanwhile.
-LEAST_WORK = 1e10
-# Of what runs in a cgroup, whose time says that it does: a processor at 100 MHz.
-_LEAST_CYCLES = 0.1  # a nanosecond
+# In instructions or cycles: some seconds of a busy CPU. Even a loop in the cache is interrupted hundreds of times
+# meanwhile.
+MIN_WORK = 1e10
+# Work per time in a cgroup that runs: at least that of a processor at 100 MHz.
+_MIN_CYCLES = 0.1  # a nanosecond
 
 _WORK = frozenset({"instructions", "cycles", "cpu-cycles"})
-# No others: a store that misses the TLB, a split lock or a fault may really not happen for hours.
+# Only these: TLB misses of stores, split locks or faults may really not happen for hours.
 _NEVER_RARE = _WORK | {
     *("cache-references", "cache-misses", "branches", "branch-instructions", "branch-misses"),
     *("L1-dcache-loads", "L1-dcache-load-misses", "LLC-loads", "LLC-load-misses"),
@@ -29,25 +29,25 @@ _NEVER_RARE = _WORK | {
 
 
 Counted = tuple[Hashable, Mapping[int, Sum]]
-"""A CPU or a cgroup, and what each group has counted there, by the group's place; there is one group at least."""
+"""A CPU or a cgroup, and the counts of each group there, by the group's index; at least one group."""
 
 
 class Member(NamedTuple):
-    """An event of a group, by the places of both."""
+    """An event of a group, by the indices of both."""
 
     group: int
     event: int
 
 
 class _Mark(NamedTuple):
-    """Where a count stood, and how much work there had been, when it last moved."""
+    """A count and the amount of work when it last changed."""
 
     value: float
     work: float
 
 
 class Zeros:
-    """Follows the counts of each CPU and of each cgroup: which have stood still while there was work."""
+    """Finds counts of CPUs and cgroups that don't change during work."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self._work = _members(groups, _WORK)
@@ -55,22 +55,22 @@ class Zeros:
         self._marks: dict[tuple[Hashable, Member], _Mark] = {}
 
     def find(self, cpus: Iterable[Counted], cgroups: Iterable[Counted]) -> set[Member]:
-        """Return the members that stand still on one of these CPUs, or in one of these cgroups, at least.
+        """Return the members that are stuck on at least one of these CPUs or cgroups.
 
-        One that moves again is no longer among them.
+        Members that count again are removed.
         """
         marks: dict[tuple[Hashable, Member], _Mark] = {}
         found: set[Member] = set()
         for target, sums in cpus:
             found |= self._standing(target, sums, self._counted_work(sums), marks)
         for target, sums in cgroups:
-            ran = max(total.running for total in sums.values()) * _LEAST_CYCLES
+            ran = max(total.running for total in sums.values()) * _MIN_CYCLES
             found |= self._standing(target, sums, max(self._counted_work(sums), ran), marks)
         self._marks = marks
         return found
 
     def _counted_work(self, sums: Mapping[int, Sum]) -> float:
-        """Instructions or cycles so far, by the group that has counted most: the same ran for all."""
+        """Instructions or cycles so far, of the group with the most: all groups saw the same work."""
         counted = (sums[group].values[event] for group, event in self._work if group in sums)
         return max((value for value in counted if value is not None), default=0.0)
 
@@ -87,8 +87,8 @@ class Zeros:
             if mark is None or mark.value != value:
                 mark = _Mark(value, work)
             marks[target, member] = mark
-            # Of the work, it could count as much as there was in its turns; it has had one, as there is a value.
-            if (work - mark.work) * total.running >= LEAST_WORK * total.enabled:
+            # It could count only the work during its turns; it had at least one, because there is a value.
+            if (work - mark.work) * total.running >= MIN_WORK * total.enabled:
                 found.add(member)
         return found
 

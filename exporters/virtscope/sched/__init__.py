@@ -1,4 +1,4 @@
-"""sched-exporter: who waited for a CPU while who ran on it, by container, KVM guest and systemd unit.
+"""sched-exporter: run-queue wait by victim and by what ran meanwhile: containers, KVM guests and systemd units.
 
-waits.bpf.c is the program that counts it in the kernel, waits.bpf.o the same compiled (`make bpf`).
+waits.bpf.c is the BPF program that counts it; `make bpf` compiles it to waits.bpf.o.
 """

@@ -1,4 +1,4 @@
-"""Exposes to Prometheus who waited for a CPU while who ran on it: containers, KVM guests, systemd units."""
+"""Exposes run-queue wait by victim and by what ran meanwhile: containers, KVM guests, systemd units."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CONTROLLER = "cpu"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter until it is asked to stop; exits with 1 and one line when it can't."""
+    """Run the exporter until it is stopped; exits with 1 and one line on error."""
     known_flags = cli.parser("sched-exporter", __doc__, DEFAULT_PORT)
-    known_flags.epilog = None  # it has no `record`
+    known_flags.epilog = None  # no `record` here
     _add_flags(known_flags)
     given = cli.start(known_flags, sys.argv[1:] if arguments is None else arguments)
     try:
@@ -41,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _source(given: argparse.Namespace, folders: Folders) -> Source:
-    """Return what counts from now on, or why it can't; afterwards the process has no capability that it doesn't need.
+    """Load the program, or return why that failed; then drop all capabilities that aren't needed any more.
 
-    The program is loaded once, before there are other threads: later nobody could.
+    The program is loaded once, before other threads start; without the capabilities it can't be loaded later.
     """
     needed = 0
     try:
@@ -55,9 +55,9 @@ def _source(given: argparse.Namespace, folders: Folders) -> Source:
 
 
 def _counting(procfs: Path, sysfs: Path, folders: Folders) -> tuple[Callable[[], list[Metric]], Callable[[], str], int]:
-    """Load the program and return how it is read, where from, and the capabilities (a bit each) that takes.
+    """Load the program; return its reader, its origin and the capabilities needed to read it (a bit each).
 
-    Raises SourceError as Program does.
+    Raises SourceError like Program.
     """
     machine = Machine.read(procfs, sysfs)
     reason = before_loading(machine)
@@ -80,9 +80,9 @@ def _counting(procfs: Path, sysfs: Path, folders: Folders) -> tuple[Callable[[],
 
 
 def _needed(program: Program) -> int:
-    """Return the capability that reading takes.
+    """Return the capability needed to read maps.
 
-    None, mostly. Before Linux 5.19 every call of bpf(2) takes one where kernel.unprivileged_bpf_disabled is set.
+    Mostly none. Before Linux 5.19 every bpf(2) call needs one if kernel.unprivileged_bpf_disabled is set.
     """
     try:
         with privileges.none_in_use():
@@ -95,7 +95,7 @@ def _needed(program: Program) -> int:
 
 def _failing(error: SourceError) -> Callable[[], list[Metric]]:
     def read() -> list[Metric]:
-        raise error.with_traceback(None)  # raised again and again, it would gather tracebacks
+        raise error.with_traceback(None)  # raising the same exception again would accumulate tracebacks
 
     return read
 
@@ -107,8 +107,8 @@ def _add_flags(known_flags: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GLOB",
-        help="show these cgroups beside containers and guests, such as '/system.slice/shop.service'; ** stands for any "
-        "levels; may be repeated",
+        help="show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for "
+        "any levels; may be repeated",
     )
     known_flags.add_argument(
         "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"

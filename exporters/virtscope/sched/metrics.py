@@ -1,6 +1,6 @@
-"""The table of the metrics: who waited for a CPU while who ran on it, and how much of all waiting that covers.
+"""The metrics: run-queue wait by victim and by what ran meanwhile, and its share of all waiting.
 
-By hand, without who ran meanwhile: `perf sched timehist`, or the second number of /proc/PID/schedstat.
+By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat.
 """
 
 from __future__ import annotations
@@ -63,5 +63,5 @@ _TABLES: tuple[Table[_Counted], ...] = (
 
 
 def families(rows: Mapping[str, Row], totals: Totals) -> list[Metric]:
-    """Return what was counted."""
+    """Return the families."""
     return page(_TABLES, _Counted(rows, totals))

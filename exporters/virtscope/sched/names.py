@@ -1,7 +1,7 @@
-"""Whose each cgroup is: the container, the chosen cgroup or the systemd unit that its tasks run for, by its id.
+"""Maps cgroup ids to names: the container, the chosen cgroup or the systemd unit of its tasks.
 
-The kernel's program has ids alone: the inodes of cgroups' folders, of which no two cgroups ever have the same one. By
-hand: `find /sys/fs/cgroup -type d -printf '%i %P\\n'`.
+The BPF program knows only ids: the inodes of cgroups' folders, which are never reused. By hand: `find /sys/fs/cgroup
+-type d -printf '%i %P\\n'`.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ log = logging.getLogger(__name__)
 HOST = "(host)"
 REST = "(rest)"
 
-# A unit of systemd, all that a user runs being one; a slice is none.
+# A systemd unit, but no slice; everything of a user is one unit.
 _UNIT = re.compile(
     r"/user[.]slice/user-[^/]+[.]slice|/(?:[^/]+[.]slice/)*[^/]+[.](?:service|scope|socket|mount|swap)", re.DOTALL
 )
 
-# Whoever may make cgroups can make any number that look like containers. Each shown one has up to 15 series, most of
-# them with its name and some with another's: at most 30,000 series, 15 MB.
-MOST_SHOWN = 2_000
-MOST_NAMES_BYTES = 500_000
+# Users may create any number of cgroups that look like containers. Each exposed one has up to 15 series: at most 30,000
+# series, 15 MB.
+MAX_SHOWN = 2_000
+MAX_NAMES_BYTES = 500_000
 
 
 class Name(NamedTuple):
-    """Whose a cgroup is."""
+    """The names of a cgroup."""
 
-    # To whom what its tasks wait is counted: the path of a container or chosen cgroup, HOST, or REST, for which there
-    # are too many.
+    # As a victim: the path of a container or chosen cgroup, HOST, or REST if there are too many.
     waiting: str
-    running: str  # as what it is named to those who wait meanwhile: these, or the path of a systemd unit
+    running: str  # as a cause: the same, or the path of a systemd unit
 
 
 class Found(NamedTuple):
-    """The cgroups that there are."""
+    """All existing cgroups."""
 
     names: dict[int, Name]  # by id
-    shown: frozenset[str]  # the containers and chosen cgroups, HOST, and REST if some of them are left out
-    running: frozenset[str]  # all names of those that may run
+    shown: frozenset[str]  # containers and chosen cgroups, HOST, and REST if some are omitted
+    running: frozenset[str]  # all names of causes
 
 
 _OF_HOST = Name(HOST, HOST)
@@ -54,29 +53,29 @@ NONE = Found({}, frozenset(), frozenset())
 
 
 class Names:
-    """Finds them again at each scrape."""
+    """Finds the cgroups at each scrape."""
 
     def __init__(self, root: Path, folders: Folders) -> None:
-        """`root` is where the hierarchy is mounted; all its `folders` are walked, and choose some beside containers."""
+        """`root` is the mount point; all `folders` are walked, and their globs choose cgroups besides containers."""
         self._root = root
         self._folders = folders
-        self._crowded = False  # as it was logged
+        self._crowded = False  # as logged
 
     def find(self) -> Found:
-        """Return the cgroups that there are; raises SourceUnavailable where the hierarchy is no longer mounted."""
+        """Return all cgroups; raises SourceUnavailable if the hierarchy is no longer mounted."""
         try:
             names = {self._root.stat().st_ino: _OF_HOST}
         except OSError as error:
             raise SourceUnavailable(f"{error.filename}: {error.strerror}") from None
-        beside: dict[str, list[Name]] = {}  # containers, by the unit that they are in or the first name of the path
+        containers: dict[str, list[Name]] = {}  # containers, by unit or first name of the path
         vcpus: dict[str, set[int]] = {}  # by guest
         for path, inode, above, _, chosen in self._folders.walk(self._root):
-            name = names[above]  # which comes first
-            if name.waiting is HOST:  # else it is inside of a container
+            name = names[above]  # parents come first
+            if name.waiting is HOST:  # otherwise it is inside a container
                 if chosen or begins(path):
                     unit = path.split("/", 2)[1] if name.running is HOST else name.running
                     name = Name(label(path), label(path))
-                    beside.setdefault(unit, []).append(name)
+                    containers.setdefault(unit, []).append(name)
                 elif name.running is HOST and _UNIT.fullmatch(path):
                     name = Name(HOST, label(path))
             elif "/vcpu" in path and (vcpu := VCPU.fullmatch(path)) and label(vcpu[1]) == name.waiting:
@@ -84,7 +83,7 @@ class Names:
             names[inode] = name
         if vcpus:
             _count_vcpus_alone(names, vcpus)
-        self._leave_out(names, _too_many(beside))
+        self._leave_out(names, _too_many(containers))
         there = set(names.values())
         return Found(names, frozenset(name.waiting for name in there), frozenset(name.running for name in there))
 
@@ -92,7 +91,7 @@ class Names:
         if left_out and not self._crowded:
             log.warning(
                 "too many containers: some are in (rest); a user may have made cgroups that look like containers",
-                extra={"fields": {"left_out": len(left_out), "shown": MOST_SHOWN}},
+                extra={"fields": {"left_out": len(left_out), "shown": MAX_SHOWN}},
             )
         self._crowded = bool(left_out)
         if left_out:
@@ -101,21 +100,21 @@ class Names:
                     names[inode] = Name(REST, REST)
 
 
-def _too_many(beside: dict[str, list[Name]]) -> set[str]:
-    """Return those for which there is no room. All units have the same room, so that none takes that of others."""
+def _too_many(containers: dict[str, list[Name]]) -> set[str]:
+    """Return the containers over the limit. All units get an equal share, so that none displaces others."""
     left_out = set()
     names, size = 0, 0
-    for of_each in zip_longest(*beside.values()):
+    for of_each in zip_longest(*containers.values()):
         for name in filter(None, of_each):
             names += 1
             size += len(name.running.encode())
-            if names > MOST_SHOWN or size > MOST_NAMES_BYTES:
+            if names > MAX_SHOWN or size > MAX_NAMES_BYTES:
                 left_out.add(name.running)
     return left_out
 
 
 def _count_vcpus_alone(names: dict[int, Name], vcpus: dict[str, set[int]]) -> None:
-    """Let only vCPUs of these guests wait, which is steal to them: the rest of QEMU is the host's work for them."""
+    """Count only the wait of guests' vCPUs, which is steal to the guests; other QEMU threads count as the host's."""
     for inode, name in names.items():
         if name.waiting in vcpus and inode not in vcpus[name.waiting]:
             names[inode] = Name(HOST, name.running)

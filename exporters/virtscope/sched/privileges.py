@@ -1,4 +1,4 @@
-"""Rights of this process: what loading the program takes, and how they are given up for good afterwards.
+"""Capabilities of this process: those for loading the program, and dropping them for good.
 
 Numbers and structures are those of include/uapi/linux/capability.h and prctl.h. By hand: `grep Cap /proc/PID/status`.
 """
@@ -14,22 +14,22 @@ from pathlib import Path
 
 CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF = 21, 38, 39
 
-_SELF = Path("/proc/self")  # whatever --path.procfs is: in another host's files this process is another one
+_SELF = Path("/proc/self")  # always below /proc: with another host's --path.procfs this process has another id
 _VERSION_3 = 0x20080522
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 
 
 class PrivilegesError(Exception):
-    """Rights were to be given up and are still there."""
+    """Dropping capabilities failed."""
 
 
 def effective() -> int:
-    """Return the capabilities that the process may use now, a bit each."""
+    """Return the effective capabilities, a bit each."""
     return _capabilities(_SELF / "status")["CapEff"]
 
 
 def raise_memory_lock() -> None:
-    """Let the program's maps be as large as they are: before Linux 5.11 they count as locked memory."""
+    """Raise the limit of locked memory, which includes BPF maps before Linux 5.11."""
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     _, most = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     for limits in (unlimited, (most, most)):
@@ -39,19 +39,19 @@ def raise_memory_lock() -> None:
 
 
 def keep_only(kept: int) -> None:
-    """Give up all capabilities but these (a bit each), of those that there are, with no way back.
+    """Drop all capabilities except these (a bit each), irrevocably.
 
-    Only the calling thread's can be given up, and threads get theirs from the one that starts them: call it before
-    there are others. Raises PrivilegesError where the process has more afterwards.
+    This affects only the calling thread and threads started later, so call it before starting others. Raises
+    PrivilegesError if any thread keeps more.
     """
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)  # programs that it starts get none either
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)  # child processes get none either
     for number in range(64):
         if not kept >> number & 1:
-            _prctl(_PR_CAPBSET_DROP, number)  # takes CAP_SETPCAP, which root has
+            _prctl(_PR_CAPBSET_DROP, number)  # needs CAP_SETPCAP, which root has
     found = _capabilities(_SELF / "status")
-    if _has_more(found, kept):  # else there is nothing to ask for, which a seccomp filter might refuse
+    if _has_more(found, kept):  # otherwise skip the call, which a seccomp filter might refuse
         permitted = found["CapPrm"] & kept
-        _set(permitted, permitted)  # and so none is inheritable, hence none ambient
+        _set(permitted, permitted)  # not inheritable, so not ambient either
     for task in os.listdir(_SELF / "task"):  # noqa: PTH208  names are enough
         found = _capabilities(_SELF / "task" / task / "status")
         if _has_more(found, kept):
@@ -64,7 +64,7 @@ def _has_more(found: dict[str, int], kept: int) -> bool:
 
 @contextlib.contextmanager
 def none_in_use() -> Iterator[None]:
-    """Let this thread use none of its capabilities until the block ends: to try what goes without."""
+    """Disable this thread's capabilities within the block, to test what works without."""
     found = _capabilities(_SELF / "status")
     _set(0, found["CapPrm"])
     try:
@@ -85,7 +85,7 @@ class _Header(ctypes.Structure):
 
 
 def _set(in_use: int, permitted: int) -> None:
-    words = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower halves first
+    words = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable; lower halves first
     for half in (0, 1):
         words[3 * half] = in_use >> 32 * half & 0xFFFFFFFF
         words[3 * half + 1] = permitted >> 32 * half & 0xFFFFFFFF

@@ -1,11 +1,11 @@
-"""The program in the kernel, waits.bpf.c: loaded through libbpf by ctypes, attached to sched_switch, its maps read.
+"""The BPF program waits.bpf.c: loaded by libbpf through ctypes, attached to sched_switch; reads its maps.
 
-No compiler, no headers and no tracefs on the watched host: waits.bpf.o is the same for every kernel, and libbpf fits it
-to the one that runs by that one's types (BTF). Facts and traps of the library:
-- libbpf.so.0 (Debian 11, Ubuntu 22.04) returns a failed pointer as the negative errno, libbpf.so.1 as NULL with errno
-  set; all calls that are needed here are in both.
-- It prints to standard error. A callback from C would need memory that is writable and executable, which the systemd
-  unit forbids: so standard error is kept in a file while the program is loaded.
+The watched host needs no compiler, headers or tracefs: libbpf relocates the one waits.bpf.o by the running kernel's
+types (BTF). Notes on libbpf:
+- Failed calls return the negative errno as a pointer in libbpf.so.0 (Debian 11, Ubuntu 22.04), and NULL with errno in
+  libbpf.so.1. All functions used here are in both.
+- It prints to standard error. A callback needs writable and executable memory, which the systemd unit forbids. So
+  standard error is redirected to a file while loading.
 """
 
 from __future__ import annotations
@@ -25,40 +25,39 @@ from virtscope.toolkit.collect import SourceError
 
 OBJECT = Path(__file__).with_name("waits.bpf.o")
 
-# Names that no cgroup has, from waits.bpf.c.
+# Pseudo ids from waits.bpf.c.
 IDLE, OTHER, THROTTLED, STOLEN = 0, 2**64 - 1, 2**64 - 2, 2**64 - 3
 
-MOST_PAIRS = 8192  # that the kernel has room for
-_BATCH = 1024  # pairs that are read at once
+MAX_PAIRS = 8192  # size of the kernel's map
+_BATCH = 1024  # pairs per read
 
 Pair = tuple[int, int]
-"""Ids of cgroups: whose tasks waited, and whose ran meanwhile, which may be one of the names above."""
+"""Ids of the cgroup that waited and of the one that ran meanwhile, which may be a pseudo id."""
 
 
 class Waited(NamedTuple):
-    """What was added up for a pair since the program was loaded, or since the pair was forgotten."""
+    """A pair's totals since the program was loaded, or since the pair was deleted."""
 
     ns: int
-    waits: int  # each wait is counted in one pair, whoever ran in it
+    waits: int  # each wait counts in one pair only
 
 
 class Totals(NamedTuple):
-    """How struct cpu begins: of all CPUs, since the program was loaded."""
+    """The first fields of struct cpu, summed over CPUs, since the program was loaded."""
 
     switches: int
-    waited: int  # ns that were charged to whoever ran
-    run_delay: int  # ns that tasks waited by the kernel's own count; 0 where it has none
-    lost: int  # ns for which there was no room among the pairs
+    waited: int  # attributed ns
+    run_delay: int  # ns of wait by the kernel's own count; 0 if it has none
+    lost: int  # ns not attributed because the map of pairs was full
 
 
 class Program:
-    """The program, from its loading to close()."""
+    """The loaded program, until close()."""
 
     def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
-        """Load and attach it, to tell cgroups of this version apart.
+        """Load and attach it, for cgroups of this version.
 
-        Raises SourceUnavailable where this machine can't run it, with what is missing and what to do, SourceError where
-        it should.
+        Raises SourceUnavailable, with the remedy, if this machine can't run it; SourceError if loading fails otherwise.
         """
         self.library, lib = _library(open_library)
         self._lib = lib
@@ -93,7 +92,7 @@ class Program:
         return _have(self._lib.bpf_object__find_map_by_name(self._object, name))
 
     def close(self) -> None:
-        """Detach and unload it. (The end of the process does so too.)"""
+        """Detach and unload it. (So does the end of the process.)"""
         if self._link:
             self._lib.bpf_link__destroy(self._link)
         if self._object:
@@ -101,7 +100,7 @@ class Program:
         self._link = self._object = 0
 
     def pairs(self) -> dict[Pair, Waited]:
-        """Return what was added up for each pair, with OTHER also for pairs that found no room; raises SourceError."""
+        """Return the totals of each pair, OTHER including pairs that didn't fit; raises SourceError."""
         found = {(words[0], words[1]): waited for words, waited in self._entries(b"pairs", 2)}
         for (waiting,), (ns, waits) in self._entries(b"rests", 1):
             known = found.get((waiting, OTHER), Waited(0, 0))
@@ -109,7 +108,7 @@ class Program:
         return found
 
     def _entries(self, name: bytes, key_words: int) -> Iterator[tuple[list[int], Waited]]:
-        """Yield each key of a map, which has so many words, with what was added up for it on all CPUs."""
+        """Yield each key of a map, of this many words, with its sums over all CPUs."""
         after, count = c_uint64(), c_uint32()
         begin = None
         width = 2 * self._cpus
@@ -118,7 +117,7 @@ class Program:
             failed = self._lib.bpf_map_lookup_batch(
                 self._fds[name], begin, ctypes.byref(after), self._keys, self._values, ctypes.byref(count), None
             )
-            if failed and ctypes.get_errno() != errno.ENOENT:  # which says that these were the last
+            if failed and ctypes.get_errno() != errno.ENOENT:  # ENOENT: the last batch
                 raise _unreadable()
             keys, words = _integers(self._keys, key_words * count.value), _integers(self._values, width * count.value)
             for at in range(count.value):
@@ -130,7 +129,7 @@ class Program:
             begin = ctypes.byref(after)
 
     def totals(self) -> Totals:
-        """Return what was counted on all CPUs; raises SourceError."""
+        """Return the totals of all CPUs; raises SourceError."""
         key = c_uint32(0)
         if self._lib.bpf_map_lookup_elem(self._fds[b"cpus"], ctypes.byref(key), self._total):
             raise _unreadable()
@@ -138,7 +137,7 @@ class Program:
         return Totals(*(sum(words[at :: self._words]) for at in range(len(Totals._fields))))
 
     def forget(self, pairs: Iterable[Pair]) -> None:
-        """Make room: forget these pairs; raises SourceError."""
+        """Delete these pairs from the map; raises SourceError."""
         for waiting, running in pairs:
             self._delete(b"pairs", (c_uint64 * 2)(waiting, running))
             if running == OTHER:
@@ -154,7 +153,7 @@ class Program:
 
 
 def _library(open_library: Callable[..., Any]) -> tuple[str, Any]:
-    """Return the name of the newest libbpf there is, and it, with the types of what is called."""
+    """Load the newest installed libbpf; return its name and the library, with its functions' types."""
     problems = []
     for name in ("libbpf.so.1", "libbpf.so.0"):
         try:
@@ -191,14 +190,14 @@ _FUNCTIONS: dict[str, list[Any]] = {
 }
 
 _LARGEST_POINTER = 2 ** (8 * ctypes.sizeof(c_void_p)) - 1
-_MOST_ERRORS = 4095  # include/linux/err.h
+_MAX_ERRORS = 4095  # include/linux/err.h
 
 
 def _have(pointer: int | None) -> int:
-    """Return a pointer that is one; raises OSError for NULL, and for the errno that libbpf.so.0 has in its place."""
+    """Return a valid pointer; raises OSError for NULL and for libbpf.so.0's negative errno."""
     if not pointer:
         raise OSError(ctypes.get_errno() or errno.ENOENT, "NULL")
-    if pointer > _LARGEST_POINTER - _MOST_ERRORS:
+    if pointer > _LARGEST_POINTER - _MAX_ERRORS:
         raise OSError(_LARGEST_POINTER + 1 - pointer, "no pointer")
     return pointer
 
@@ -225,14 +224,14 @@ def _unreadable() -> SourceError:
 
 @contextlib.contextmanager
 def _kept_away() -> Iterator[Callable[[], str]]:
-    """Keep what C writes to standard error out of the log; yields what returns it.
+    """Redirect standard error of C code to a file; yields a function that returns its text.
 
-    For the beginning of a process, before other threads write there.
+    Only for the start of the process, before other threads write there.
     """
     with contextlib.ExitStack() as at_end:
         try:
             kept: IO[bytes] = at_end.enter_context(tempfile.TemporaryFile())
-        except OSError:  # no folder for temporary files: the words are lost, not the program
+        except OSError:  # no folder for temporary files: go on without the text
             kept = at_end.enter_context(Path(os.devnull).open("w+b", buffering=0))
         stderr = os.dup(2)
         at_end.callback(os.close, stderr)

@@ -1,4 +1,4 @@
-"""Why the program can't be loaded on this machine, in a line that says what is missing and what to do."""
+"""Why the program can't be loaded on this machine: one line with cause and remedy."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from virtscope.sched.privileges import CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, effe
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
-OLDEST = (5, 6)  # Linux: programs of this kind are since 5.5, reading many pairs at once since 5.6
+OLDEST = (5, 6)  # Linux: BPF programs of this type need 5.5, batch reads of maps 5.6
 
 
 class Machine(NamedTuple):
-    """What decides whether the kernel takes the program."""
+    """What loading depends on."""
 
     release: str  # of Linux, such as "6.1.0-18-amd64"
-    types: Path  # the kernel's types (BTF), where it has them
+    types: Path  # the kernel's types (BTF), if it has them
     lockdown: str  # /sys/kernel/security/lockdown, such as "none [integrity] confidentiality"; "" without
-    capabilities: int  # of this process, a bit each
+    capabilities: int  # effective capabilities, a bit each
 
     @classmethod
     def read(cls, procfs: Path, sysfs: Path) -> Machine:
-        """Return what the machine says now."""
+        """Return the machine's current state."""
         return cls(
             _line(procfs / "sys/kernel/osrelease"),
             sysfs / "kernel/btf/vmlinux",
@@ -37,21 +37,21 @@ class Machine(NamedTuple):
 
     @property
     def version(self) -> tuple[int, int]:
-        """Major and minor version of Linux; (0, 0) where it doesn't say."""
+        """Major and minor version of Linux; (0, 0) if unknown."""
         found = re.match(r"(\d+)\.(\d+)", self.release)
         return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 class Refused(NamedTuple):
-    """What libbpf and the kernel said."""
+    """Error of libbpf and the kernel."""
 
     error: int  # errno
-    said: str  # what libbpf printed
+    said: str  # libbpf's output
     library: str
 
 
 def no_library(problems: Sequence[str]) -> SourceUnavailable:
-    """Return the reason where no libbpf can be opened; `problems` are the loader's words."""
+    """Return the reason why no libbpf can be opened; `problems` are the loader's errors."""
     return SourceUnavailable(
         f"{'; '.join(problems)}: install libbpf (Debian: libbpf1, Ubuntu 22.04: libbpf0, Fedora: libbpf) and restart "
         "the exporter"
@@ -59,7 +59,7 @@ def no_library(problems: Sequence[str]) -> SourceUnavailable:
 
 
 def before_loading(machine: Machine) -> SourceUnavailable | None:
-    """Return why there is no use in trying; None where there may be."""
+    """Return why loading can't work; None if it may."""
     if sys.byteorder != "little":
         return SourceUnavailable("its program is compiled for little-endian machines; this one is big-endian")
     if machine.types.exists():
@@ -73,9 +73,9 @@ def before_loading(machine: Machine) -> SourceUnavailable | None:
 
 
 def why(refused: Refused, machine: Machine) -> SourceError:
-    """Return why the program was not loaded: SourceUnavailable where this machine can't, SourceError where it should.
+    """Return why loading failed: SourceUnavailable if this machine can't run the program, otherwise SourceError.
 
-    What the machine lacks is looked at only now: some kernels do what their version or settings don't promise.
+    Checked only after a failure: some kernels support more than their version or settings suggest.
     """
     if refused.error == errno.EPERM:
         return _not_permitted(machine)
@@ -126,7 +126,7 @@ def _too_old(machine: Machine) -> SourceUnavailable:
 
 
 def _first_line(said: str) -> str:
-    """Return the first words of libbpf's, which say what went wrong; what follows is what that led to."""
+    """Return the first error of libbpf's output, the cause of those after it."""
     lines = (line.partition("libbpf: ")[2].strip() for line in said.splitlines())
     return next((line for line in lines if line), "")[:300]
 

@@ -1,7 +1,7 @@
-"""One ssh child: what host.sh sends through it is read within bounds, whatever the host makes of it.
+"""An ssh child process, which runs host.sh; reads its output with limits, as the host isn't trusted.
 
-Bounded are each answer and its header, what comes before the first one, what is said on standard error, and what is
-being received of all hosts together.
+Limited are each answer and its header, output before the first one, standard error, and the bytes being received from
+all hosts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from virtscope.toolkit.bounded import Finished, kill_group, last_line
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
 
 MAX_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
-MAX_TOGETHER = 128 << 20  # bytes that are being received, of all hosts
-MAX_BEFORE_GREETING = 64 << 10  # bytes that a host's shell may print before host.sh runs, such as by ~/.bashrc
+MAX_TOGETHER = 128 << 20  # bytes being received from all hosts
+MAX_BEFORE_GREETING = 64 << 10  # bytes before host.sh runs, such as output of ~/.bashrc
 MAX_COMPLAINTS = 1 << 20  # bytes on standard error, of ssh or of a request
 
 _CHUNK = 1 << 16
@@ -32,43 +32,43 @@ _UNKNOWN = "unknown"
 
 
 class Ended(SourceError):
-    """The child has ended; the message is what it said last."""
+    """The child has exited; the message is its last output."""
 
 
 class Room:
-    """How many bytes all children may hold at a time."""
+    """The limit on bytes held by all children."""
 
     def __init__(self, size: int = MAX_TOGETHER) -> None:
         self._left = size
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Take some, to be given back; raises SourceError where that much isn't left."""
+        """Reserve bytes; raises SourceError over the limit."""
         with self._lock:
             if size > self._left:
                 raise SourceError(f"all hosts together send more than {MAX_TOGETHER >> 20} MiB at a time")
             self._left -= size
 
     def give_back(self, size: int) -> None:
-        """Give back what was taken."""
+        """Release reserved bytes."""
         with self._lock:
             self._left += size
 
 
 class Child:
-    """Starts ssh, and asks host.sh through it. One thread at a time, but for kill()."""
+    """Starts ssh and sends requests to host.sh. For one thread at a time, except kill()."""
 
     def __init__(self, command: Sequence[str], room: Room) -> None:
-        """Raises OSError where it can't be started."""
+        """Raises OSError if ssh can't be started."""
         self.begun_at = time.monotonic()
-        self.greeted = False  # host.sh runs
+        self.greeted = False  # host.sh is running
         self.received_bytes = 0
         self._room = room
-        self._taken = 0  # bytes of the room
-        self._received = bytearray()  # and not yet taken for something
-        self._complaints = b""  # the end of them
+        self._taken = 0  # reserved bytes
+        self._received = bytearray()  # but not yet parsed
+        self._complaints = b""  # the last ones
         self._complained = 0  # bytes since the last request
-        self._lock = threading.Lock()  # over its end: kill() must not hit another process of its id
+        self._lock = threading.Lock()  # guards its end: kill() must not hit a reused pid
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -76,7 +76,7 @@ class Child:
             stderr=subprocess.PIPE,
             bufsize=0,
             env={**os.environ, "LC_ALL": "C"},
-            start_new_session=True,  # a group of its own, to be killed with what it starts, such as a ProxyCommand
+            start_new_session=True,  # its own process group, to kill its children too, such as a ProxyCommand
         )
         self.pid = self._process.pid
         assert self._process.stdin
@@ -94,7 +94,7 @@ class Child:
                 kill_group(self._process)
 
     def end(self) -> float:
-        """Kill it, wait for its end, and return the CPU seconds that it took."""
+        """Kill and reap it; returns its CPU seconds."""
         with self._lock:
             kill_group(self._process)
             _, status, usage = os.wait4(self.pid, 0)
@@ -106,7 +106,7 @@ class Child:
         return usage.ru_utime + usage.ru_stime
 
     def greet(self, deadline: float) -> None:
-        """Wait for host.sh; raises Ended, SourceTimeout, and SourceMalformed where something else answers."""
+        """Wait for host.sh; raises Ended, SourceTimeout, and SourceMalformed if something else answers."""
         skipped = 0
         while (line := self._line(MAX_BEFORE_GREETING, deadline)) != _GREETING:
             skipped += len(line) + 1
@@ -116,11 +116,11 @@ class Child:
         self._give_back()
 
     def answer(self, request: str, deadline: float) -> Finished:
-        """Return what host.sh answers to a request; raises Ended, SourceTimeout, SourceMalformed, SourceError."""
+        """Return host.sh's answer to a request; raises Ended, SourceTimeout, SourceMalformed, SourceError."""
         with contextlib.suppress(SourceTimeout):
             self._read(time.monotonic())
         if self._received:
-            raise SourceMalformed(f"the host sends what was not asked for: {bytes(self._received[:80])!r}")
+            raise SourceMalformed(f"the host sends unrequested data: {bytes(self._received[:80])!r}")
         self._complained = 0
         try:
             os.write(self._requests.fileno(), f"{request}\n".encode())
@@ -154,7 +154,7 @@ class Child:
         return int(line)
 
     def _content(self, size: int, most: int, deadline: float) -> bytes:
-        """Return `size` bytes, and take the line break behind them."""
+        """Return `size` bytes; consumes the line break after them."""
         if size > most:
             raise SourceMalformed(f"the host announces {size} bytes, more than {most}")
         while len(self._received) <= size:
@@ -166,7 +166,7 @@ class Child:
         return content
 
     def _line(self, most: int, deadline: float) -> bytes:
-        """Return the next line, without its break; raises SourceMalformed where it has more than `most` bytes."""
+        """Return the next line without its break; raises SourceMalformed if longer than `most` bytes."""
         searched = 0
         while (end := self._received.find(b"\n", searched, most + 1)) < 0:
             searched = len(self._received)
@@ -178,7 +178,7 @@ class Child:
         return line
 
     def _read(self, deadline: float) -> None:
-        """Receive some bytes; raises Ended at their end, SourceTimeout at the deadline."""
+        """Receive some bytes; raises Ended at the end, SourceTimeout at the deadline."""
         while True:
             left = deadline - time.monotonic()
             ready = {key.fileobj for key, _ in self._pipes.select(max(left, 0))}
@@ -197,7 +197,7 @@ class Child:
         self._received += chunk
 
     def _hear(self) -> None:
-        """Take what ssh, or a host's shell, says on standard error."""
+        """Read standard error of ssh or the host's shell."""
         complaint = os.read(self._errors.fileno(), _CHUNK)
         if not complaint:
             self._pipes.unregister(self._errors)
@@ -208,15 +208,15 @@ class Child:
             raise SourceMalformed(f"the host's standard error has no end: {complaint[:80]!r}")
 
     def _last_words(self) -> str:
-        """Return what ssh said last, which is why it has ended."""
-        # It may say that behind the end of its output; a master that serves others too keeps the pipe open.
+        """Return ssh's last message, the reason for its exit."""
+        # It may follow the end of output. A shared ControlMaster keeps the pipe open.
         deadline = time.monotonic() + 1
         while self._errors in self._pipes.get_map() and (left := deadline - time.monotonic()) > 0:
             if any(key.fileobj is self._errors for key, _ in self._pipes.select(left)):
                 self._hear()
             elif self._process_has_ended():
                 break
-        return last_line(self._complaints.replace(b"\r", b"")) or "ssh has ended without a word"
+        return last_line(self._complaints.replace(b"\r", b"")) or "ssh exited without a message"
 
     def _process_has_ended(self) -> bool:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,13 +1,13 @@
-"""The connection to a host: one ssh child, kept open, how requests fail, and what the answers hold.
+"""The persistent connection to a host by an ssh child: requests, failures and retries, and parsing of answers.
 
-The system's own ssh, with its user's configuration: names, keys, jump hosts, multiplexing. Requests are made one after
-the other, and each has a deadline.
+It uses the system's ssh with the user's configuration: names, keys, jump hosts, multiplexing. Requests are sequential,
+each with a deadline.
 
-- A host that hangs, or answers anything but what was asked, loses the connection; host.sh and what it runs end with it.
-- After a failure there is a pause: a second, then twice as long each time, up to a minute. It is of the connection if
-  that failed, else of the request, so that an `xl` that hangs doesn't cost the rest.
-- The child ends with the exporter: close() kills it, and when the exporter itself was killed, its end of the pipe is
-  closed, which ends host.sh and thereby ssh.
+- A host that hangs or answers incorrectly is disconnected, which ends host.sh and its children.
+- Failures back off exponentially, from a second to a minute: per connection, or per request if the connection works, so
+  that a hanging `xl` doesn't block other requests.
+- The child ends with the exporter: close() kills it; if the exporter is killed, its pipe closes, which ends host.sh and
+  ssh.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 
 log = logging.getLogger(__name__)
 
-CONNECTING = 30.0  # seconds from ssh's start to host.sh's first word, after which the child is killed
+CONNECTING = 30.0  # seconds from ssh's start to host.sh's greeting, before the child is killed
 MAX_PAUSE = 60.0  # seconds after a failure
-MAX_WAITING = 4.0  # seconds, of a scrape for what is asked in the background: less than half of Prometheus's timeout
+MAX_WAITING = 4.0  # seconds that a scrape waits for a background request: less than half of Prometheus's timeout
 
-NOT_FOUND = 127  # a shell's exit status where there is no such program
+NOT_FOUND = 127  # a shell's exit status for a missing program
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
-# Options on the command line win over those of the configuration. What the user may choose is not among them: the
-# host's name, port, user and key, ProxyJump, ControlMaster. An unknown or changed host key is refused, whatever the
-# configuration says. Nothing of this machine is open to the host.
+# Options here override the configuration. Left to the user: the host's name, port, user and key, ProxyJump,
+# ControlMaster. Unknown or changed host keys are always refused, and nothing is forwarded to the host.
 _OPTIONS = (
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -54,22 +53,22 @@ _OPTIONS = (
     "PermitLocalCommand=no",
     "EscapeChar=none",
 )
-# Ignored where the key has its forced command. One that has none would get a shell, which must not run requests.
+# Ignored if the key has a forced command. Otherwise a shell would run the requests.
 _WITHOUT_FORCED_COMMAND = "echo 'this key has no forced command: see ssh-exporter authorized-key' >&2; exit 1"
 
 
 class Unreachable(SourceError):
-    """There is no connection to the host; the message says why, in ssh's words."""
+    """There is no connection to the host; the message is ssh's."""
 
 
 class Connecting(Unreachable):
-    """There is no connection to the host yet; the next request goes on waiting for it."""
+    """There is no connection to the host yet; the next request continues waiting."""
 
     reason = "timeout"
 
 
 class Failure:
-    """Why something is not tried for a while."""
+    """A failure and the pause before the next attempt."""
 
     def __init__(self, error: SourceError, before: Failure | None) -> None:
         self._error = error
@@ -77,13 +76,13 @@ class Failure:
         self._until = time.monotonic() + self._pause
 
     def check(self) -> None:
-        """Raise the error while the pause lasts; a new one each time, as one raised again gathers tracebacks."""
+        """Raise the error during the pause; a new object, as raising the same one accumulates tracebacks."""
         if time.monotonic() < self._until:
             raise type(self._error)(str(self._error))
 
 
 class Account(NamedTuple):
-    """What a connection was like so far."""
+    """Statistics of a connection."""
 
     connected: bool
     connections: int
@@ -94,34 +93,34 @@ class Account(NamedTuple):
 
 
 class Connection:
-    """Asks one host, for any number of threads, one after the other."""
+    """Sends requests to one host, one at a time, for any number of threads."""
 
     def __init__(self, host: str, ssh: Sequence[str], room: Room) -> None:
-        """`host` is known to be what ssh takes for a host; `ssh` is the program, and options that come first."""
+        """`host` is a valid host name for ssh; `ssh` is the program and its first options."""
         self.host = host
         options = [f"-o{option}" for option in _OPTIONS]
         self._command = [*ssh, "-T", *options, "--", host, _WITHOUT_FORCED_COMMAND]
         self._room = room
-        self._next = threading.Lock()  # of who waits for the other one
-        self._lock = threading.Lock()  # over all that follows; others only look at it
+        self._next = threading.Lock()  # held by the waiter for the other lock
+        self._lock = threading.Lock()  # guards everything below; others only read it
         self._child: Child | None = None
         self._closed = False
-        self._failures: dict[str, Failure] = {}  # by request; of the connection: ""
-        self._gives_way: Child | None = None  # the child whose answer may be cut off
-        self._logged = ""  # what was last: why there is no connection, without its numbers, or "connected"
+        self._failures: dict[str, Failure] = {}  # by request; "" is the connection
+        self._gives_way: Child | None = None  # the child with an unfinished answer
+        self._logged = ""  # the last state: why there is no connection, without numbers, or "connected"
         self._connections = 0
         self._requests = 0
         self._reasons = {"timeout": 0, "error": 0, "malformed": 0}
-        self._bytes = 0  # of children that have ended, here and below
+        self._bytes = 0  # of ended children, here and below
         self._cpu_seconds = 0.0
 
     def ask(self, request: str, deadline: float, *, gives_way: bool = False) -> Finished:
         """Return the answer to one of host.sh's requests, by `deadline` (a time.monotonic() value).
 
-        `gives_way`: it is of the background, and ends where another request has waited for a few seconds.
+        `gives_way`: a background request, which is aborted if another one has waited for a few seconds.
 
-        Raises Unreachable where the host can't be connected to, SourceTimeout where it doesn't answer, SourceMalformed
-        where it answers something else, SourceError where the host sends too much.
+        Raises Unreachable if there is no connection, SourceTimeout without an answer, SourceMalformed for a wrong
+        answer, SourceError if the host sends too much.
         """
         if not self._acquire(deadline, gives_way):
             if self._child and self._child.greeted:
@@ -137,11 +136,11 @@ class Connection:
             self._lock.release()
 
     def files(self, request: str, deadline: float) -> Files:
-        """Return the files of a request's answer; raises as ask() and files_of() do."""
+        """Return the files of a request's answer; raises like ask() and files_of()."""
         return files_of(self.ask(request, deadline))
 
     def account(self) -> Account:
-        """Return what the connection was like so far, at once."""
+        """Return the connection's statistics, at once."""
         child = self._child
         return Account(
             child is not None and child.greeted,
@@ -153,7 +152,7 @@ class Connection:
         )
 
     def kill(self) -> None:
-        """Kill the child, for good; a request under way fails."""
+        """Kill the child for good; a running request fails."""
         self._closed = True
         if child := self._child:
             child.kill()
@@ -169,11 +168,11 @@ class Connection:
             return True
         if not gives_way and (child := self._gives_way):
             self._gives_way = None
-            child.kill()  # one that has just answered is started again by the next request
+            child.kill()  # if it has just answered, the next request restarts it
         return self._wait(deadline)
 
     def _wait(self, until: float) -> bool:
-        """Acquire the lock by then. Who waits is next: else the background, asking on and on, could always be first."""
+        """Acquire the lock by then. The waiter is next; otherwise background requests could starve others."""
         if not self._next.acquire(timeout=max(until - time.monotonic(), 0)):
             return False
         try:
@@ -207,7 +206,7 @@ class Connection:
         self._failures[name] = Failure(error, self._failures.get(name))
 
     def _answer(self, request: str, deadline: float, gives_way: bool) -> Finished:
-        """Return the answer; starts the child again if it has ended since the last request: hosts are restarted."""
+        """Return the answer; restarts the child if it has ended since the last request, as after a host's reboot."""
         again = self._child is not None and self._child.greeted
         while True:
             child: Child | None = None
@@ -228,7 +227,7 @@ class Connection:
             self._drop()
 
     def _connected(self, deadline: float) -> Child:
-        """Return the child, greeted; raises Ended too."""
+        """Return the child after its greeting; may raise Ended."""
         if self._closed:
             raise Unreachable("closed")
         if self._child is None:
@@ -262,7 +261,7 @@ class Connection:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process, 0 where it has just ended."""
+    """Return the CPU time of a process, 0 if it has just ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # proc(5), from its third field on
     except OSError:
@@ -272,21 +271,21 @@ def _cpu_seconds(pid: int) -> float:
 
 _LINE = re.compile(rb"(?m)^([^:\n]+):(.*\n?)")
 _UNREAD = re.compile(r"grep: ([^:]+): (.+)")
-_READ = {0, 2}  # grep's status, the second where some files can't be read; with another it has not come to the end
+_READ = {0, 2}  # grep's status; 2 if some files are unreadable. Others mean that it was interrupted
 _NAMES = {os.strerror(number): name for number, name in errno.errorcode.items()}
 
 
 def files_of(answer: Finished) -> Files:
-    """Return the files that host.sh prints with `grep "" FILE...`, or why one can't be read; absent ones are left out.
+    """Parse the files in the output of host.sh's `grep "" FILE...`, or their errors; omits absent files.
 
-    Each line has its file's name before it; why a file can't be read is on standard error.
+    Each line begins with its file's name; errors are on standard error.
 
         vz/version:042stab120.6
         bc/101/ioacct:         read                                 104857600
         grep: vz/latency: No such file or directory
 
-    A last line without a line break has one here: grep adds it. Raises SourceMalformed where this isn't grep's output,
-    SourceError where there is none.
+    grep adds a missing line break at a file's end. Raises SourceMalformed if this isn't grep's output, SourceError if
+    there is none.
     """
     if answer.status not in _READ:
         raise SourceError(f"the host's files can't be read: grep {answer.problem()}")
@@ -304,20 +303,20 @@ def files_of(answer: Finished) -> Files:
 
 
 class RemotePrograms:
-    """Runs programs on a host, as Commands does here; which ones, with which arguments, is fixed by host.sh."""
+    """Runs programs on a host, like Commands locally; host.sh defines programs and arguments."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
-        self.cpu_seconds = 0.0  # that of the host isn't known
+        self.cpu_seconds = 0.0  # unknown on the host
         self._connection = connection
         self._timeout = timeout
         self._closed = False
 
     def find(self, name: str, _folders: Sequence[str] = ()) -> str:
-        """Return the name: where it is, if it is, host.sh knows."""
+        """Return the name; host.sh finds the program."""
         return name
 
     def run(self, program: str, *arguments: str) -> Finished:
-        """Run a program to its end; raises as Connection.ask() does, SourceUnavailable where there is none."""
+        """Run a program; raises like Connection.ask(), and SourceUnavailable if it is missing."""
         if self._closed:
             raise SourceError("closed")
         request = " ".join([program, *arguments])
@@ -327,5 +326,5 @@ class RemotePrograms:
         return finished
 
     def close(self) -> None:
-        """Run nothing any more; what is running ends with the connection."""
+        """Do nothing: a running program ends with the connection."""
         self._closed = True

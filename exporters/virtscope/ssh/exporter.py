@@ -1,4 +1,4 @@
-"""ssh-exporter: its command line, and what a probe of a host answers."""
+"""ssh-exporter: its command line, and the answer to a probe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from virtscope.toolkit.scrape import Exporter, Source
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10295
-FETCH_SECONDS = 30.0  # that a host has to connect, and to answer what one fetch asks, whatever scrapes' timeouts are
+FETCH_SECONDS = 30.0  # for a host to connect, and to answer one fetch; independent of scrape timeouts
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,8 +97,8 @@ def _flags() -> argparse.ArgumentParser:
 def _print_authorized_key(words: Sequence[str]) -> None:
     known = argparse.ArgumentParser(
         prog="ssh-exporter authorized-key",
-        description="Prints the line for root's authorized_keys on a watched host: a key that can only read what "
-        "the exporter asks for.",
+        description="Prints the line for root's authorized_keys on a watched host: a key that allows only the "
+        "exporter's requests.",
         allow_abbrev=False,
     )
     known.add_argument("key", type=Path, metavar="FILE", help="the public key, such as id_ed25519.pub")
@@ -106,11 +106,11 @@ def _print_authorized_key(words: Sequence[str]) -> None:
         "--before-7.2",
         dest="before_7_2",
         action="store_true",
-        help="for a sshd older than 7.2, of 2016, which knows no `restrict` (`ssh -V` on the host)",
+        help="for sshd before 7.2 (2016), which lacks `restrict` (`ssh -V` on the host)",
     )
     given = known.parse_args(words)
     try:
-        print(authorized_key.line(given.key.read_text(), before_7_2=given.before_7_2))  # noqa: T201  what it is for
+        print(authorized_key.line(given.key.read_text(), before_7_2=given.before_7_2))  # noqa: T201  the command's output
     except OSError as error:
         sys.exit(f"ssh-exporter: {given.key}: {error.strerror}")
     except ValueError as error:
@@ -118,9 +118,9 @@ def _print_authorized_key(words: Sequence[str]) -> None:
 
 
 class Target(Exporter):
-    """A host as a module has it: what is fetched for each scrape, and shown.
+    """A host as a module exposes it, fetched for each scrape.
 
-    It is fetched in a thread of its own, so that no scrape's timeout ends what others wait for.
+    Fetching has its own thread, so that one scrape's timeout doesn't abort a fetch that others wait for.
     """
 
     def __init__(self, host: OpenvzHost | XenHost) -> None:
@@ -129,20 +129,20 @@ class Target(Exporter):
         self._fetches = SourceReader(f"{host.name} of {host.connection.host}", self._fetch, FETCH_SECONDS)
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        """Return the exposition as Exporter.scrape() does; raises NotScraped where the host can't be reached."""
+        """Return the exposition like Exporter.scrape(); raises NotScraped if the host is unreachable."""
         try:
             return super().scrape(form, seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
             raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
 
     def close(self) -> None:
-        """End what asks in the background."""
+        """Stop background requests."""
         self._host.close()
         self._fetches.close()
 
     def _fetch(self) -> list[Read[list[Metric]]]:
         self._host.fetch(time.monotonic() + FETCH_SECONDS)
-        return super()._ask()  # they look at what was fetched
+        return super()._ask()  # they read the fetched values
 
     def _ask(self) -> list[Read[Any]]:
         return [self._fetches.ask()]
@@ -152,14 +152,14 @@ class Target(Exporter):
         if not isinstance(fetched, Exception):
             return [read.outcome for read in fetched]
         if isinstance(fetched, Unreachable):
-            raise type(fetched)(str(fetched))  # a new one each time, as one raised again gathers tracebacks
+            raise type(fetched)(str(fetched))  # a new object, as raising the same one accumulates tracebacks
         if not self._host.connection.account().connected:
             raise Connecting(str(fetched))
         return [fetched] * len(self._host.sources)
 
 
 class Probed:
-    """The hosts that have been probed, each with its exporter from then on."""
+    """The probed hosts, each with its exporter since the first probe."""
 
     def __init__(self, hosts: Hosts, given: argparse.Namespace) -> None:
         self._hosts = hosts
@@ -171,7 +171,7 @@ class Probed:
         }
 
     def find(self, target: str, module: str) -> Target:
-        """Return what scrapes this host; raises NotScraped where it may not be probed, or there is no such module."""
+        """Return the exporter of this host; raises NotScraped if the host isn't allowed or the module is unknown."""
         try:
             names = self._hosts.names()
         except SourceError as error:
@@ -188,7 +188,7 @@ class Probed:
             return self._targets[target, module]
 
     def close(self) -> None:
-        """End what asks in the background."""
+        """Stop background requests."""
         with self._lock:
             for target in self._targets.values():
                 target.close()

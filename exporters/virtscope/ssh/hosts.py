@@ -1,4 +1,4 @@
-"""Which hosts may be probed, from a file, and a connection for each that is."""
+"""The hosts that may be probed, from a file, and a connection for each probed one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from virtscope.toolkit.families import family
 
 log = logging.getLogger(__name__)
 
-# A name or an address, never an option, a user or a path. Anything else about a host is in ssh's configuration.
+# A name or an address, never an option, a user or a path. Other settings belong in ssh's configuration.
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}", re.ASCII)
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """Return the hosts of the file's text, one a line, # before comments; raises SourceMalformed for what is none."""
+    """Parse the file: one host per line, # for comments; raises SourceMalformed for an invalid host."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     hosts = [line for line in lines if line]
     for host in hosts:
@@ -34,22 +34,22 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 class Hosts:
-    """The hosts that the file names; it is read again when it has changed."""
+    """The hosts in the file, which is reloaded when it has changed."""
 
     def __init__(self, file: Path, ssh: Sequence[str]) -> None:
-        """`ssh` is the program, and options that go before others."""
+        """`ssh` is the program and its first options."""
         self._file = file
         self._ssh = ssh
         self._room = Room()
-        self._lock = threading.Lock()  # over what follows
-        self._version: tuple[int, int, int] | None = None  # of the file, as it was read
+        self._lock = threading.Lock()  # guards everything below
+        self._version: tuple[int, int, int] | None = None  # of the file when it was read
         self._known: tuple[str, ...] = ()
         self._connections: dict[str, Connection] = {}
 
     def names(self) -> tuple[str, ...]:
-        """Return the hosts that may be probed; raises SourceError where the file can't be used.
+        """Return the hosts that may be probed; raises SourceError if the file is unusable.
 
-        A host that is not in the file any more loses its connection.
+        Hosts removed from the file are disconnected.
         """
         with self._lock:
             try:
@@ -72,7 +72,7 @@ class Hosts:
         return known
 
     def connection(self, host: str) -> Connection:
-        """Return the connection of a host that is one of names(); it connects when it is first asked."""
+        """Return the connection of a host in names(); it connects at the first request."""
         with self._lock:
             if host not in self._connections:
                 self._connections[host] = Connection(host, self._ssh, self._room)
@@ -92,7 +92,7 @@ class Hosts:
         return str(self._file)
 
     def families(self) -> list[Metric]:
-        """Return what the connections were like, of hosts that have been probed; raises as names() does."""
+        """Return the connections' metrics of probed hosts; raises like names()."""
         names = self.names()
         with self._lock:
             accounts = {name: self._connections[name].account() for name in names if name in self._connections}

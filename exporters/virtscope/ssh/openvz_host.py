@@ -1,4 +1,4 @@
-"""An OpenVZ host over ssh: the files of its procfs, read at once, for the sources of vestat-exporter."""
+"""An OpenVZ host over ssh: its procfs files, read by one request, for vestat-exporter's sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from virtscope.toolkit.scrape import Source
 
 
 class OpenvzHost:
-    """What vestat-exporter reads of its host, read over ssh: its sources, and the fetch that they look at."""
+    """vestat-exporter's sources over ssh, and the fetch that they read."""
 
     name = "vestat"
 
@@ -29,7 +29,7 @@ class OpenvzHost:
             self.sources.append(vzlist(self._names))
 
     def fetch(self, deadline: float) -> None:
-        """Read the host's files; raises Unreachable where there is no connection. Other failures are the sources'."""
+        """Read the host's files; raises Unreachable without a connection. Other failures are the sources'."""
         try:
             self._procfs.show(self.connection.files("openvz", deadline))
             self._failure = None
@@ -39,7 +39,7 @@ class OpenvzHost:
             self._failure = error
 
     def close(self) -> None:
-        """End what asks in the background."""
+        """Stop background requests."""
         if self._names:
             self._names.close()
 

@@ -1,7 +1,6 @@
 """A Xen host over ssh: xentop's text and the toolstack's answers, for the sources of xentop-exporter.
 
-Each scrape has an iteration of its own, by `xentop -b -i 1`, which ends at once. So nothing runs on the host between
-two scrapes.
+Each scrape runs one iteration, `xentop -b -i 1`, so nothing runs on the host between scrapes.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from virtscope.xen.xentop import Iteration
 from virtscope.xen.xl import TIMEOUT, Xl
 
 XENTOP = "xentop -b -f -n -x -v -i 1"
-BEFORE_4_0 = "xentop -b -n -x -v -i 1"  # names may be cut then
+BEFORE_4_0 = "xentop -b -n -x -v -i 1"  # may truncate names
 NET_DEV = "/proc/net/dev"
 
 
 class XenHost:
-    """What xentop-exporter reads of its host, read over ssh: its sources, and the fetch that they look at."""
+    """xentop-exporter's sources over ssh, and the fetch that they read."""
 
     name = "xentop"
 
@@ -34,7 +33,7 @@ class XenHost:
         self.connection = connection
         self._request = XENTOP
         self._version: str | None = None
-        self._version_of = -1  # the connection on which it was asked for
+        self._version_of = -1  # the connection of its request
         self._fetched: Printed | SourceError = SourceUnavailable("not read yet")
         self._networks: Files | SourceError = SourceUnavailable("not read yet")
         self._poller: ToolstackPoller | None = None
@@ -46,7 +45,7 @@ class XenHost:
         self.sources = live_text(self._printed, self._origin, self._poller, networks)
 
     def fetch(self, deadline: float) -> None:
-        """Run xentop and read the networks; raises Unreachable where there is no connection.
+        """Run xentop and read the networks; raises Unreachable without a connection.
 
         Other failures are the sources'.
         """
@@ -55,7 +54,7 @@ class XenHost:
             text = self._iteration(deadline)
             age = time.monotonic() - begun
             connections = self.connection.account().connections
-            if self._version_of != connections:  # once a connection: it doesn't change before the host's next start
+            if self._version_of != connections:  # once per connection: it changes only at a reboot
                 found = self.connection.files("xen", deadline)
                 parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
                 self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
@@ -66,7 +65,7 @@ class XenHost:
         except SourceError as error:
             self._fetched = error
             return
-        if self._poller:  # which says whose they are
+        if self._poller:  # it maps them to domains
             try:
                 self._networks = self.connection.files("net", deadline)
             except Unreachable:
@@ -75,7 +74,7 @@ class XenHost:
                 self._networks = error
 
     def close(self) -> None:
-        """End what asks in the background."""
+        """Stop background requests."""
         if self._poller:
             self._poller.close()
 
@@ -92,7 +91,7 @@ class XenHost:
         return printed.output
 
     def _by_domid(self) -> dict[int, list[RawNetwork]]:
-        """Return the host's vifs; raises SourceError as the request did, and as netdev.by_domid()."""
+        """Return the host's vifs; raises SourceError like the request, and like netdev.by_domid()."""
         found = self._networks
         if isinstance(found, SourceError):
             raise found
@@ -120,5 +119,5 @@ def _first_line(content: bytes) -> str:
 
 
 def _no_xenstore(_paths: Sequence[str]) -> list[bytes | None]:
-    """Stand for XenStore, whose socket isn't here; raises SourceUnavailable."""
+    """Replace XenStore, whose socket isn't here; raises SourceUnavailable."""
     raise SourceUnavailable("XenStore is not read over ssh")

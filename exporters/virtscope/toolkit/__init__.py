@@ -1,1 +1,1 @@
-"""What every exporter shares; it knows no platform. pyproject.toml has which file may import which."""
+"""Code shared by all exporters, independent of platform. pyproject.toml lists the allowed imports."""

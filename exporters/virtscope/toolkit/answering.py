@@ -1,4 +1,4 @@
-"""Requests answered in threads: some at a time, and of one client fewer than that, so that others get their turn."""
+"""A thread pool for requests, with limits in total and per client, so that no client starves the others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from virtscope.toolkit.pages import Answer, Pages
 
 log = logging.getLogger(__name__)
 
-MOST_REQUESTS = 40  # answered at once, as node_exporter's --web.max-requests; the others wait
-MOST_REQUESTS_OF_A_CLIENT = 10
-MOST_PROBES = 240
-MOST_PROBES_OF_A_CLIENT = 200  # a Prometheus may have so many hosts that hang
-MOST_PROBES_OF_A_HOST = 4  # of a client: a pair of Prometheus behind one address, each at both modules
+MAX_REQUESTS = 40  # concurrent, like node_exporter's --web.max-requests; further requests wait
+MAX_REQUESTS_OF_A_CLIENT = 10
+MAX_PROBES = 240
+MAX_PROBES_OF_A_CLIENT = 200  # one Prometheus may probe this many hanging hosts
+MAX_PROBES_OF_A_HOST = 4  # per client: two Prometheus servers behind one address, two modules each
 
 T = TypeVar("T")
 
@@ -32,41 +32,41 @@ class _Request(Generic[T]):
 
 
 class Answering(Generic[T]):
-    """Threads that answer requests, and the queue before them. All but the threads themselves is one thread's.
+    """Worker threads and their queue. Only one thread may call the methods.
 
-    Each request comes with a T, usually its connection, which is what the answer is returned with. The next request is
-    one of the client that has the fewest being answered. Threads are started when first needed.
+    Each request carries a T, usually its connection, which is returned with the answer. The client with the fewest
+    running requests is served next. Threads start when first needed.
     """
 
     def __init__(
         self, pages: Pages, wake_up: Callable[[], None], has_gone: Callable[[T], bool], *, probes: bool = False
     ) -> None:
-        """`wake_up` is called, by any thread, whenever `finished` has something to return.
+        """Any thread calls `wake_up` when `finished` has something to return.
 
-        `has_gone` is asked of those that had to wait: with True the request is forgotten.
-        `probes`: requests are for other hosts, and most of the time wait for them.
+        A queued request is dropped if `has_gone` returns True. `probes`: requests go to other hosts and mostly wait for
+        these.
         """
-        self._most = MOST_PROBES if probes else MOST_REQUESTS
-        self._most_of_a_client = MOST_PROBES_OF_A_CLIENT if probes else MOST_REQUESTS_OF_A_CLIENT
-        self._most_of_a_host = MOST_PROBES_OF_A_HOST if probes else MOST_REQUESTS_OF_A_CLIENT
+        self._most = MAX_PROBES if probes else MAX_REQUESTS
+        self._max_of_a_client = MAX_PROBES_OF_A_CLIENT if probes else MAX_REQUESTS_OF_A_CLIENT
+        self._max_of_a_host = MAX_PROBES_OF_A_HOST if probes else MAX_REQUESTS_OF_A_CLIENT
         self._pages = pages
         self._wake_up = wake_up
         self._has_gone = has_gone
-        self._waiting: dict[str, deque[_Request[T]]] = {}  # by client, only those that have a request
+        self._waiting: dict[str, deque[_Request[T]]] = {}  # by client, without empty queues
         self._being_answered: Counter[str] = Counter()  # by client
-        self._of_host: Counter[tuple[str, str]] = Counter()  # likewise, by client and host
+        self._of_host: Counter[tuple[str, str]] = Counter()  # by client and host
         self._requests: SimpleQueue[tuple[str, _Request[T]] | None] = SimpleQueue()
         self._finished: deque[tuple[str, _Request[T], Answer]] = deque()
         self._threads = 0
-        self._no_thread = False  # the last thread couldn't be started
+        self._no_thread = False  # could not start the last thread
 
     def ask(self, asker: T, client: str, head: bytes, host: str = "") -> None:
-        """Have a request, which may be for a host, answered as soon as it is its turn."""
+        """Queue a request; `host` is the probed host, if any."""
         self._waiting.setdefault(client, deque()).append(_Request(asker, head, host))
         self._hand_out(waited=False)
 
     def withdraw(self, asker: T, client: str) -> bool:
-        """Take a request back that still waits; returns False if it is being answered."""
+        """Cancel a queued request; returns False if it is already running."""
         found = next((request for request in self._waiting.get(client, ()) if request.asker is asker), None)
         if found is None:
             return False
@@ -74,11 +74,11 @@ class Answering(Generic[T]):
         return True
 
     def waits(self, client: str) -> bool:
-        """Say whether a request of this client waits for its turn."""
+        """Whether a request of this client is queued."""
         return client in self._waiting
 
     def withdraw_newest(self, client: str) -> T:
-        """Take the client's request back that would wait longest; returns its asker. One must wait."""
+        """Cancel the client's newest queued request and return its T; one must be queued."""
         newest = self._waiting[client][-1]
         self._take(client, newest)
         return newest.asker
@@ -91,13 +91,13 @@ class Answering(Generic[T]):
             self._being_answered[client] -= 1
             self._of_host[client, request.host] -= 1
             done.append((request.asker, answer))
-        self._being_answered = +self._being_answered  # without clients that have none
+        self._being_answered = +self._being_answered  # drop zero counts
         self._of_host = +self._of_host
         self._hand_out(waited=True)
         return done
 
     def close(self) -> None:
-        """End the threads, each once it has answered."""
+        """Stop each thread after its current request."""
         for _ in range(self._threads):
             self._requests.put(None)
 
@@ -114,12 +114,12 @@ class Answering(Generic[T]):
             self._requests.put(found)
 
     def _next(self) -> tuple[str, _Request[T]] | None:
-        """Return the client with the fewest being answered that may have one more, and its request."""
+        """Return the next request and its client: the one with the fewest running requests, below its limit."""
         for client in sorted(self._waiting, key=self._being_answered.__getitem__):
-            if self._being_answered[client] >= self._most_of_a_client:
+            if self._being_answered[client] >= self._max_of_a_client:
                 break
             for request in self._waiting[client]:
-                if self._of_host[client, request.host] < self._most_of_a_host:
+                if self._of_host[client, request.host] < self._max_of_a_host:
                     return client, request
         return None
 
@@ -145,7 +145,7 @@ class Answering(Generic[T]):
             client, request = found
             try:
                 answer = self._pages.answer(request.head, client, time.monotonic() - request.came)
-            except Exception:  # a fault of ours: say where, and go on with the next request
+            except Exception:  # a bug: log the traceback, serve the next request
                 log.exception("request failed", extra={"fields": {"client": client}})
                 answer = self._pages.refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
             self._finished.append((client, request, answer))

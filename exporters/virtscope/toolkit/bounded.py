@@ -1,4 +1,4 @@
-"""Files that are read whole and programs that are run to their end, both within bounds, and what a program cost."""
+"""Read files and run programs with limits on size and time; measure the programs' CPU time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL = 0.02  # seconds
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what the file holds; raises OSError as open() and read() do, and with EFBIG for more than LARGEST_FILE."""
+    """Return the file's content; raises OSError like open() and read(), with EFBIG above LARGEST_FILE."""
     chunks: list[bytes] = []
     size = 0
     with path.open("rb", buffering=0) as file:
@@ -38,7 +38,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
-    """Return the text of the file, with `errors` as bytes.decode() takes them; raises as read_bytes() does."""
+    """Return the file's text; `errors` is that of bytes.decode(). Raises like read_bytes()."""
     return read_bytes(path).decode(errors=errors)
 
 
@@ -51,14 +51,14 @@ class OutputTooLong(SourceMalformed):
 
 
 class Finished(NamedTuple):
-    """A program that ended by itself: its status and what it wrote."""
+    """Exit status and output of a program."""
 
     status: int
     output: bytes
-    complaints: bytes  # on standard error, the last 4 KiB of it
+    complaints: bytes  # the last 4 KiB of standard error
 
     def problem(self) -> str:
-        """Return how it failed and its last words; "" where it ended with status 0."""
+        """Return the exit status or signal, and the last line of standard error; "" if it succeeded."""
         if not self.status:
             return ""
         end = f"was ended by signal {-self.status}" if self.status < 0 else f"ended with status {self.status}"
@@ -67,9 +67,9 @@ class Finished(NamedTuple):
 
 
 class Programs(Protocol):
-    """What runs programs to their end, on this machine (Commands) or another."""
+    """Runs programs, on this machine (Commands) or another."""
 
-    cpu_seconds: float  # CPU time of all programs so far, as far as known
+    cpu_seconds: float  # CPU time of all programs so far, if known
 
     def find(self, name: str, folders: Sequence[str] = ()) -> str: ...
 
@@ -79,25 +79,25 @@ class Programs(Protocol):
 
 
 class Commands:
-    """Runs programs one after the other, for one thread; any other may close()."""
+    """Runs one program at a time. Only one thread may run(); any thread may close()."""
 
     def __init__(self, timeout: float) -> None:
         """Give each program `timeout` seconds."""
-        self.cpu_seconds = 0.0  # CPU time of all programs so far, and of those they waited for
+        self.cpu_seconds = 0.0  # CPU time of all programs so far and their reaped children
         self._timeout = timeout
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def find(self, name: str, folders: Sequence[str] = ()) -> str:
-        """Return the path of a program, in PATH or else in these folders; "" where there is none."""
+        """Return a program's path, from PATH or these folders; "" if not found."""
         return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])) or ""
 
     def run(self, program: str, *arguments: str) -> Finished:
-        """Run a program to its end in the C locale; whatever its status, it is returned.
+        """Run a program in the C locale, and return its output and status.
 
-        Raises SourceTimeout when it takes too long and OutputTooLong when it writes too much, having killed it and
-        all that it started; SourceUnavailable when there is no such program.
+        Kills its process group and raises SourceTimeout or OutputTooLong if it exceeds a limit. Raises
+        SourceUnavailable if there is no such program.
         """
         with self._lock:
             if self._closed:
@@ -110,7 +110,7 @@ class Commands:
                     stderr=subprocess.PIPE,
                     bufsize=0,
                     env={**os.environ, "LC_ALL": "C"},
-                    start_new_session=True,  # a process group of its own, to be killed as a whole
+                    start_new_session=True,  # its own process group, to kill its children too
                 )
             except FileNotFoundError as error:
                 raise SourceUnavailable(f"{program} is not there") from error
@@ -122,7 +122,7 @@ class Commands:
             self._reap(child)
 
     def close(self) -> None:
-        """Kill what is running, and run nothing any more."""
+        """Kill the running program; later calls fail."""
         with self._lock:
             self._closed = True
             if self._running:
@@ -147,7 +147,7 @@ class Commands:
                     raise OutputTooLong(
                         f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}", bytes(output)
                     )
-        # Both pipes may be closed by a program that goes on. Waiting without reaping leaves its usage to be asked for.
+        # A program may close both pipes and go on. WNOWAIT leaves the process to wait4(), which returns its CPU time.
         while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if time.monotonic() >= deadline:
                 raise SourceTimeout(f"{command} did not end within {self._timeout:.0f} s and was killed")
@@ -155,10 +155,10 @@ class Commands:
         return Finished(self._reap(child), bytes(output), bytes(complaints))
 
     def _reap(self, child: subprocess.Popen[bytes]) -> int:
-        """Kill what is left of a program, wait for its end, add its cost, and return its status; once is enough."""
+        """Kill the program's group, reap it, add its CPU time and return its status. Idempotent."""
         if child.returncode is None:
             with self._lock:
-                self._running = None  # close() must not kill what may soon be another process's id
+                self._running = None  # close() must not kill a reused process id
                 kill_group(child)
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
@@ -169,12 +169,12 @@ class Commands:
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill a child that hasn't been reaped yet, and what it started; it leads a process group of its own."""
+    """Kill the process group that this child leads; it must not have been reaped."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def last_line(complaints: bytes) -> str:
-    """Return the last line that says something, at most 300 characters of it; "" where there is none."""
+    """Return the last non-blank line, at most 300 characters; "" if there is none."""
     lines = complaints.decode("utf-8", "backslashreplace").split("\n")
     return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")

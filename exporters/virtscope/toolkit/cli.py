@@ -1,6 +1,6 @@
-"""What the main() of every exporter does around its sources: flags, log, serving until it is to stop.
+"""The shared parts of every exporter's main(): flags, log, serving until a signal.
 
-The flags are named as those of Prometheus's own exporters.
+Flags are named like those of Prometheus's own exporters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 
 log = logging.getLogger(__name__)
 
-REPLAY = "replay:FILE"  # among the choices of source(): any file
+REPLAY = "replay:FILE"  # a choice of source(): any file
 
 _M_MMAP_THRESHOLD = -3  # malloc.h
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
@@ -42,9 +42,9 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING
 
 
 def parser(program: str, description: str, default_port: int, *, of_this_host: bool = True) -> argparse.ArgumentParser:
-    """Return a parser with the shared flags; an exporter adds those of its sources.
+    """Return a parser with the shared flags; an exporter adds its own.
 
-    `program` is the console script's name, such as "xentop-exporter". One that isn't `of_this_host` reads others.
+    `program` is the console script's name, such as "xentop-exporter". `of_this_host` is False if it reads other hosts.
     """
     flags = _parser(program, description)
     if of_this_host:
@@ -77,7 +77,7 @@ def parser(program: str, description: str, default_port: int, *, of_this_host: b
 
 
 def recorder(program: str) -> argparse.ArgumentParser:
-    """Return a parser with the flags of a program's `record`; an exporter adds those of its sources."""
+    """Return a parser for a program's `record`; an exporter adds its own flags."""
     flags = _parser(f"{program} record", "Records what the exporter reads on this host, to be played elsewhere.")
     flags.add_argument("file", type=Path, metavar="FILE", help="the recording, a new file, such as host.jsonl.gz")
     flags.add_argument(
@@ -92,7 +92,7 @@ def recorder(program: str) -> argparse.ArgumentParser:
     flags.add_argument(
         "--anonymise",
         action="store_true",
-        help="put stand-ins in the place of names, UUIDs and addresses; the same one for the same name",
+        help="replace names, UUIDs and addresses by pseudonyms, consistently",
     )
     _add_shared(flags, program)
     return flags
@@ -132,7 +132,7 @@ def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: b
 
 
 def add_replay(flags: argparse.ArgumentParser) -> None:
-    """Add how an exporter plays a recording that its --source names."""
+    """Add the flags for playing a recording."""
     flags.add_argument(
         "--replay.speed",
         dest="replay_speed",
@@ -150,12 +150,12 @@ def add_replay(flags: argparse.ArgumentParser) -> None:
 
 
 def source(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return the type of a --source that takes these; REPLAY among them stands for any file."""
+    """Return the type of --source with these choices; REPLAY accepts any file."""
 
     def chosen(text: str) -> str:
         if text in choices or (REPLAY in choices and re.fullmatch("replay:.+", text)):
             return text
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
 
     return chosen
 
@@ -173,17 +173,17 @@ def listen_address(text: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100")
-    host.encode("idna")  # raises ValueError for what can't be a host's name; looking it up would raise it much later
+    host.encode("idna")  # raises ValueError for an impossible host name, which the lookup would do much later
     return host.strip("[]"), int(port)
 
 
 def address_text(host: str, port: int) -> str:
-    """Join what `listen_address` splits."""
+    """The reverse of `listen_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _telemetry_path(text: str) -> str:
-    # Anything else would have to be escaped in a request, or (?, //) would never match one.
+    # Other characters need escaping in a request, or never match one (?, //).
     if not re.fullmatch(r"(/[\w.~-]+)+/?", text, re.ASCII) or text == "/-/healthy":
         raise argparse.ArgumentTypeError(
             f"{text!r} must be a path such as /metrics, of letters, digits and . _ ~ -, other than / and /-/healthy"
@@ -212,7 +212,7 @@ def interval_or_never(text: str) -> float:
 
 
 def start(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the flags that were given to one of the parsers above, with the log set up as they say."""
+    """Parse the flags and set up the log."""
     given = parser.parse_args(arguments)
     log_to_stderr(given.log_level, given.log_format)
     log.info(f"starting {parser.prog}", extra={"fields": {"version": __version__}})
@@ -220,7 +220,7 @@ def start(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> a
 
 
 def playback(exporter: str, given: argparse.Namespace) -> Playback | None:
-    """Return what --source=replay:FILE is to play, None for any other source; exits with 1 where it can't be played."""
+    """Return the recording of --source=replay:FILE, None for any other source; exits with 1 if it is unusable."""
     kind, _, file = getattr(given, "source", "").partition(":")
     if kind != "replay":
         return None
@@ -236,7 +236,7 @@ def playback(exporter: str, given: argparse.Namespace) -> Playback | None:
 
 
 def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; exits with 1 and one line where web configuration or address can't be used."""
+    """Serve until SIGTERM or SIGINT; exits with 1 and one line if web configuration or address is unusable."""
     program = f"{exporter.name}-exporter"
     try:
         web = WebConfig.load(given.web_config_file) if given.web_config_file else None
@@ -252,21 +252,21 @@ def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None =
 
 
 def serve_until_stopped(server: Server) -> None:
-    """Serve until SIGTERM or SIGINT, then finish the scrapes under way and return. SIGHUP checks --web.config.file."""
-    # Python runs a handler only once the main thread comes out of what it waits in, and a signal that arrives just
-    # before it goes in doesn't wake it. A wake-up descriptor is written to by the signal itself, so none is missed.
+    """Serve until SIGTERM or SIGINT, then finish running scrapes and return. SIGHUP checks --web.config.file."""
+    # Python runs handlers only in the main thread, between two system calls: a signal just before a blocking call
+    # doesn't interrupt it. The signal itself writes to a wake-up descriptor, so none is missed.
     came, wake_up = os.pipe()
     os.set_blocking(wake_up, False)
     signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: None)
-    # The collector looks for cycles; a scrape makes none, only many objects. The search took up to a fifth of its CPU.
+    # A scrape makes many objects but no cycles. Garbage collection took up to a fifth of its CPU.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    # Once a large page is freed, glibc takes the next from its heaps, several for many threads, which fragment: under a
-    # flood the exporter of 300 guests had 170 MB instead of 98 MB. Other C libraries have no such setting.
+    # After the first large free(), glibc raises its mmap threshold and allocates large pages from per-thread heaps,
+    # which fragment: 170 MB instead of 98 MB with 300 guests under a flood of requests. Only glibc has this setting.
     with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 << 10)  # its own default, at which it now stays
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 << 10)  # glibc's default, now fixed
     threading.Thread(target=server.serve_forever, name="connections", daemon=True).start()
     host, port = server.server_address[:2]
     log.info(
@@ -279,8 +279,8 @@ def serve_until_stopped(server: Server) -> None:
     log.info("stopping")
     server.shutdown()
     server.server_close()
-    # Its end, once what the caller opened is closed. Taking the interpreter down would give the handlers back, so that
-    # a signal that still comes decides the exit status, and crash where another thread is just taking one.
+    # Exit at once, after the caller's files are closed. Shutting down the interpreter restores the signal handlers, so
+    # a late signal would set the exit status, or crash if another thread is just receiving one.
     atexit.register(os._exit, 0)
 
 
@@ -321,5 +321,5 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
 
 def _logfmt_value(value: object) -> str:
     text = str(value)
-    # json.dumps also escapes control characters: a guest's name can't forge a line or reach the reader's terminal.
+    # json.dumps escapes control characters: a guest's name can't forge a log line or control a terminal.
     return text if _PLAIN.fullmatch(text) else json.dumps(text)

@@ -1,7 +1,7 @@
-"""Sources read under a deadline or in the background: what hangs or fails costs its own metrics and nothing else.
+"""Sources read under a deadline or in the background: one that hangs or fails loses only its own metrics.
 
-Each source has one thread of its own, for life. A hung library call can't be cancelled, so a thread per scrape would
-pile up behind it; with a thread per source at most one is ever stuck, and scrapes stop waiting at their deadline.
+Each source has one permanent thread. A hung library call can't be cancelled, and a thread per scrape would pile up
+behind it. This way at most one thread per source hangs, and scrapes stop waiting at their deadline.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Callable, Generic, NamedTuple, TypeVar, Union
 
-OLDEST = 3  # an older value is not served
+OLDEST = 3  # older values are dropped
 REST = 3.0  # seconds between two reads in the background, however often wake() asks
-HANGS = 10.0  # seconds: a read that takes longer is not waited for, whatever a scrape's timeout
-A_LITTLE = 0.5  # seconds that one is waited for that hangs: it may be over
-FIRST = 20.0  # seconds that the first read in the background may take before scrapes report that it hangs
+HANGS = 10.0  # seconds: scrapes don't wait longer for a read, whatever their timeout
+A_LITTLE = 0.5  # seconds to wait for a read that hangs: it may end
+FIRST = 20.0  # seconds until scrapes report that the first background read hangs
 
 T = TypeVar("T")
 
 
 class SourceError(Exception):
-    """A source failed in a way it can name. `reason` becomes a label value, so it comes from a small fixed set."""
+    """A known failure of a source. `reason` becomes a label value, from a small fixed set."""
 
     reason = "error"
 
 
 class SourceUnavailable(SourceError):
-    """What the source reads isn't on this machine; the message says what is missing and what to do."""
+    """The source doesn't exist on this machine; the message says what is missing and the remedy."""
 
     reason = "unavailable"
 
@@ -55,7 +55,7 @@ Outcome = Union[T, Exception]
 
 
 class Cost(NamedTuple):
-    """What reading one source has cost so far, finished reads only."""
+    """The cost of a source's finished reads so far."""
 
     reads: int = 0
     seconds: float = 0.0
@@ -63,7 +63,7 @@ class Cost(NamedTuple):
 
 
 def _measured(read: Callable[[], T], cost: Cost, programs_cpu_seconds: Callable[[], float]) -> tuple[Outcome[T], Cost]:
-    """Read, and return what that gave or raised, which is handed on whole, and the cost with that of this read."""
+    """Read; return the result or the exception, and the updated cost."""
 
     def spent() -> float:
         return time.thread_time() + programs_cpu_seconds()
@@ -85,50 +85,50 @@ def _none() -> float:
 
 
 class Read(Generic[T]):
-    """One read of a source, that any number of scrapes wait for."""
+    """A read of a source; any number of scrapes may wait for it."""
 
     def __init__(self) -> None:
         self.outcome: Outcome[T] = SourceTimeout("not read yet")
-        self._finished = threading.Lock()  # a bare lock as a gate: a tenth of an Event's cost, at every scrape
+        self._finished = threading.Lock()  # a lock as a gate costs a tenth of an Event
         self._finished.acquire()
 
     def finish(self, outcome: Outcome[T]) -> None:
-        """Let the scrapes that wait go on with this outcome."""
+        """Set the outcome and wake the waiting scrapes."""
         self.outcome = outcome
         self._finished.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the outcome; returns False if there is none after `seconds`."""
+        """Wait for the outcome; returns False after `seconds`."""
         if not self._finished.acquire(timeout=max(seconds, 0)):
             return False
-        self._finished.release()  # for the next scrape that waits
+        self._finished.release()  # for the next waiting scrape
         return True
 
 
 class SourceReader(Generic[T]):
-    """Reads one source in a thread of its own, for scrapes that wait until a deadline, or until the source hangs.
+    """Reads a source in its own thread, for scrapes that wait until their deadline or until the source hangs.
 
-    Scrapes that came with a long timeout would else all wait for it, and leave no thread to answer others.
+    Otherwise scrapes with a long timeout would all wait for it and occupy every thread.
 
-    `ask` gives the first read that begins from now on; `answer` waits for it. So a scrape never gets values from
-    before it came (a read that hung for a minute may return old ones), rounds of scrapes (see scrape.py) that overlap
-    share one read, and at most two reads lie between asking and answering.
+    `ask` returns the next read to begin; `answer` waits for it. So a scrape never gets values older than its request (a
+    read that hung for a minute may return old ones), overlapping rounds of scrapes (see scrape.py) share a read, and a
+    scrape waits for at most two reads.
     """
 
     def __init__(self, name: str, read: Callable[[], T], hangs: float | None = None) -> None:
-        """`hangs`: seconds after which a read isn't waited for any more; HANGS if None."""
+        """`hangs`: seconds after which scrapes stop waiting for a read; HANGS if None."""
         self.cost = Cost()
         self._read = read
         self._hangs = hangs
         self._lock = threading.Lock()
-        self._next: Read[T] | None = None  # asked for, not begun
-        self._queue: SimpleQueue[Read[T] | None] = SimpleQueue()  # holds no more than that one, and None for the end
-        self._begun_at = time.monotonic()  # the last read, or this: a scrape may give up before the thread has begun
+        self._next: Read[T] | None = None  # requested, not begun
+        self._queue: SimpleQueue[Read[T] | None] = SimpleQueue()  # holds at most the requested read, or None to stop
+        self._begun_at = time.monotonic()  # when the last read began; a scrape may give up before its own begins
         self._reading = False
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
 
     def ask(self) -> Read[T]:
-        """Have the source read, and return the read to wait for."""
+        """Request a read, and return it to wait for."""
         with self._lock:
             if self._next is None:
                 self._next = Read()
@@ -146,11 +146,11 @@ class SourceReader(Generic[T]):
         return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
 
     def close(self) -> None:
-        """End its thread, once what is asked for has been read."""
+        """Stop the thread after the requested read."""
         self._queue.put(None)
 
     def _patience(self, deadline: float, min_wait: float) -> float:
-        """Return until when to wait before this is asked again."""
+        """Return when to stop waiting."""
         with self._lock:
             begun = self._begun_at if self._reading else time.monotonic()
         return min(deadline, max(begun + (self._hangs or HANGS), min_wait))
@@ -168,14 +168,14 @@ class SourceReader(Generic[T]):
 
 
 class InlineReader(Generic[T]):
-    """Reads one source in the scrape's own thread: for what only looks at what is there, and so can't hang."""
+    """Reads a source in the scrape's own thread: for sources in memory, which can't hang."""
 
     def __init__(self, _name: str, read: Callable[[], T]) -> None:
         self.cost = Cost()
         self._read = read
 
     def ask(self) -> Read[T]:
-        """Read the source, and return the finished read."""
+        """Read the source; returns the finished read."""
         read: Read[T] = Read()
         outcome, self.cost = _measured(self._read, self.cost, _none)
         read.finish(outcome)
@@ -191,7 +191,7 @@ class InlineReader(Generic[T]):
 
 @dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
 class _Value(Generic[T]):
-    """What a read gave, when it began, and until when that is served; both are time.monotonic() values."""
+    """A read's result, when it began and when it expires, by time.monotonic()."""
 
     value: T
     begun: float
@@ -199,10 +199,10 @@ class _Value(Generic[T]):
 
 
 class Background(Generic[T]):
-    """Reads a source again and again in a thread of its own, from start() to close(), and keeps what it gave.
+    """Polls a source in its own thread, from start() to close(), and keeps the last result.
 
-    For what takes seconds and changes rarely, such as a toolstack's list of guests. A read that fails leaves the values
-    of the one before until they are too old.
+    For slow sources that change rarely, such as a toolstack's list of guests. After a failed read the previous values
+    are kept until they are too old.
     """
 
     def __init__(
@@ -214,17 +214,17 @@ class Background(Generic[T]):
         *,
         takes: float = 0.0,
     ) -> None:
-        """Have `read` called each `interval` seconds; it raises SourceError where it can name what is wrong.
+        """Call `read` each `interval` seconds; it raises SourceError for known failures.
 
-        `programs_cpu_seconds` gives the CPU time of all programs that `read` has run so far, to be added to its cost.
-        `takes`: seconds that a read takes by design, such as those for which it samples.
+        `programs_cpu_seconds` returns the CPU time of all programs run by `read`, which is added to its cost. `takes`:
+        seconds that a read takes by design, such as a sampling time.
         """
         self.cost = Cost()
         self.failures = {"timeout": 0, "error": 0, "malformed": 0}  # reads that failed, by reason
         self._read = read
         self._interval = interval
         self._programs_cpu_seconds = programs_cpu_seconds
-        self._lock = threading.Lock()  # over what the thread and the scrapes share
+        self._lock = threading.Lock()  # guards the state shared by thread and scrapes
         self._takes = takes
         self._value: _Value[T] | None = None
         self._failure: tuple[Exception, TracebackType | None] | None = None  # of the last read, if it failed
@@ -239,23 +239,23 @@ class Background(Generic[T]):
         self._thread.start()
 
     def wait_for_first(self, seconds: float) -> None:
-        """Wait until the first read is over, whether or not it succeeded, but not longer than these seconds."""
+        """Wait until the first read has ended, successful or not, or these seconds have passed."""
         self._first_over.wait(seconds)
 
     def close(self) -> None:
-        """Let no further read begin. One that hangs is left behind: it must not hold up the exporter's end."""
+        """Begin no further read. Does not wait for a hanging read, which would delay the exporter's exit."""
         self._closed.set()
         self._woken.set()
 
     def wake(self) -> None:
-        """Have the source read early: something is new that it doesn't know yet. Any number of calls cost little."""
+        """Read early, such as for a new guest. Extra calls are cheap."""
         self._woken.set()
 
     def latest(self) -> T:
-        """Return what the last read gave that succeeded, at once.
+        """Return the result of the last successful read, at once.
 
-        Raises what is wrong where there is nothing young enough: as the last read did, SourceTimeout when it hangs,
-        SourceUnavailable before the first one has finished.
+        If that is too old, raises the last read's exception, SourceTimeout if it hangs, or SourceUnavailable before the
+        first read has finished.
         """
         value = self.peek()
         if value is not None:
@@ -267,23 +267,23 @@ class Background(Generic[T]):
         if failed is None:
             raise SourceTimeout(f"no answer for {waited:.0f} s; still waiting for it")
         failure, traceback = failed
-        raise failure.with_traceback(traceback)  # raised again and again, it would gather tracebacks
+        raise failure.with_traceback(traceback)  # raising the same exception again would accumulate tracebacks
 
     def peek(self) -> T | None:
-        """Return what latest() returns, and None where that raises."""
+        """Return latest(), or None if it raises."""
         with self._lock:
             if self._value and time.monotonic() < self._value.expires:
                 return self._value.value
         return None
 
     def age(self) -> float | None:
-        """Return how many seconds ago the read began that gave the values; None if none has succeeded yet."""
+        """Return the values' age in seconds, since their read began; None before the first success."""
         with self._lock:
             return time.monotonic() - self._value.begun if self._value else None
 
     def _keep_reading(self) -> None:
         while not self._closed.is_set():
-            self._woken.clear()  # before the read: what is new while it goes on may not be in it
+            self._woken.clear()  # before the read, which may miss what changes meanwhile
             begun = time.monotonic()
             with self._lock:
                 self._begun_at = begun
@@ -293,7 +293,7 @@ class Background(Generic[T]):
                 self._value = value or self._value
                 self._failure = (outcome, outcome.__traceback__) if isinstance(outcome, Exception) else None
                 self.cost = cost
-                # What isn't there has not failed.
+                # An absent source has not failed.
                 if isinstance(outcome, Exception) and not isinstance(outcome, SourceUnavailable):
                     self.failures[reason_of(outcome)] += 1
             self._first_over.set()
@@ -301,9 +301,9 @@ class Background(Generic[T]):
             self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
 
     def _expiry(self, begun: float) -> float:
-        """Return until when a value is served whose read began at `begun` and has just ended.
+        """Return when the value of a read that began at `begun` and has just ended expires.
 
-        A source that takes longer than its interval is no less alive for it: it may miss as many rounds as others.
+        A slow source may miss as many rounds as others, so the read's duration counts too.
         """
         ended = time.monotonic()
         return ended + OLDEST * max(self._interval, ended - begun + min(REST, self._interval))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _SECONDS = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
-# Each unit once, from the largest to the smallest, with a whole number.
+# Whole numbers; each unit at most once, the largest first.
 _DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _SECONDS), re.ASCII)
 
 

@@ -1,9 +1,8 @@
-"""TLS on a non-blocking socket, of which no peer can take more than a turn.
+"""TLS on a non-blocking socket; no peer can occupy the server's thread.
 
-`ssl.SSLSocket` reads until it has something for the application. A peer of TLS 1.3 that changes its key again and again
-(a message that is for TLS alone) faster than OpenSSL follows so keeps the thread that serves all others, for as long as
-it likes and before any password is asked for. Here each call reads once from the socket, and a peer that sends much of
-nothing is cut off.
+`ssl.SSLSocket` reads until it has application data. A TLS 1.3 peer that sends key updates faster than OpenSSL handles
+them would occupy the server's only thread, before any password check. Here each call reads once from the socket, and a
+peer that sends too many bytes without application data is disconnected.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Callable, TypeVar
 
-MOST_OF_NOTHING = 64 << 10  # bytes that a peer may send for TLS alone, in its handshake or between two bytes for us
+MAX_CONTROL_BYTES = 64 << 10  # of handshake and other TLS messages, without application data between them
 
-_READ_AT_ONCE = 4 << 10  # the requests of scrapers are smaller
+_READ_AT_ONCE = 4 << 10  # scrapers' requests are smaller
 
 T = TypeVar("T")
 
 
 class EncryptedSocket:
-    """The server's end of a TLS connection.
+    """The server's side of a TLS connection.
 
-    Its methods are those of ssl.SSLSocket, which say by ssl.SSLWantReadError and ssl.SSLWantWriteError what to wait for
-    before the same call is made again, but for `send`, which must be called with the same data then.
+    The methods are those of ssl.SSLSocket: ssl.SSLWantReadError and ssl.SSLWantWriteError say what to wait for before
+    repeating the call. `send` must be repeated with the same data.
     """
 
     def __init__(self, context: ssl.SSLContext, sock: socket.socket) -> None:
@@ -35,8 +34,8 @@ class EncryptedSocket:
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._encrypted = memoryview(b"")  # taken from _outgoing, not sent yet
-        self._accepted = 0  # bytes of the application's that are in it
-        self._of_nothing = 0
+        self._accepted = 0  # application bytes in it
+        self._control_bytes = 0
         self._shut = False
 
     def fileno(self) -> int:
@@ -51,7 +50,7 @@ class EncryptedSocket:
         return self._tls.getpeercert()
 
     def recv(self, most: int) -> bytes:
-        """Return what has come, b"" at the end."""
+        """Return the received bytes; b"" at the end."""
         if self._shut:
             return self._socket.recv(most)
         self._flush()
@@ -61,7 +60,7 @@ class EncryptedSocket:
             return b""
 
     def send(self, data: memoryview) -> int:
-        """Send all of `data` or nothing, and return how much that was."""
+        """Send all of `data` or nothing; returns the number of bytes sent."""
         if not self._accepted:
             self._accepted = self._tls.write(data)
         self._flush()
@@ -76,7 +75,7 @@ class EncryptedSocket:
         self._socket.close()
 
     def _take_for(self, step: Callable[[], T]) -> T:
-        """Return what `step` gives; where it wants to read, give it once what the socket has, and let it try again."""
+        """Return the result of `step`; if it wants to read, read once from the socket and retry."""
         try:
             try:
                 done = step()
@@ -84,9 +83,9 @@ class EncryptedSocket:
                 self._take()
                 done = step()
         finally:
-            with contextlib.suppress(OSError):  # an alert, or answers to what was for TLS alone; else at the next call
+            with contextlib.suppress(OSError):  # alerts and TLS replies; otherwise at the next call
                 self._flush()
-        self._of_nothing = 0
+        self._control_bytes = 0
         return done
 
     def _take(self) -> None:
@@ -98,9 +97,9 @@ class EncryptedSocket:
             self._incoming.write(taken)
         else:
             self._incoming.write_eof()
-        self._of_nothing += len(taken)
-        if self._of_nothing > MOST_OF_NOTHING:
-            raise ConnectionAbortedError("the client sends much that is for TLS alone")
+        self._control_bytes += len(taken)
+        if self._control_bytes > MAX_CONTROL_BYTES:
+            raise ConnectionAbortedError("too many TLS messages without application data")
 
     def _flush(self) -> None:
         while self._encrypted or self._outgoing.pending:

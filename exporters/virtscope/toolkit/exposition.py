@@ -1,10 +1,9 @@
 """Prometheus's text format 0.0.4 and OpenMetrics 1.0.0, written and compressed cheaply.
 
-Takes the client library's own metric families (counters, gauges, histograms, infos) and writes byte for byte what its
-``generate_latest`` writes, for a fraction of the CPU. Of a sample these are name, labels and value: no exporter gives
-timestamps, exemplars or units. Between two scrapes of a host hardly anything changes but the values: the same guests
-keep the same labels. So the encoder keeps every line up to its value; the next scrape compares labels with those kept
-instead of sorting, escaping and formatting them again.
+Takes the client library's metric families (counters, gauges, histograms, infos) and writes the same bytes as its
+``generate_latest``, for a fraction of the CPU. Timestamps, exemplars and units are not supported; no exporter uses
+them. Between two scrapes mostly values change, and guests keep their labels. So the encoder caches each line up to its
+value, and the next scrape only compares labels instead of sorting, escaping and formatting them.
 
 Formats: https://prometheus.io/docs/instrumenting/exposition_formats/ and
 https://prometheus.io/docs/specs/om/open_metrics_spec/. Names outside the classic character set get underscores, as the
@@ -28,7 +27,7 @@ from virtscope.toolkit.lines import escaped, metric_name, numbers, quoted, start
 
 
 class Format(Enum):
-    """What a scrape can be answered in; the value is the Content-Type."""
+    """An exposition format; the value is its Content-Type."""
 
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -40,7 +39,7 @@ class Format(Enum):
 
 
 class FamilyError(Exception):
-    """A metric family can't be written: a value that is no number, a label that is no string and the like."""
+    """A metric family can't be written, for example because a value is not a number."""
 
     def __init__(self, family: str, cause: Exception) -> None:
         super().__init__(f"metric family {family!r} can't be written: {type(cause).__name__}: {cause}")
@@ -49,10 +48,10 @@ class FamilyError(Exception):
 
 
 class Encoder:
-    """Writes the scrapes of one exporter, keeping between them what doesn't change.
+    """Encodes the scrapes of one exporter, caching unchanged parts.
 
-    A family that can't be written is left out of the page and handed to `on_refused` as a FamilyError, so that one bad
-    collector costs only its own metrics. Without `on_refused` the FamilyError is raised.
+    A family that can't be written is dropped and passed to `on_refused` as a FamilyError, so a bad collector loses only
+    its own metrics. Without `on_refused` the FamilyError is raised.
 
     Memory is bounded by the series of the last scrape in each format.
     """
@@ -70,7 +69,7 @@ class Encoder:
         return b"".join(self.pieces(families, Format.OPENMETRICS))
 
     def pieces(self, families: Iterable[Metric], form: Format) -> list[bytes]:
-        """Return a scrape in pieces; one of the last scrape in which nothing has changed is the same object again."""
+        """Return a scrape in pieces; an unchanged piece is the same object as in the last scrape."""
         before, kept = self._kept.get(form, {}), dict[str, "_Samples | _Blocks"]()
         pieces = []
         for family in families:
@@ -81,7 +80,7 @@ class Encoder:
                 else:
                     kept[family.name] = _write_samples(family, last if isinstance(last, _Samples) else None, form)
                 pieces.append(kept[family.name].written)
-            except Exception as error:  # there is no knowing what a collector's odd objects raise
+            except Exception as error:  # a collector's objects may raise anything
                 refused = FamilyError(str(getattr(family, "name", family)), error)
                 if self._on_refused is None:
                     raise refused from error
@@ -91,7 +90,7 @@ class Encoder:
 
 
 class _Blocks(NamedTuple):
-    """What is kept of a family of blocks."""
+    """The cache of a family of blocks."""
 
     blocks: list[Block]
     header: str
@@ -107,30 +106,29 @@ def _write_blocks(family: Blocks, last: _Blocks | None, form: Format) -> _Blocks
 
 
 class _Samples(NamedTuple):
-    """What is kept of a family of samples: its text with holes for the values, and what was written last."""
+    """The cache of a family of samples: its text with holes for the values, and the last values."""
 
     about: tuple[str, str]  # type and help
     names: list[str]
     labels: list[dict[str, str]]
     pieces: list[str]  # header and start of line, hole, start of line, hole, ..., line end
-    values: bytes  # those that were written, as doubles: these tell -0 from 0
+    values: bytes  # the last values as doubles, which distinguish -0 from 0
     written: bytes
 
 
-# A Sample is a tuple, so one call at C speed takes a column out of a whole family. That takes a sixth off a scrape
-# against one Python loop that does it all sample by sample.
+# A Sample is a tuple, so one C call extracts a column of a family. A Python loop made scrapes a sixth slower.
 _NAME, _LABELS, _VALUE = map(itemgetter, range(3))
 
 
 def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samples:
-    """Encode this family alone, as UTF-8 refuses the lone surrogates that a guest's name may hold."""
+    """Encode this family separately: UTF-8 rejects the lone surrogates that a guest's name may hold."""
     samples = family.samples
     about = (family.type, family.documentation)
     names, labels = list(map(_NAME, samples)), list(map(_LABELS, samples))
     if last and last.about == about and last.labels == labels and last.names == names:
         pieces, labels = last.pieces.copy(), last.labels
     else:
-        labels = [dict(each or ()) for each in labels]  # copies: the collector may go on to change its own
+        labels = [dict(each or ()) for each in labels]  # copies: the collector may modify its own later
         starts = map(start_of_line, names, labels)
         pieces = [_header(family, form), *[piece for start in starts for piece in (start, "")], "\n"]
         pieces[:2] = ["".join(pieces[:2])]
@@ -143,7 +141,7 @@ def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samp
     return _Samples(about, names, labels, pieces, values, "".join(pieces).encode())
 
 
-# In the text format: of a family's name, and for its type.
+# In the text format: suffix of the family's name, and its type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 _TYPES = {"info": "gauge", "unknown": "untyped"}
 
@@ -162,23 +160,21 @@ def _header(family: Metric, form: Format) -> str:
 # Level 1: a fifth larger than level 9 and a tenth of its CPU.
 _LEVEL = 1
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"  # RFC 1952: deflate, no name, no time, fastest, unknown system
-_WORTH_KEEPING = 1 << 12  # bytes of a piece; less gains nothing, and to end a piece costs some bytes
+_WORTH_KEEPING = 1 << 12  # bytes of a piece; smaller ones gain nothing, and each costs some bytes
 
 
 class Gzip:
-    """Compresses page after page, keeping the large pieces of the last one.
+    """Compresses pages, caching the large pieces of the last one.
 
-    Compressing takes a third of a large host's scrape, and most of what it compresses it has compressed at the last
-    one.
+    Compression takes a third of a large host's scrape, and most pieces are the same as in the last one.
     """
 
     def __init__(self) -> None:
-        # By identity, as to compare a piece takes longer than to find out whether it is the same object. The piece is
-        # kept too: while it lives, no other has its id.
+        # By identity, which is faster than comparing content. The piece is kept, too, so that its id isn't reused.
         self._kept: dict[int, tuple[bytes, bytes]] = {}
 
     def compress(self, pieces: Iterable[bytes]) -> bytes:
-        """Return these pieces, one behind another, as one gzip member."""
+        """Return these pieces as one gzip member."""
         deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         written = [_HEADER]
         kept: dict[int, tuple[bytes, bytes]] = {}
@@ -189,7 +185,7 @@ class Gzip:
             if len(piece) < _WORTH_KEEPING:
                 written.append(deflate.compress(piece))
                 continue
-            # After a full flush nothing refers to what was before, so that what stands between two can be put anywhere.
+            # After a full flush nothing refers to earlier data, so a piece between two flushes can be reused anywhere.
             written.append(deflate.flush(zlib.Z_FULL_FLUSH))
             last = self._kept.get(id(piece))
             compressed = last[1] if last else deflate.compress(piece) + deflate.flush(zlib.Z_FULL_FLUSH)

@@ -1,11 +1,11 @@
-"""Tables of metrics: which values a platform has, with which labels, and the metric families made of them.
+"""Tables of metrics: a platform's values and labels, and the metric families made of them.
 
 A table's rows are `Definition`s and `Info`s over values of one kind:
 
     page([scalars(Definition("kvm_host_cpus", "Online CPUs of the host.", lambda host: host.cpus))], host)
 
-The beancounters of 1,000 containers are 97,000 series of which few change between scrapes; to make and compare each
-again takes longer than the rest of the scrape. Such series are made of blocks that keep their lines.
+The beancounters of 1,000 containers are 97,000 series, few of which change between scrapes. Making and comparing all of
+them takes longer than the rest of the scrape, so these series are made of blocks that cache their lines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Labels = dict[str, str]
 T = TypeVar("T")
 V = TypeVar("V")
 
-# A Sample from its six fields, in half the time that its own constructor takes: a twentieth of a large host's scrape.
+# Makes a Sample twice as fast as its constructor; saves 5 % of a large host's scrape.
 _sample = partial(tuple.__new__, Sample)
 
 
@@ -45,8 +45,8 @@ class Definition(Generic[T]):
     def family(self, things: Iterable[tuple[Labels, T]]) -> Metric:
         """Return the family, with a sample of each thing that has a value.
 
-        Samples are made by hand, as add_metric() builds a label set for each, which costs more than the rest of a
-        scrape. Here a guest's label set is shared by its series.
+        add_metric() would build a label set for each sample, which costs more than the rest of a scrape. Here all
+        series of a guest share one.
         """
         name, value_of = self.name, self.value
         made = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, self.help)
@@ -82,7 +82,7 @@ Table = Callable[[V], Iterator[Metric]]
 def table(
     values: Callable[[V], Sequence[tuple[Labels, T]]], *metrics: Definition[T] | Info[T], optional: bool = False
 ) -> Table[V]:
-    """Return what makes the families of these metrics; with `optional` none if there are no values."""
+    """Return a function that makes these metrics' families; with `optional`, none without values."""
 
     def families(of: V) -> Iterator[Metric]:
         labelled = values(of)
@@ -101,7 +101,7 @@ def scalars(*metrics: Definition[V] | Info[V]) -> Table[V]:
 def parts(
     wholes: Iterable[tuple[Labels, V]], label: str, parts_of: Callable[[V], Iterable[tuple[str, T]]]
 ) -> list[tuple[Labels, T]]:
-    """Return all wholes' parts, each with its whole's labels and one of its own."""
+    """Return the parts of all wholes, each with the whole's labels and an additional one."""
     return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts_of(whole)]
 
 
@@ -129,7 +129,7 @@ class Block:
         self.name = name
         self.labels = labels
         self.values = values
-        self._starts = [] if starts is None else starts  # of the lines, up to their values; made when first asked for
+        self._starts = [] if starts is None else starts  # of the lines, up to their values; made on first use
         self._lines: str | None = None
 
     def again(self, values: Sequence[int | None]) -> Block:
@@ -152,7 +152,7 @@ class Block:
 class Blocks(Metric):
     """A metric family made of blocks, all named `name`: a counter where that ends in _total, else a gauge.
 
-    Raises ValueError for a name with a colon: those are for recording rules, and OpenMetrics writes them otherwise.
+    Raises ValueError for a name with a colon: colons are for recording rules, and OpenMetrics writes them differently.
     """
 
     def __init__(self, name: str, documentation: str, blocks: Iterable[Block]) -> None:
@@ -164,7 +164,7 @@ class Blocks(Metric):
 
     @property
     def samples(self) -> list[Sample]:
-        """The samples one by one, for code that doesn't know of blocks."""
+        """The single samples, for code that doesn't know blocks."""
         return [
             Sample(block.name, labels, value)
             for block in self.blocks
@@ -174,4 +174,4 @@ class Blocks(Metric):
 
     @samples.setter
     def samples(self, _empty: list[Sample]) -> None:
-        """Let Metric's constructor set its empty list: the blocks are what counts."""
+        """Ignore the empty list set by Metric's constructor; samples come from the blocks."""

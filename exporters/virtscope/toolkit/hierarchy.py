@@ -1,7 +1,7 @@
-"""The cgroups of this machine: where the hierarchy is mounted that a controller counts by, and the folders in it.
+"""The cgroups of this machine: the mount point of a controller's hierarchy, and its folders.
 
-That is version 1's hierarchy with the controller where one is mounted, else version 2's: a controller is in one of the
-two. By hand: `find /sys/fs/cgroup -type d`.
+If version 1 has the controller mounted, its hierarchy is used, otherwise version 2's. By hand: `find /sys/fs/cgroup
+-type d`.
 """
 
 from __future__ import annotations
@@ -22,45 +22,46 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 log = logging.getLogger(__name__)
 
-# Whoever may make cgroups, as root in a container may, can make any number.
-MOST_FOLDERS = 20_000
-_OF_ONE_TURN = 2  # names that folders have in common which take one turn
-_MOST_LABEL = 512  # bytes of a path in a label; whoever may make cgroups can make paths of 4,095
+# Root in a container can create any number of cgroups.
+MAX_FOLDERS = 20_000
+_OF_ONE_TURN = 2  # leading names of a path; folders that share them share one turn
+_MAX_LABEL = 512  # bytes of a path in a label; users may create paths of 4,095
 
-_LEAF_LINKS = 2  # a folder's own name and its "."; each folder in it adds one. (Some file systems always say 1.)
+_LEAF_LINKS = (
+    2  # links of an empty folder: its name and its "."; each subfolder adds one. (Some file systems always report 1.)
+)
 
-# What of a glob is still to be matched, name by name; None stands for **. A path may be on its way through a glob at
-# several places, and through several globs.
+# The unmatched rest of a glob, name by name; None is **. A path may match several globs so far, each at several places.
 _Glob = tuple[Optional[re.Pattern[str]], ...]
 _Places = frozenset[_Glob]
 
 
 class GlobError(Exception):
-    """What is no glob over paths of cgroups; one line that holds it and says what is one."""
+    """An invalid glob; the message is one line with an example."""
 
 
 class Hierarchy(NamedTuple):
-    """A hierarchy that is mounted."""
+    """A mounted hierarchy."""
 
     root: Path  # its mount point
     version: int  # 1 or 2
-    above: int  # levels that it begins above what belongs to this process's cgroup namespace
+    above: int  # levels between its root and that of this process's cgroup namespace
 
 
 class Folder(NamedTuple):
     """A cgroup's folder."""
 
     path: str  # below the mount point, such as "/machine.slice/web.scope"; for label()
-    inode: int  # since Linux 5.5 the cgroup's id, where a word has 64 bits: another cgroup never has it again
-    above: int  # the inode of the folder that it is in
+    inode: int  # the cgroup's id since Linux 5.5 on 64 bits, never reused
+    above: int  # the parent's inode
     folder: str  # where it is
     chosen: bool  # by the globs
 
 
 class _Waiting(NamedTuple):
-    """A folder that is still to be looked at."""
+    """A folder to be walked."""
 
-    above: str  # the path of the folder that it is in, which those beside it share: many paths may be long
+    above: str  # the parent's path, shared by siblings to save memory
     name: str
     inode: int
     inode_above: int
@@ -82,31 +83,30 @@ class _Waiting(NamedTuple):
 
 
 class Folders:
-    """Walks the folders of a hierarchy, and says once what it had to leave out."""
+    """Walks the folders of a hierarchy; logs once why some were skipped."""
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str], *, all_of_them: bool = False) -> None:
-        """`include` and `exclude` are globs over paths, which choose; the others are walked too if `all_of_them` are.
+        """`include` and `exclude` are globs over paths; with `all_of_them`, folders that don't match are walked, too.
 
-        *, ? and [...] stand for characters of one name; ** in place of a name stands for any number of them, none too.
-        Raises GlobError.
+        *, ? and [...] match characters within a name; ** matches any number of names, also none. Raises GlobError.
         """
         self._include = _start(include)
         self._exclude = _start(exclude)
         self._all = all_of_them
-        self._problem = ""  # why some cgroups were not looked at, as it was logged last
+        self._problem = ""  # the last logged reason for skipped cgroups
 
     def walk(self, root: Path) -> Iterator[Folder]:
-        """Yield each folder that is chosen, or all, each before those in it.
+        """Yield the chosen folders, or all, parents first.
 
-        Only folders are read that a glob may choose from, unless all are walked. Those in /a/b take turns with those in
-        other such folders: a user who may make cgroups can't have others' left out.
+        Reads only folders in which a glob may match, unless all are walked. Folders below /a/b alternate with those
+        below other such paths, so a user who creates many cgroups can't displace others'.
         """
         top = 0
         with contextlib.suppress(OSError):  # which reading it says, too
             top = root.stat().st_ino
         turns = {"": deque([_Waiting("", "", top, 0, self._include, self._exclude)])}
         problem = ""
-        for _ in range(MOST_FOLDERS):
+        for _ in range(MAX_FOLDERS):
             if not turns:
                 break
             turn = next(iter(turns))
@@ -119,7 +119,7 @@ class Folders:
             if self._all or each.leads_on:
                 try:
                     below = _below(f"{root}{path}")
-                except OSError as error:  # its owner may have closed it, or made it too deep for a path
+                except OSError as error:  # its owner may have denied access, or nested it too deep for a path
                     problem = problem or f"{label(str(error.filename))}: {error.strerror}"
             for name, inode in below:
                 wanted = _after(each.wanted, name) if each.wanted else each.wanted
@@ -133,27 +133,27 @@ class Folders:
             if queue:
                 turns[turn] = queue
         if turns:
-            problem = f"there are more than {MOST_FOLDERS}" + (
+            problem = f"there are more than {MAX_FOLDERS}" + (
                 "" if self._all else " where the globs may choose from: give globs without **"
             )
         if problem and problem != self._problem:
-            log.warning("not every cgroup was looked at", extra={"fields": {"why": problem}})
+            log.warning("some cgroups were skipped", extra={"fields": {"why": problem}})
         self._problem = problem
 
 
 def label(path: str) -> str:
-    """Return a path as it is in labels: what isn't UTF-8 is escaped, and the end of a long one is its hash."""
+    """Return a path as a label's value: escaped if not UTF-8; the end of a long path is replaced by a hash."""
     text = path if path.isascii() else os.fsencode(path).decode(errors="backslashreplace")
-    if len(text.encode()) <= _MOST_LABEL:
+    if len(text.encode()) <= _MAX_LABEL:
         return text
     end = f"...{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
-    return text.encode()[: _MOST_LABEL - len(end)].decode(errors="ignore") + end
+    return text.encode()[: _MAX_LABEL - len(end)].decode(errors="ignore") + end
 
 
 def _below(folder: str) -> list[tuple[str, int]]:
-    """Return name and inode of each folder in a cgroup's; none where it has gone meanwhile."""
+    """Return name and inode of each subfolder; none if the folder has gone."""
     try:
-        # A cgroup without others in it holds dozens of files; asking for its links costs a tenth of listing them.
+        # A leaf cgroup holds dozens of files; reading its link count costs a tenth of listing them.
         if os.stat(folder).st_nlink == _LEAF_LINKS:  # noqa: PTH116  half of Path.stat's cost
             return []
         with os.scandir(folder) as entries:
@@ -166,7 +166,7 @@ def _below(folder: str) -> list[tuple[str, int]]:
 
 
 def _start(globs: Sequence[str]) -> _Places:
-    """Begin with a path at the globs; raises GlobError for one without a name."""
+    """Return the globs as patterns; raises GlobError for one without a name."""
     places = set()
     for glob in globs:
         names = [name for name in glob.split("/") if name]
@@ -177,7 +177,7 @@ def _start(globs: Sequence[str]) -> _Places:
 
 
 def _after(places: _Places, name: str) -> _Places:
-    """Go on by a name."""
+    """Return the patterns' rest after matching a name."""
     gone = set()
     for place in places:
         if not place:
@@ -191,7 +191,7 @@ def _after(places: _Places, name: str) -> _Places:
 
 
 def _with_nothing_for_stars(places: set[_Glob]) -> _Places:
-    """Add the places at which a path is too where a ** stands for no name."""
+    """Add the patterns in which ** matches no name."""
     waiting = list(places)
     while waiting:
         place = waiting.pop()
@@ -205,15 +205,15 @@ def _with_nothing_for_stars(places: set[_Glob]) -> _Places:
 
 
 def hierarchy(procfs: Path, controller: str) -> Hierarchy:
-    """Return the hierarchy that a controller, such as "perf_event", counts by.
+    """Return the hierarchy of a controller, such as "perf_event".
 
-    Raises as parse_mounts(), and SourceUnavailable where the mount has only a part of what process 1 is in.
+    Raises like parse_mounts(), and SourceUnavailable if the mount shows only a part of process 1's hierarchy.
     """
     try:
         found = parse_mounts(read_text(procfs / "self/mountinfo", "surrogateescape"), controller)
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{error.filename} is absent: no cgroup can be found") from None
-    with contextlib.suppress(OSError):  # there may be no process 1 to be seen
+    with contextlib.suppress(OSError):  # process 1 may be hidden
         for line in read_text(procfs / "1/cgroup", "surrogateescape").split("\n"):
             _, controllers, path = [*line.split(":", 2), "", "", ""][:3]
             mine = not controllers if found.version == 2 else controller in controllers.split(",")
@@ -226,9 +226,9 @@ def hierarchy(procfs: Path, controller: str) -> Hierarchy:
 
 
 def own_names(mounted: Hierarchy, own: str) -> list[str]:
-    """Return the names from the mount to the root of this process's cgroup namespace; none where they aren't found.
+    """Return the names from the mount to the root of this process's cgroup namespace; none if not found.
 
-    `own` is this process's path in the namespace. The kernel doesn't say more: it is looked for.
+    `own` is this process's path in the namespace. The kernel doesn't report the rest, so this searches for it.
     """
     names = [name for name in own.split("/") if name]
     pid = str(os.getpid())
@@ -241,10 +241,10 @@ def own_names(mounted: Hierarchy, own: str) -> list[str]:
 
 
 def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
-    """Return where mountinfo (man proc) says that the hierarchy is which this controller counts by.
+    """Return this controller's hierarchy by mountinfo (man proc).
 
-    Of several mounts of it that is taken which shows the most: a container may have its own part mounted as well.
-    Raises SourceUnavailable where there is none, SourceMalformed for a malformed line about cgroups.
+    Of several mounts, takes the one nearest to the root: a container may have mounted its own part, too. Raises
+    SourceUnavailable where there is none, SourceMalformed for a malformed line about cgroups.
     """
     mounts: dict[str, tuple[int, int]] = {}  # version and depth by mount point: a later one hides an earlier one
     for line in mountinfo.split("\n"):  # only these newlines are not escaped
@@ -271,8 +271,8 @@ def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
 
 
 def _depth(root: str) -> int:
-    """How many levels below the top of the hierarchy, as far as this cgroup namespace shows it, a mount begins.
+    """Return a mount's depth below the root of the hierarchy, relative to this cgroup namespace.
 
-    /.. is above what belongs to the namespace: with it the host's whole hierarchy may have been mounted.
+    /.. is above the namespace's root: the host's whole hierarchy may be mounted.
     """
     return sum(-1 if name == ".." else 1 for name in root.split("/") if name)

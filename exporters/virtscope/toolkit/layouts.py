@@ -1,8 +1,7 @@
-"""Whose a cgroup is, by its path: one table for the exporters and for the rules, so that one name holds everywhere.
+"""Maps cgroup paths to containers and guests: one table for exporters and rules, so that names agree everywhere.
 
-prometheus/rules/cgroup.yml has OUTERMOST and IN_A_POD, as Prometheus can't import them, and a test compares them
-(tests/unit/toolkit/test_layouts.py). Patterns are what Python's regular expressions and RE2 have in common. By hand:
-`systemd-cgls`.
+prometheus/rules/cgroup.yml repeats OUTERMOST and IN_A_POD; tests/unit/toolkit/test_layouts.py compares them. Patterns
+must be valid in both Python and RE2. By hand: `systemd-cgls`.
 """
 
 from __future__ import annotations
@@ -47,28 +46,28 @@ _AT_TOP = (
 
 _ANYWHERE = "|".join(_GUESTS + _CONTAINERS)
 
-# A path with the outermost container or guest in it; what follows that is the group 1. The lazy "??" finds it first.
+# A path with a container or guest; group 1 is the rest. The lazy "??" finds the outermost one.
 OUTERMOST = rf"/(?:{'|'.join(_AT_TOP)}|(?:.*?/)??(?:{_ANYWHERE}))(/.*)?"
 IN_A_POD = rf"(/(?:.*?/)??(?:{_POD}))/.+"  # the pod is the group 1
 _OUTERMOST = re.compile(OUTERMOST, re.DOTALL)
 _IN_A_POD = re.compile(IN_A_POD, re.DOTALL)
-_MOST_NAMES = 5  # in a pattern, as far as it matters
+_MAX_NAMES = 5  # enough for a pattern
 
-# The cgroup of a guest, which holds all of it and nothing else.
+# A guest's own cgroup.
 GUEST = re.compile(rf"/(?:.*/)?(?:{'|'.join(_GUESTS)})", re.DOTALL)
-# A vCPU's, where libvirt divides a guest's: since 7.1, or with cgroups v2 and systemd, below another level.
+# A vCPU's cgroup by libvirt; since 7.1, or with cgroups v2 and systemd, one level deeper.
 VCPU = re.compile(rf"(/(?:.*/)?(?:{_OF_LIBVIRT}))(?:/libvirt)?/vcpu[0-9]+", re.DOTALL)
 
 
 def pod_of(path: str) -> str:
-    """Return the path of the pod that a cgroup is in; "": it is in none."""
+    """Return the path of a cgroup's pod; "" if it has none."""
     found = _IN_A_POD.fullmatch(path)
     return found[1] if found else ""
 
 
 def begins(path: str) -> bool:
-    """Whether this cgroup is a container or guest, where none above it is. A path of 4,000 bytes costs no more."""
-    if path.count("/") > _MOST_NAMES:
-        path = f"/-/{'/'.join(path.rsplit('/', _MOST_NAMES)[1:])}"
+    """Whether this cgroup is an outermost container or guest. The cost is bounded even for paths of 4,000 bytes."""
+    if path.count("/") > _MAX_NAMES:
+        path = f"/-/{'/'.join(path.rsplit('/', _MAX_NAMES)[1:])}"
     found = _OUTERMOST.fullmatch(path)
     return found is not None and not found[1]

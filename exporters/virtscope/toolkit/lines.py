@@ -16,14 +16,14 @@ def start_of_line(name: str, labels: Mapping[str, str]) -> str:
 
 
 _GO_NAMES = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
-_EXACT = 2**53  # up to here, floats hold every whole number
+_EXACT = 2**53  # floats are exact up to here
 _EXPONENTS = {digits: f"e+{digits - 1:02}" for digits in range(7, 17)}
 
 
 def number(value: float) -> str:
-    """Return a value as the client writes it: in the manner of Go, with an exponent from 1e+06 on."""
+    """Format a value like the client: as Go does, with an exponent from 1e+06 on."""
     if value.__class__ is int and -_EXACT < value < _EXACT:
-        # An int's repr, of bytes or packets, takes a fraction of the time of a float's.
+        # An int's repr is much faster than a float's.
         whole = repr(value)
         if value < 1_000_000:  # only positive numbers get the exponent
             return f"{whole}.0"
@@ -38,7 +38,7 @@ def number(value: float) -> str:
 
 
 def numbers(values: Iterable[float]) -> list[str]:
-    """Return values as number() writes each; common ones without a call, as this is where a scrape's time goes."""
+    """Format values like number(); inlined for common ones, as scrapes spend most of their time here."""
     return [
         (
             f"{value}.0"
@@ -55,14 +55,14 @@ def numbers(values: Iterable[float]) -> list[str]:
     ]
 
 
-# As the client's, but for a line break at a name's end: the client writes it, which spoils the whole page.
+# Like the client's, but rejects a line break at a name's end, which would break the whole page.
 _NOT_IN_METRIC_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_:]")
 _NOT_IN_LABEL_NAME = re.compile("^[0-9]|[^a-zA-Z0-9_]")
 
 
 @lru_cache(maxsize=1024)
 def metric_name(name: str) -> str:
-    """Return a metric's name with underscores for what the classic character set lacks."""
+    """Return a metric's name with underscores for characters outside the classic set."""
     return _NOT_IN_METRIC_NAME.sub("_", name)
 
 
@@ -72,10 +72,10 @@ def _label_name(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return text as it stands between quotation marks."""
+    """Escape text for quotation marks."""
     return escaped(text).replace('"', r"\"")
 
 
 def escaped(text: str) -> str:
-    """Return text without line breaks, as help texts are written."""
+    """Escape a help text."""
     return text.replace("\\", r"\\").replace("\n", r"\n")

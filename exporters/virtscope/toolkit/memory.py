@@ -1,4 +1,4 @@
-"""Files in memory, for what wants a path and has no business on a disk."""
+"""Files in memory, for APIs that need a path and data that must not be written to a disk."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108  a file there is made without a name
 
 
 def file_in_memory(name: str) -> int:
-    """Return the descriptor of a new file that is on no disk, and ends with its last user; raises `OSError`.
+    """Return the descriptor of a new file in memory, deleted with its last descriptor; raises OSError.
 
-    name: for those who look into /proc; nothing can be opened by it.
+    name: shown in /proc only; it can't be opened by name.
     """
     try:
         return os.memfd_create(name)

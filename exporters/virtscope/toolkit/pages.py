@@ -1,4 +1,4 @@
-"""What every exporter answers over HTTP: requests parsed, formats negotiated, and the pages."""
+"""HTTP of every exporter: request parsing, format negotiation and pages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
 log = logging.getLogger(__name__)
 
-MOST_HEADERS = 100
-# Prometheus's own default scrape timeout, for clients that don't say how long they wait (curl, a browser).
+MAX_HEADERS = 100
+# Prometheus's default scrape timeout, for clients without the header (curl, a browser).
 DEFAULT_SCRAPE_TIMEOUT = 10.0
-# Content of more bytes isn't copied behind its headers, so that scrapes can share it.
-MOST_COPIED_BYTES = 64 << 10
-# No scraper needs less. A source that can't answer in time fails in such a scrape and answers in the next, and each is
-# a line in the log.
-LEAST_SCRAPE_TIMEOUT = 0.1
-MOST_SCRAPE_TIMEOUT = 60.0
+# Larger content isn't copied behind its headers, so that scrapes share it.
+MAX_COPIED_BYTES = 64 << 10
+# No scraper needs less. With less, sources would fail in one scrape and recover in the next, each with a log line.
+MIN_SCRAPE_TIMEOUT = 0.1
+MAX_SCRAPE_TIMEOUT = 60.0
 
 _HEADERS = rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]+:[^\r\n\0]*\r?\n)*"
 _HEAD = re.compile(rb"([!-~]+) ([!-~]+) HTTP/([0-9])\.([0-9])\r?\n(" + _HEADERS + rb")\r?\n")
@@ -37,7 +36,7 @@ _HEAD = re.compile(rb"([!-~]+) ([!-~]+) HTTP/([0-9])\.([0-9])\r?\n(" + _HEADERS 
 
 
 class HeadError(Exception):
-    """A head that is refused with this status."""
+    """An invalid head; the answer has this status."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -47,13 +46,13 @@ class HeadError(Exception):
 class Head(NamedTuple):
     """The head of an HTTP/1 request (RFC 9112): its request line and headers.
 
-    Names of headers are in lower case; values of one name are put together by commas.
+    Header names are in lower case; values of repeated headers are joined by commas.
     """
 
     method: str
     target: str
     headers: dict[str, str]
-    keep: bool  # the connection, once the request is answered
+    keep: bool  # the connection, after the answer
 
     @property
     def path(self) -> str:
@@ -64,9 +63,8 @@ class Head(NamedTuple):
 def parse_head(head: bytes) -> Head:
     """Parse a head with the empty line that ends it; raises HeadError.
 
-    More exact than http.server's parser, which takes a header with a blank before its colon for the end of the head,
-    and so overlooks the Content-Length in it and what comes behind it; and in a tenth of its time, which is that of a
-    whole scrape of a small host.
+    Stricter than http.server's parser, which ends the head at a header with a blank before its colon and so misses a
+    Content-Length there or below. And ten times faster: http.server's takes as long as a whole scrape of a small host.
     """
     found = _HEAD.fullmatch(head)
     if not found:
@@ -75,14 +73,14 @@ def parse_head(head: bytes) -> Head:
     if major != b"1":
         raise HeadError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     fields = lines.decode("latin-1").split("\n")[:-1]
-    if len(fields) > MOST_HEADERS:
+    if len(fields) > MAX_HEADERS:
         raise HeadError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     headers: dict[str, str] = {}
     for field in fields:
         name, _, value = field.partition(":")
         name, value = name.lower(), value.strip(" \t\r")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    # A body stays unread, and must not be taken for the next request. HTTP/1.0's keep-alive isn't worth its rules.
+    # A body is never read and must not be parsed as the next request. HTTP/1.0 keep-alive isn't supported.
     keep = (
         minor != b"0"
         and "close" not in {option.strip().lower() for option in headers.get("connection", "").split(",")}
@@ -92,7 +90,7 @@ def parse_head(head: bytes) -> Head:
 
 
 def negotiate(accept: str) -> Format:
-    """Return the format for an Accept header: OpenMetrics if named there and not less welcome than text, else text."""
+    """Return the format for an Accept header: OpenMetrics if listed with at least the quality of text, else text."""
     openmetrics = 0.0
     text: dict[str, float] = {}
     for media_range, parameters, quality in _preferences(accept):
@@ -101,7 +99,7 @@ def negotiate(accept: str) -> Format:
             openmetrics = max(openmetrics, quality)
         elif media_range in {"text/plain", "text/*", "*/*"} and version in {None, "0.0.4"}:
             text[media_range] = quality
-    # Of the ranges that match, the most exact one counts (RFC 9110, section 12.5.1).
+    # The most specific matching range counts (RFC 9110, section 12.5.1).
     text_quality = next((text[exact] for exact in ("text/plain", "text/*", "*/*") if exact in text), 0.0)
     return Format.OPENMETRICS if openmetrics > 0 and openmetrics >= text_quality else Format.TEXT
 
@@ -129,7 +127,7 @@ def _preferences(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 class Scrapes(Protocol):
-    """What is served; see virtscope.toolkit.scrape.Exporter."""
+    """The served exporter; see virtscope.toolkit.scrape.Exporter."""
 
     name: str
 
@@ -137,7 +135,7 @@ class Scrapes(Protocol):
 
 
 class NotScraped(Exception):
-    """A probe that can't be answered by metrics; `status` and the words are what the client gets instead."""
+    """A failed probe; the client gets `status` and the message."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
         super().__init__(words)
@@ -145,17 +143,17 @@ class NotScraped(Exception):
 
 
 class Probes(Protocol):
-    """Other hosts that are scraped on behalf of a client, as blackbox_exporter's and snmp_exporter's are."""
+    """Hosts probed on behalf of a client, as by blackbox_exporter and snmp_exporter."""
 
     def find(self, target: str, module: str) -> Scrapes:
-        """Return what scrapes this target; raises NotScraped, and so may its scrape()."""
+        """Return the exporter of this target; raises NotScraped, as its scrape() may."""
         ...
 
 
 def time_for_sources(timeout_header: str | None) -> float:
     """Return how many seconds the sources may take, from Prometheus's X-Prometheus-Scrape-Timeout-Seconds header.
 
-    A margin stays for encoding and the network: a fifth of the timeout, at most half a second.
+    The margin for encoding and network is a fifth of the timeout, at most half a second.
     """
     try:
         timeout = float(timeout_header or DEFAULT_SCRAPE_TIMEOUT)
@@ -163,14 +161,14 @@ def time_for_sources(timeout_header: str | None) -> float:
         timeout = DEFAULT_SCRAPE_TIMEOUT
     if not math.isfinite(timeout) or timeout <= 0:
         timeout = DEFAULT_SCRAPE_TIMEOUT
-    timeout = min(max(timeout, LEAST_SCRAPE_TIMEOUT), MOST_SCRAPE_TIMEOUT)
+    timeout = min(max(timeout, MIN_SCRAPE_TIMEOUT), MAX_SCRAPE_TIMEOUT)
     return timeout - min(0.5, timeout / 5)
 
 
 class Answer(NamedTuple):
-    """A whole HTTP response in parts, and whether the connection stays open behind it.
+    """An HTTP response in parts, and whether the connection stays open.
 
-    Answers may have a part in common: where many scrapes share a page, it is in memory once.
+    Answers may share a part: a page shared by many scrapes is in memory once.
     """
 
     parts: tuple[bytes, ...]
@@ -178,7 +176,7 @@ class Answer(NamedTuple):
 
 
 class Page(NamedTuple):
-    """The content of an answer, its status, and the headers that not every answer has."""
+    """Content, status and specific headers of an answer."""
 
     status: HTTPStatus
     content: str | bytes
@@ -186,7 +184,7 @@ class Page(NamedTuple):
 
 
 class Pages:
-    """The pages of one exporter, for clients that the web configuration lets in."""
+    """The pages of one exporter, behind the web configuration's access rules."""
 
     def __init__(
         self, telemetry_path: str, web: WebConfig | None, exporter: Scrapes, probes: Probes | None = None
@@ -197,7 +195,7 @@ class Pages:
         self._probes = probes
 
     def probed_host(self, head: bytes) -> str | None:
-        """Return the host that the request with this head is a probe of, None if it is none; at once, in any case."""
+        """Return the host probed by this request, None if it is no probe; never blocks."""
         if not self._probes or b" /probe?" not in head[:16]:
             return None
         try:
@@ -208,7 +206,7 @@ class Pages:
     def answer(self, head: bytes, client: str, waited: float = 0.0) -> Answer:
         """Return the answer to the request with this head; requests from one `client` share its limits.
 
-        `waited`: seconds since it came, which are not left for the sources.
+        `waited`: seconds since its arrival, deducted from the sources' time.
         """
         try:
             request = parse_head(head)
@@ -224,11 +222,11 @@ class Pages:
         return Answer(self._written(page, keep=request.keep, bodyless=request.method == "HEAD"), request.keep)
 
     def refuse(self, status: HTTPStatus) -> Answer:
-        """Return an answer that says no more than its status and ends the connection."""
+        """Return an answer with just this status, closing the connection."""
         return Answer(self._written(Page(status, f"{status.value}: {status.phrase}\n"), keep=False), keep=False)
 
     def _refusal(self, request: Head, client: str) -> Page | None:
-        """Return why a request isn't let in, before anything about what is inside."""
+        """Return the error page if access is denied, None otherwise."""
         if not self._web:
             return None
         try:
@@ -266,7 +264,7 @@ class Pages:
         if gzipped:
             headers["Content-Encoding"] = "gzip"
         seconds = max(time_for_sources(timeout) - waited, 0.0)
-        # Who looks by curl, and so sends no timeout, twice in a moment sees the second look.
+        # Two requests by curl, which sends no timeout, get fresh values each.
         exposition = exporter.scrape(form, seconds, gzipped=gzipped, shared=timeout is not None)
         return Page(HTTPStatus.OK, exposition, headers)
 
@@ -285,7 +283,7 @@ class Pages:
         head = "\r\n".join(lines).encode()
         if bodyless:
             return (head,)
-        return (head + content,) if len(content) <= MOST_COPIED_BYTES else (head, content)
+        return (head + content,) if len(content) <= MAX_COPIED_BYTES else (head, content)
 
     def _landing_page(self) -> str:
         name = f"{self._exporter.name}-exporter"

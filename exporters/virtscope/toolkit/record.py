@@ -1,4 +1,4 @@
-"""`record`: what an exporter's sources give, written to a file as it comes, for replay on another machine."""
+"""`record`: writes the readings of an exporter's sources to a file, for replay on another machine."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from virtscope.toolkit.recording import Failed, Header, Writer
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 2.0  # with a source, however short the interval: a busy host's answer is late, and no failure
+PATIENCE_SECONDS = 2.0  # minimum wait for a source: on a busy host, answers are slow
 
 
 class Recordable(NamedTuple):
-    """A source as it is recorded: what it gives before anything is understood of it."""
+    """A source for recording: its raw readings, before parsing."""
 
-    name: str  # of its readings in the recording
-    contents: str  # what they hold, in words
-    # Gives what recording.encode() takes, the same object again where nothing is new, which is not written twice;
-    # raises SourceError.
+    name: str  # of the source in the recording
+    contents: str  # description of its readings
+    # Returns a value for recording.encode(); the same object if nothing has changed, which is not written again. Raises
+    # SourceError.
     read: Callable[[], Any]
-    anonymised: Callable[[Any, StandIns], Any]  # the same with stand-ins for names and addresses
+    anonymised: Callable[[Any, StandIns], Any]  # the same with pseudonyms for names and addresses
 
 
 def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespace) -> None:
-    """Record until the time is over, or SIGINT or SIGTERM come; says at the start what, at the end how much.
+    """Record until the time is over or SIGINT or SIGTERM arrives; prints the sources first and the amount at the end.
 
-    A failure is in the log when it begins. Exits with 1 and one line where the file exists already or can't be written,
-    and where every reading failed.
+    Logs a failure when it begins. Exits with 1 and one line if the file exists, can't be written, or every reading
+    failed.
     """
-    # No Event: a handler runs in the main thread, which may just hold the Event's lock to wait for it.
+    # Not an Event: the handler runs in the main thread, which may hold the Event's lock while waiting for it.
     came, wake_up = os.pipe()
     os.set_blocking(wake_up, False)
     signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
@@ -62,9 +62,9 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
             _say(
                 f"{program}: recording into {path}, {every}",
                 *(f"  {source.name}: {source.contents}" for source in sources),
-                "Names, UUIDs and addresses are replaced by stand-ins; numbers are as they are."
+                "Names, UUIDs and addresses are replaced by pseudonyms; numbers are unchanged."
                 if given.anonymise
-                else "Names and addresses are as they are; --anonymise replaces them.",
+                else "Names and addresses are not replaced; use --anonymise for that.",
             )
             readings, failed = _record(writer, list(zip(sources, readers)), given, came)
         size = path.stat().st_size
@@ -75,15 +75,15 @@ def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespa
     _say(f"{program}: {readings} readings ({failed} failed), {size} bytes in {path}")
     if failed == readings:
         sys.exit(f"{program}: nothing could be read; the log says why")
-    _say(f"Before you send it, look at what it says of your host: zcat {path} | less")
+    _say(f"Check it for private data before you send it: zcat {path} | less")
 
 
 def _record(
     writer: Writer, sources: Sequence[tuple[Recordable, SourceReader[Any]]], given: argparse.Namespace, came: int
 ) -> tuple[int, int]:
-    """Return how many readings were written, and how many of them are failures.
+    """Return the number of readings written, and of failures among them.
 
-    `came` is the descriptor of a pipe into which a signal is written when it comes.
+    `came` is the descriptor of a pipe that receives signals.
     """
     stand_ins = StandIns() if given.anonymise else None
     begun = time.monotonic()
@@ -96,7 +96,7 @@ def _record(
         asked = [reader.ask() for _, reader in sources]
         seconds = time.monotonic() - begun
         for (source, reader), read in zip(sources, asked):
-            # A source that hangs must not hold up the others, nor Ctrl-C.
+            # A hanging source must not delay the others or Ctrl-C.
             outcome = reader.answer(read, begun + seconds + max(given.interval, PATIENCE_SECONDS))
             if outcome is last.get(source.name):
                 continue
@@ -109,7 +109,7 @@ def _record(
                     log.warning("source failed", extra={"fields": fields})
                 said[source.name] = outcome
                 if stand_ins:
-                    outcome = outcome._replace(message="left out")  # what it quotes may hold names
+                    outcome = outcome._replace(message="left out")  # its quotes may contain names
             elif stand_ins:
                 outcome = source.anonymised(outcome, stand_ins)
             writer.write(seconds, source.name, outcome)
@@ -125,7 +125,7 @@ def _say(*lines: str) -> None:
     sys.stdout.flush()
 
 
-# --- Stand-ins for names and addresses --------------------------------------------------------------------------------
+# --- Pseudonyms for names and addresses -------------------------------------------------------------------------------
 
 
 _HEX = re.compile(rb"[0-9A-Fa-f.:-]+")
@@ -137,13 +137,13 @@ _SHAPES = {
 
 
 class StandIns:
-    """Gives names and addresses their stand-ins, at random: the same one for the same name, unlike it, of its shape.
+    """Replaces names and addresses by random pseudonyms: consistent, different from the name, and of the same shape.
 
-    It remembers them as long as it lives: no file has the table.
+    The table is kept in memory only.
 
-    A stand-in has as many bytes as the name, letters for letters, digits for digits, hex digits where the name is made
-    of them (UUIDs, addresses), other characters of as many bytes for those beyond ASCII. Blanks and punctuation stay,
-    as do bytes that are no UTF-8 bytes that are none: they are what parsers stumble over.
+    A pseudonym has the name's length in bytes: letters for letters, digits for digits, hex digits for names in hex
+    (UUIDs, addresses), characters of the same size for non-ASCII ones. Blanks and punctuation stay, and invalid UTF-8
+    stays invalid, because parsers may stumble over them.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class StandIns:
         self._random = random.SystemRandom()
 
     def __call__(self, name: bytes) -> bytes:
-        """Return the stand-in for this name."""
+        """Return the pseudonym of this name."""
         stand_in = self._given.get(name)
         if stand_in is None:
             stand_in = self._given[name] = self._new(name)
@@ -160,13 +160,13 @@ class StandIns:
         return stand_in
 
     def _new(self, name: bytes) -> bytes:
-        if not any(byte in _SHAPES or byte >= 0x80 for byte in name):  # nothing in it says anything
+        if not any(byte in _SHAPES or byte >= 0x80 for byte in name):  # nothing to hide
             return name
         tried, shape = 0, name
         while (stand_in := self._alike(shape)) == name or stand_in in self._taken:
             tried += 1
             if tried % 100 == 0:
-                shape += b"x"  # so many short names that there is no other left
+                shape += b"x"  # too many short names: no unused pseudonym left
         return stand_in
 
     def _alike(self, name: bytes) -> bytes:
@@ -180,7 +180,7 @@ class StandIns:
             if hexadecimal and letter.isalpha():
                 choice = choice[:6]
             return self._random.choice(choice).encode()
-        if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, nor is any of these
+        if 0xDC80 <= code <= 0xDCFF:  # an invalid UTF-8 byte, like all of these
             return bytes([self._random.randrange(0xF8, 0x100)])
         first, last = ((0x3B1, 0x3C9), (0x4E00, 0x9FFF), (0x20000, 0x2A6D6))[len(letter.encode()) - 2]
         return chr(self._random.randint(first, last)).encode()

@@ -1,16 +1,16 @@
-"""A host's recording: what an exporter's sources gave, with times, in one file that grows a line at a time.
+"""A recording of a host: timed readings of an exporter's sources, one line each.
 
-The format, which docs/recordings.md describes for other programs that write one: gzip of UTF-8 lines, each a JSON
-object. The first is the header, each other one a reading, in the order of their times:
+The format, described in docs/recordings.md for other writers: gzip of UTF-8 lines, each a JSON object. The first is the
+header; the others are readings, ordered by time:
 
     {"format": "virtscope recording", "version": 1, "exporter": "xentop", "sources": ["libxenstat"], "interval": 1.0}
     {"t": 0.0, "source": "libxenstat", "data": {...}}
     {"t": 1.0, "source": "libxenstat", "failed": "timeout", "message": "no answer for 1.0 s"}
 
-Bytes that are no UTF-8 are lone surrogates, U+DC80 to U+DCFF, as Python's surrogateescape has them.
+Invalid UTF-8 bytes are lone surrogates, U+DC80 to U+DCFF, like Python's surrogateescape.
 
-The version is that of what can't be read otherwise. A field that is added to what a source gives has a default, which
-recordings of before then have; readers pass over fields and sources that they don't know.
+The version changes only with incompatible formats. Fields added later have a default for older recordings; readers
+ignore unknown fields and sources.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 
 FORMAT = "virtscope recording"
 VERSION = 1
-LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. More is not read into memory
+LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. Longer lines are refused, to limit memory
 
 T = TypeVar("T")
 Decode = Callable[[object], T]
@@ -37,34 +37,34 @@ _FAILURES = {kind.reason: kind for kind in (SourceError, SourceUnavailable, Sour
 
 
 class Header(NamedTuple):
-    """What a recording says of itself."""
+    """The header of a recording."""
 
-    exporter: str  # whose sources they are: "xentop", "vestat"
-    sources: tuple[str, ...]  # that its readings come from
+    exporter: str  # the exporter: "xentop", "vestat"
+    sources: tuple[str, ...]  # names of its sources
     interval: float  # seconds between two readings of a source
     recorded: str  # when, in words or as a date; "" where unknown
     anonymised: bool
-    begins: float | None = None  # the Unix time that t=0 is, for one that continues values from elsewhere
+    begins: float | None = None  # Unix time of t=0, for a recording that continues other values
 
 
 class Failed(NamedTuple):
-    """In the place of what a source could not give: SourceError's reason, and the message."""
+    """A failed reading: SourceError's reason, and the message."""
 
     failed: str
     message: str
 
     @classmethod
     def of(cls, error: Exception) -> Failed:
-        """Return this error as it is written."""
+        """Return the record of this error."""
         return cls(reason_of(error), str(error))
 
     def error(self) -> SourceError:
-        """Return the error that was."""
+        """Return the recorded error."""
         return _FAILURES[self.failed](self.message)
 
 
 class Reading(NamedTuple):
-    """What a source gave at a moment: data in JSON's terms, or a failure."""
+    """A reading of a source: JSON data, or a failure."""
 
     seconds: float  # since the recording began
     source: str
@@ -73,16 +73,16 @@ class Reading(NamedTuple):
 
 
 class Writer:
-    """Writes a new recording, each reading whole on disk before the next: what is cut off later can still be read."""
+    """Writes a new recording. Each reading is flushed to disk before the next, so a truncated file stays readable."""
 
     def __init__(self, path: Path, header: Header) -> None:
-        """Create the file, for its owner alone; raises FileExistsError where there is one, OSError as open() does."""
+        """Create the file, readable by its owner only; raises FileExistsError if it exists, OSError like open()."""
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._zipped = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file)
         self._write({"format": FORMAT, "version": VERSION, **header._asdict()})
 
     def write(self, seconds: float, source: str, outcome: object) -> None:
-        """Add a reading: Failed, or what encode() takes."""
+        """Add a reading: Failed, or a value for encode()."""
         line: dict[str, object] = {"t": round(seconds, 6), "source": source}
         if isinstance(outcome, Failed):
             line.update(outcome._asdict())
@@ -102,16 +102,16 @@ class Writer:
 
 
 class Reader:
-    """Reads a recording from its beginning, a line at a time, holding no more than one.
+    """Reads a recording line by line, with at most one line in memory.
 
-    A file that is cut off ends with its last whole line; `cut` then says so.
+    A truncated file ends with its last whole line; `cut` is True then.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the header; raises SourceUnavailable without a file, SourceMalformed where it is no recording."""
+        """Read the header; raises SourceUnavailable without a file, SourceMalformed if it is no recording."""
         self._path = path
         self.cut = False
-        self._number = 0  # of the line read last
+        self._number = 0  # of the last line read
         try:
             self._file = gzip.GzipFile(path, "rb")
         except OSError as error:
@@ -123,7 +123,7 @@ class Reader:
             raise
 
     def readings(self) -> Iterator[Reading]:
-        """Yield the readings; raises SourceMalformed, with its number, at a malformed line."""
+        """Yield the readings; raises SourceMalformed with the number of a malformed line."""
         before = -math.inf
         while (line := self._line()) is not None:
             reading = self._reading(line)
@@ -173,7 +173,7 @@ class Reader:
         return Reading(float(seconds), source, line["data"], None)
 
     def _line(self) -> dict[str, Any] | None:
-        """Return the next line; None at the end, be it cut off or not."""
+        """Return the next line; None at the end, also of a truncated file."""
         try:
             text = self._file.readline(LONGEST_LINE)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -204,12 +204,12 @@ class Reader:
 
 
 def _number(value: object) -> float:
-    """Return a number as it is; NaN, which lies in no range, for anything else."""
+    """Return a number unchanged; NaN, which no range contains, for anything else."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
 
 
 def encode(raw: object) -> object:
-    """Return what a source gave in JSON's terms: named tuples and dicts objects, other tuples arrays, bytes text."""
+    """Convert a reading to JSON: named tuples and dicts to objects, other tuples to arrays, bytes to text."""
     if isinstance(raw, bytes):
         return raw.decode("utf-8", "surrogateescape")
     if isinstance(raw, dict):
@@ -245,7 +245,7 @@ def text(value: object) -> bytes:
 
 
 def word(value: object) -> str:
-    """Decode text that was no bytes."""
+    """Decode text that was not bytes."""
     if isinstance(value, str):
         return value
     raise SourceMalformed(f"it has {str(value)[:80]!r} for a word")
@@ -281,8 +281,7 @@ def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
 def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[Any]) -> Decode[T]:
     """Decode an object with these fields, whole numbers unless they have a decoder, as a named tuple of this kind.
 
-    A field that the tuple has a default for may be absent: a recording may be older than the field. Other fields than
-    these are passed over: a recording may be newer than this exporter.
+    Fields with a default may be absent, in older recordings. Unknown fields, of newer recordings, are ignored.
     """
     by_field = [(field, decoders.get(field, whole)) for field in fields]
     defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})

@@ -1,10 +1,10 @@
-"""A recording as an exporter's source: its readings at the pace they were made, through the code that live ones take.
+"""A recording as an exporter's source: plays its readings at their original pace, through the code of live sources.
 
-- It begins with the first scrape, or at the time that it says itself.
-- Between two readings the earlier one is served. Nothing is interpolated.
-- After the last one the recording starts again, for ever. Gauges repeat; a counter that is there as a pass begins goes
-  on from where it was, so that it grows in each pass by what it grew by in the recording. One that comes later in the
-  pass is that of a guest that was started, and begins as it did; resets that the recording has stay what they are.
+- It begins with the first scrape, or at the time in its header.
+- Between two readings the earlier one is served, without interpolation.
+- After the last reading the recording repeats, for ever. Gauges repeat. A counter that exists at the start of a pass
+  continues from its last value, so each pass adds its increase in the recording. A counter that appears later belongs
+  to a newly started guest and starts as recorded. Recorded resets stay.
 - Every series has the label `replayed`, the recording's name, so that it isn't taken for a live one.
 """
 
@@ -31,7 +31,7 @@ View = Callable[[T], list[Metric]]
 
 
 class Playback:
-    """Plays a recording from the first reading that is asked for on, for any number of sources."""
+    """Plays a recording for any number of sources, from the first request on."""
 
     def __init__(
         self,
@@ -43,22 +43,22 @@ class Playback:
         *,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
-        """Open the recording that `exporter` has made, to be played at `speed` times its pace.
+        """Open a recording made by `exporter`, and play it at `speed` times its pace.
 
-        Raises SourceUnavailable where it can't be read, SourceMalformed where it is none of this exporter.
+        Raises SourceUnavailable if it can't be read, SourceMalformed if it isn't this exporter's.
         """
         self._path = path
         self._speed = speed
         self._once = once
         self._clock = clock
         self._unix_time = unix_time
-        self._lock = threading.Lock()  # over all that follows
+        self._lock = threading.Lock()  # guards everything below
         self._channels: dict[str, list[_Channel]] = {}  # by the source's name in the recording
         self._began_at: float | None = None  # on the clock
         self._pass = 0
-        self._pass_began = 0.0  # seconds of the recording played before this pass
+        self._pass_began = 0.0  # length of the earlier passes, in seconds of the recording
         self._origin = 0.0  # time of the first reading
-        self._length: float | None = None  # of a pass, known at the end of the first one
+        self._length: float | None = None  # of a pass; known after the first one
         self._failure: SourceError | None = None
         self._reader, self._readings, self._next = self._open()
         self.header = self._reader.header
@@ -73,16 +73,16 @@ class Playback:
         return self._path.name.removesuffix(".gz").removesuffix(".jsonl")
 
     def origin(self) -> str:
-        """Return where the values come from."""
+        """Return the origin of the values."""
         return f"replay:{self._path}"
 
     def source(
         self, name: str, recorded: str, decode: Decode[T], new_view: Callable[[], View[T]], required: bool = True
     ) -> Source:
-        """Return a source that plays what the recording has under the name `recorded`.
+        """Return a source that plays the recorded source named `recorded`.
 
-        `decode` reads it out of JSON's terms, a view makes metric families of it. Each pass has a new view, as each
-        start of an exporter has.
+        `decode` converts its JSON, and a view turns that into metric families. Each pass has a new view, like a
+        restarted exporter.
         """
         channel = _Channel()
         self._channels.setdefault(recorded, []).append(channel)
@@ -105,11 +105,11 @@ class Playback:
             with self._lock:
                 self._advance()
                 *passed, now = channel.due(recorded)
-            for turn in passed:  # the ends of passes, by which counters go on
+            for turn in passed:  # the ends of passes, where counters continue
                 try:
                     show(turn)
                 except SourceError:
-                    continue  # shown in its time, if that was now
+                    continue  # it would have been served in an earlier scrape
             return show(now)
 
         return Source(name, read, self.origin, required)
@@ -124,7 +124,7 @@ class Playback:
         return reader, readings, first
 
     def _advance(self) -> None:
-        """Take the readings up to this moment."""
+        """Read the readings up to now."""
         if self._failure:
             raise type(self._failure)(str(self._failure))
         now = self._clock()
@@ -151,11 +151,10 @@ class Playback:
                 return
 
     def _over(self) -> float:
-        """Seconds of the recording that are over when it is first asked for; 0 unless its header says when it begins.
+        """The position in the recording at the first request, in seconds; 0 unless the header has a start time.
 
-        Then it is half an interval and some whole ones.
-        Scrapes are milliseconds early or late. Where their pace is a multiple of the readings', those that come as one
-        reading follows the other would find one of them twice and miss the next: a counter would stand still and leap.
+        It is rounded to the middle between two readings. Scrapes jitter by milliseconds: at the boundary of two
+        readings, they would get one twice and miss the next, so that counters stall and jump.
         """
         header = self.header
         if header.begins is None:
@@ -187,7 +186,7 @@ class _Turn(NamedTuple):
 
 
 class _Channel:
-    """A source's readings on their way: of each pass the first one, and the last one so far."""
+    """A source's queued readings: of each pass the first and the latest one."""
 
     def __init__(self) -> None:
         self._due: list[_Turn] = []
@@ -202,7 +201,7 @@ class _Channel:
         self._latest = turn
 
     def due(self, name: str) -> list[_Turn]:
-        """Return what has come since the last call, or the latest again."""
+        """Return the readings since the last call, or the latest one again."""
         if self._latest is None:
             raise SourceUnavailable(f"the recording has nothing of {name} up to this moment")
         due, self._due = self._due, []
@@ -210,28 +209,28 @@ class _Channel:
 
 
 class _Series(NamedTuple):
-    """Where a counter stands: what the recording says and what was shown; `base` is what was shown at `start`."""
+    """A counter's recorded and exposed values; `base` is the value exposed at `start`."""
 
     number: int
     recorded: float
     shown: float
-    start: float | None  # None: shown as recorded
+    start: float | None  # None: exposed as recorded
     base: float
 
 
 class Continued:
-    """Marks families as replayed, and has their counters go on from one pass of a recording to the next."""
+    """Labels families as replayed, and continues counters from one pass of a recording to the next."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._number = -1  # of the pass shown last
+        self._number = -1  # of the last exposed pass
         self._series: dict[tuple[str, frozenset[tuple[str, str]]], _Series] = {}
 
     def families(self, number: int, families: list[Metric]) -> list[Metric]:
-        """Return the families of pass `number`, to be given in the order of time."""
+        """Return the families of pass `number`; call in the order of time."""
         begins, self._number = number != self._number, number
         shown = []
-        marked: dict[int, dict[str, str]] = {}  # labels are shared by many series: so are those with one more
+        marked: dict[int, dict[str, str]] = {}  # many series share labels, so they also share the extended ones
         for family in families:
             counter = family.type == "counter"
             made = Metric(family.name, family.documentation, family.type, family.unit)

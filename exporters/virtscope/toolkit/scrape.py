@@ -1,4 +1,4 @@
-"""One scrape of an exporter: all its sources at once, under one deadline, and what the exporter says about itself."""
+"""A scrape of an exporter: all sources in parallel, one deadline, and metrics of the exporter itself."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from virtscope.toolkit.families import Info, Labels, family
 
 log = logging.getLogger(__name__)
 
-MAX_HELD_BACK_SECONDS = 1.0  # a round, by the one before
-# By which one of two scrapes may arrive later than it began. A store that has the samples of both Prometheus of a pair
-# orders them by when their scrapes began: if the first arrived last and read a counter later, that counter would go
-# backwards between the two, which rate() takes for a reset. So both get the same values.
+MAX_HELD_BACK_SECONDS = 1.0  # that a round waits for the previous one
+# Seconds by which two scrapes may swap on the way. A store with the samples of two Prometheus servers orders them by
+# the start of their scrapes. If the earlier scrape arrives last and reads a higher counter, the counter seems to
+# decrease, which rate() takes for a reset. So both get the same values.
 MOMENT_SECONDS = 0.25
 REASONS = ("timeout", "unavailable", "error", "malformed")
 
 
 class Source(NamedTuple):
-    """A source: `read` gives metric families or raises, `origin` says where the values come from.
+    """A source: `read` returns metric families or raises, `origin` returns where the values come from.
 
-    `origin` is asked after each successful read and becomes the `detail` label of `*_source_info`. When it raises, that
-    sample alone is missing.
+    `origin` is called after each successful read; it is the `detail` label of `*_source_info`. If it raises, only that
+    sample is missing.
 
-    A source that is not required may be missing from a machine that is all right: when it raises SourceUnavailable it
-    is *absent*, no failure, and `detail` says why. (So the message of that must not change from scrape to scrape.)
+    A source that isn't required may be missing on a healthy machine: SourceUnavailable then means *absent* instead of
+    failed, and its message becomes `detail`. (So the message must not change from scrape to scrape.)
 
-    Where `read` only takes what a `background` has read, that one's age, cost and failures are shown.
+    If `read` returns values of a `background`, its age, cost and failures are exposed, too.
     """
 
     name: str
@@ -67,13 +67,13 @@ class _Watched:
     def __init__(self, source: Source, reader: SourceReader[list[Metric]] | InlineReader[list[Metric]]) -> None:
         self.source = source
         self.reader = reader
-        self.state = ""  # "up", "absent" or why the last read failed
-        self.absence = ""  # why it is absent
+        self.state = ""  # "up", "absent" or the last failure's reason
+        self.absence = ""  # reason for its absence
         self.origin: str | None = ""  # as of the last successful read; None if it raised
         self.errors = dict.fromkeys(REASONS, 0)
 
     def cost(self) -> Cost:
-        """Return its cost in scrapes and in the background, where the reads are that count."""
+        """Return its cost in scrapes and in the background; the background's reads count."""
         if self.source.background is None:
             return self.reader.cost
         here, there = self.reader.cost, self.source.background.cost
@@ -81,60 +81,60 @@ class _Watched:
 
 
 class _Round:
-    """Scrapes whose sources are read once: those that come while others are under way, or at the same moment.
+    """A round of scrapes that share one read of the sources: overlapping or simultaneous ones.
 
-    Else forty scrapes at once would have forty values of each source, and as many pages, in memory. Each scrape waits
-    for the reads until its own deadline. Those that then have the same sources share a page.
+    Otherwise forty simultaneous scrapes would keep forty readings of each source and forty pages in memory. Each scrape
+    waits until its own deadline. Scrapes with results of the same sources share a page.
     """
 
     def __init__(self, began: float) -> None:
         self.began = began
-        self.waiting = 0  # scrapes, until the sources are asked
-        self.reads: list[Read[Any]] | None = None  # None: not asked yet
+        self.waiting = 0  # scrapes that wait for the reads to be requested
+        self.reads: list[Read[Any]] | None = None  # None: not requested yet
         self.pages: dict[tuple[Format, bool, tuple[bool, ...]], bytes] = {}
 
 
 class Exporter:
-    """Answers scrapes from its sources and adds its own state and cost: see docs/metrics.md."""
+    """Answers scrapes from its sources and adds metrics of its own state and cost: see docs/metrics.md."""
 
     def __init__(self, name: str, sources: Iterable[Source], target: str = "") -> None:
-        """`target` is the host that the sources are of, where that isn't this one.
+        """`target` is the sources' host, if it isn't this one.
 
-        Its log lines name it; its sources are read in the scrape's thread, as they have been fetched before; and the
-        process's metrics, which are no host's, are left out.
+        Then log lines name it, the process's metrics are omitted, and sources are read in the scrape's thread, because
+        they are already fetched.
         """
         self.name = name
         self.certificate_not_after: Callable[[], float | None] = lambda: None
-        self._about = {"target": target} if target else {}  # in each line of the log
+        self._about = {"target": target} if target else {}  # in each log line
         reader = InlineReader if target else SourceReader
         self._watched = [_Watched(source, reader(source.name, source.read)) for source in sources]
         self._process = None if target else Process()
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
-        # One at a time: the encoder keeps lines from one scrape to the next, and the counters below belong together.
+        # One at a time: the encoder caches lines between scrapes, and the counters below belong together.
         self._lock = threading.Lock()
-        self._rounds = threading.Condition()  # over the next two
-        self._newest: _Round | None = None  # until its moment is over
-        self._under_way = 0  # scrapes whose sources are being read, or whose pages are being written
+        self._rounds = threading.Condition()  # guards the next two
+        self._newest: _Round | None = None  # as long as it is shared
+        self._under_way = 0  # scrapes that are being read or encoded
         self._encode_seconds = 0.0
         self._refused: set[str] = set()  # families that could not be written, each logged once
         self._refusals = 0
 
     def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        """Return the exposition in `form`, waiting for the sources no longer than `seconds`.
+        """Return the exposition in `form`, waiting at most `seconds` for the sources.
 
-        One that is `shared` has the values that another got at this moment.
+        A `shared` scrape may get the values of another one at this moment.
         """
         deadline = time.monotonic() + seconds
         with self._in_a_round(seconds, shared=shared) as round_:
             return self._page(round_, form, deadline, gzipped=gzipped)
 
     def _ask(self) -> list[Read[Any]]:
-        """Have the sources read."""
+        """Request reads of the sources."""
         return [each.reader.ask() for each in self._watched]
 
     def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
-        """Return what each source gave by `deadline`."""
+        """Return each source's result by `deadline`."""
         return [each.reader.answer(read, deadline) for each, read in zip(self._watched, reads)]
 
     def _page(self, round_: _Round, form: Format, deadline: float, *, gzipped: bool) -> bytes:
@@ -158,12 +158,12 @@ class Exporter:
 
     @contextmanager
     def _in_a_round(self, seconds: float, *, shared: bool) -> Iterator[_Round]:
-        """Have the sources read for a scrape that may take so long; it is under way until the block ends."""
+        """Join or begin a round for a scrape with this timeout, until the block ends."""
         now = time.monotonic()
         with self._rounds:
             round_ = self._newest
             if round_ is None or (round_.reads is not None and not (shared and now - round_.began < MOMENT_SECONDS)):
-                round_ = self._newest = _Round(now if shared else -math.inf)  # the values of a look by curl are its own
+                round_ = self._newest = _Round(now if shared else -math.inf)  # curl gets fresh values
             if round_.reads is not None:
                 self._under_way += 1
             else:
@@ -187,7 +187,7 @@ class Exporter:
                 self._let_go_after_its_moment(round_)
 
     def _let_go_after_its_moment(self, round_: _Round) -> None:
-        """Let a round's pages, which may be large, go when nobody can share them any more."""
+        """Free a round's pages, which may be large, when they can no longer be shared."""
 
         def let_go() -> None:
             with self._rounds:
@@ -196,7 +196,7 @@ class Exporter:
 
         timer = threading.Timer(MOMENT_SECONDS, let_go)
         timer.daemon = True
-        with suppress(RuntimeError):  # no thread left: they go with the next scrape
+        with suppress(RuntimeError):  # no thread left: the next scrape frees them
             timer.start()
 
     def _encode(self, families: list[Metric], form: Format, *, gzipped: bool) -> bytes:
@@ -207,13 +207,13 @@ class Exporter:
         return exposition
 
     def _log(self, level: int, event: str, fields: dict[str, object], error: Exception | None = None) -> None:
-        unforeseen = error and not isinstance(error, SourceError)  # a fault of ours: say where
+        unforeseen = error and not isinstance(error, SourceError)  # a bug: log the traceback
         said = {"err": f"{error}" or type(error).__name__} if error else {}
         about = {**self._about, **fields, **said}
         log.log(level, event, extra={"fields": about}, exc_info=error if unforeseen else None)
 
     def _note_failure(self, watched: _Watched, error: Exception, together: Sequence[str]) -> None:
-        """Count a failure, and log it if it is new; sources that failed `together`, by the same error, in one line."""
+        """Count a failure and log it if new; sources that failed `together` with the same error share a line."""
         reason = reason_of(error)
         watched.errors[reason] += 1
         if watched.state != reason and watched.source.name == together[0]:
@@ -230,7 +230,7 @@ class Exporter:
         origin = None
         try:
             origin = source.origin()
-        except Exception as error:  # the values are good all the same
+        except Exception as error:  # the values are valid
             watched.errors[reason_of(error)] += 1
             if watched.origin is not None:  # not logged already
                 self._log(logging.WARNING, "origin of a source's values unknown", {"source": source.name}, error)
@@ -328,19 +328,19 @@ class Exporter:
 # --- Its process ------------------------------------------------------------------------------------------------------
 
 
-# Descriptors that are listed where the kernel doesn't count them, for half a millisecond at most.
+# Up to this many descriptors are listed if the kernel doesn't report their number; takes at most 0.5 ms.
 MAX_LISTED = 1024
 
-# Below /proc whatever --path.procfs is: in another host's files this process's id is that of another one.
+# Always below /proc: with another host's --path.procfs this process's id belongs to another process.
 _SELF = Path("/proc/self")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """What every Prometheus client says of its own process: process_cpu_seconds_total and its neighbours.
+    """The standard process metrics of Prometheus clients: process_cpu_seconds_total and so on.
 
-    The client library's ProcessCollector would do, but that it lists all file descriptors: 9 ms a scrape with the
-    16,384 of a perf-exporter that counts in many cgroups.
+    The client library's ProcessCollector lists all file descriptors, which takes 9 ms per scrape with the 16,384 of a
+    perf-exporter with many cgroups.
 
     https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics
     """
@@ -352,7 +352,7 @@ class Process:
     def families(self) -> Iterator[Metric]:
         """Return the process's metrics; raises OSError.
 
-        process_open_fds is missing where there may be many and only a list of them would tell.
+        process_open_fds is missing if only a long list would give the number.
         """
         fields = (_SELF / "stat").read_bytes().rpartition(b")")[2].split()  # proc(5), from its third field on
         user, system, started, virtual, resident = (int(fields[index]) for index in (11, 12, 19, 20, 21))
@@ -371,11 +371,11 @@ class Process:
 
 
 def open_descriptors() -> int | None:
-    """Return how many file descriptors this process has open, None where that would take too long."""
+    """Return the number of open file descriptors, None if listing them takes too long."""
     counted = (_SELF / "fd").stat().st_size  # since Linux 6.2, before that 0
     if counted:
         return counted
-    # How many there is room for: a power of two, that never gets smaller.
+    # FDSize: a power of two that never shrinks.
     room = int((_SELF / "status").read_text().partition("\nFDSize:")[2].split(maxsplit=1)[0])
     if room > MAX_LISTED:
         return None

@@ -1,14 +1,14 @@
-"""The server of every exporter: TCP and TLS, and how much of it each client gets.
+"""The server of every exporter: TCP and TLS, with limits per client.
 
-Anyone who reaches the port can open connections, before any password is asked for. So one thread holds all of them, at
-a descriptor and some kilobytes each: it shakes hands, reads the heads of requests and sends answers, and never waits
-for one client. Only a request that is whole gets a thread (virtscope.toolkit.answering). Every wait for a client has a
-deadline. When there are too many connections, the client that has the most of them loses one; where none has more than
-a few, only those that keep the exporter waiting are lost, and new ones wait in the kernel's queue until there is room.
+Anyone who reaches the port can open connections without a password. So one thread holds all of them, each for a
+descriptor and some kilobytes. It does handshakes, reads heads of requests and sends answers, and never blocks on a
+client. Only a complete request gets a thread (virtscope.toolkit.answering). Every wait for a client has a deadline. At
+the limit of connections, the client with the most loses one. If no client has more than a few, only idle connections
+are closed, and new ones wait in the kernel's queue.
 
-cheroot 11.1 and uvicorn 0.54 with h11 were measured in its place. A scrape of 100 series took 1.1 and 4.7 times as much
-CPU. While one address held 400 silent connections, cheroot with 10 threads answered none of four scrapes within 4 s,
-with 256 threads two of them; this server answered each in 10 ms.
+Compared with cheroot 11.1 and uvicorn 0.54 with h11: they used 1.1 and 4.7 times the CPU for a scrape of 100 series.
+While one address held 400 silent connections, cheroot with 10 threads answered none of four scrapes within 4 s, with
+256 threads two of them; this server answered each in 10 ms.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from virtscope.toolkit.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 256
-FEW_CONNECTIONS = 2  # of a client: a pair of Prometheus servers behind one address
-MOST_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
-MOST_UNSENT_BYTES = 32 << 20  # of all answers together; what they share counts once
-SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's own limits are megabytes, which count as the exporter's memory
+MAX_CONNECTIONS = 256
+FEW_CONNECTIONS = 2  # of a client; enough for two Prometheus servers behind one address
+MAX_HEAD_BYTES = 32 << 10  # of a request line and all headers; Prometheus sends less than 1 KiB
+MAX_UNSENT_BYTES = 32 << 20  # of all answers; shared parts count once
+SOCKET_BUFFER_BYTES = 64 << 10  # each way; the kernel's defaults are megabytes, charged to the exporter
 
-HEAD_SECONDS = 5.0  # from the connection to the end of the first head; later from a head's first byte to its end
-IDLE_SECONDS = 75.0  # between two requests; longer than a minute, so that scrapes a minute apart keep their connection
-TURN_SECONDS = 5.0  # how long a request may wait while others are answered
+HEAD_SECONDS = 5.0  # for the first head, from the connection; for later ones, from their first byte
+IDLE_SECONDS = 75.0  # idle; more than a minute, so that scrapes every minute keep their connection
+TURN_SECONDS = 5.0  # in the queue for a thread
 SEND_SECONDS = 30.0  # for a whole answer
-BEGIN_SECONDS = 0.1  # how long a new connection is safe from those that want its place; handshakes take milliseconds
-READ_SECONDS = 1.0  # how long a client that has few is, once its answer is on its way
-LINGER_SECONDS = 1.0  # for a client to take the last answer while it still sends: closed earlier, the answer is lost
-DRAIN_SECONDS = 10.0  # how long a stop waits for scrapes under way
-PAUSE_SECONDS = 0.2  # between two tries to accept a connection when there are no file descriptors, or places, left
+BEGIN_SECONDS = 0.1  # before a new connection may be replaced; handshakes take milliseconds
+READ_SECONDS = 1.0  # the same for a client with few connections while it receives its answer
+LINGER_SECONDS = 1.0  # for a client that still sends to receive the last answer, which closing earlier would lose
+DRAIN_SECONDS = 10.0  # for running scrapes at shutdown
+PAUSE_SECONDS = 0.2  # before the next accept() when file descriptors or places have run out
 WARNING_SECONDS = 60.0  # between two warnings of too many connections
 
-_ACCEPTED_AT_ONCE = 32  # before those that are open get their turn
-_BACKLOG = 4096  # or what net.core.somaxconn allows: a client that finds it full tries again after a second, then two
+_ACCEPTED_AT_ONCE = 32  # at once, before serving open ones
+_BACKLOG = 4096  # limited by net.core.somaxconn; if full, clients retry after one second, then two
 _SENT_AT_ONCE = 256 << 10
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class _State(enum.Enum):
     SHAKING_HANDS = enum.auto()
-    READING = enum.auto()  # the head of a request, or waiting for one
+    READING = enum.auto()  # reading or awaiting a head
     ANSWERING = enum.auto()
     SENDING = enum.auto()
-    LINGERING = enum.auto()  # until the client closes
+    LINGERING = enum.auto()  # awaiting the client's close
     CLOSED = enum.auto()
 
 
@@ -73,7 +73,7 @@ class _Client:
     def __init__(self, address: str) -> None:
         self.address = address
         self.connections: set[_Connection] = set()
-        self.idle: dict[_Connection, None] = {}  # without a request to answer; the one idle for longest is first
+        self.idle: dict[_Connection, None] = {}  # without a request; longest idle first
 
 
 class _Connection:
@@ -82,16 +82,16 @@ class _Connection:
         self.client = client
         self.state = state
         self.deadline = math.inf  # by time.monotonic()
-        self.idle_since = 0.0  # likewise
-        self.safe_until = 0.0  # from those that want its place
-        self.events = 0  # that the selector watches for
+        self.idle_since = 0.0  # by time.monotonic()
+        self.safe_until = 0.0  # it is not replaced before
+        self.events = 0  # watched by the selector
         self.received = bytearray()
         self.unsent: list[memoryview] = []  # parts of an answer
-        self.keep = True  # open once all is sent
+        self.keep = True  # keep open after sending
 
 
 class Server:
-    """Serves one exporter on one address. Its connections are the business of the thread in `serve_forever` alone."""
+    """Serves one exporter on one address. Only the thread in `serve_forever` may use its connections."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class Server:
         exporter: Scrapes,
         probes: Probes | None = None,
     ) -> None:
-        """Bind `address`; raises OSError if that can't be done."""
+        """Bind `address`; raises OSError."""
         self.web = web
         self._listener = _listener(*address)
         self.server_address = self._listener.getsockname()
         self._pages = Pages(telemetry_path, web, exporter, probes)
         self._answering: Answering[_Connection] = Answering(self._pages, self._wake_up, self._has_gone)
-        # Hosts that hang leave the exporter's own pages alone.
+        # Separate threads: hanging hosts don't block the exporter's own pages.
         self._probing: Answering[_Connection] = Answering(self._pages, self._wake_up, self._has_gone, probes=True)
         self._woken, self._waker = socket.socketpair()
         self._selector = selectors.DefaultSelector()
@@ -117,12 +117,12 @@ class Server:
         self._listening = False
         self._accept_after = 0.0  # 0: now
         self._warn_after = 0.0
-        self._clients: dict[str, _Client] = {}  # those that have connections, by address
+        self._clients: dict[str, _Client] = {}  # with connections, by address
         self._open_connections = 0
-        # Where there are few descriptors, most of them are left to sources, which open files in each scrape.
+        # If descriptors are scarce, leave most of them to sources, which open files in each scrape.
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most_connections = min(MOST_CONNECTIONS, descriptors // 4) if descriptors > 0 else MOST_CONNECTIONS
-        self._next_deadline = math.inf  # of any connection; at times too early, never too late
+        self._max_connections = min(MAX_CONNECTIONS, descriptors // 4) if descriptors > 0 else MAX_CONNECTIONS
+        self._next_deadline = math.inf  # earliest of all connections; may be too early, never too late
         self._stop_by = math.inf
         self._stopped = threading.Event()
 
@@ -146,7 +146,7 @@ class Server:
             self._stopped.set()
 
     def shutdown(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Take no more requests, and return when those under way are answered, `seconds` later at most."""
+        """Accept no more requests, and wait up to `seconds` for running ones."""
         self._stop_by = time.monotonic() + seconds
         self._wake_up()
         self._stopped.wait(seconds + 1)
@@ -162,7 +162,7 @@ class Server:
             sock.close()
 
     def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # full, so it wakes up anyway; or closed
+        with contextlib.suppress(OSError):  # full, so it wakes up anyway, or closed
             self._waker.send(b"\0")
 
     # --- The loop ----------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Server:
     def _seconds_to_wait(self) -> float | None:
         until = min(self._next_deadline, self._stop_by, self._accept_after or math.inf)
         if not self._listening:
-            until = min(until, time.monotonic() + PAUSE_SECONDS)  # by then there may be room
+            until = min(until, time.monotonic() + PAUSE_SECONDS)  # there may be room then
         return None if until == math.inf else max(until - time.monotonic(), 0)
 
     def _close_overdue(self) -> None:
@@ -204,7 +204,7 @@ class Server:
             elif any(each.withdraw(connection, connection.client.address) for each in (self._answering, self._probing)):
                 self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
             else:
-                connection.deadline = math.inf  # its turn has come; how long that may take is the scrape's own limit
+                connection.deadline = math.inf  # running; the scrape has its own time limit
 
     def _set_deadline(self, connection: _Connection, seconds: float) -> None:
         connection.deadline = time.monotonic() + seconds
@@ -216,14 +216,14 @@ class Server:
         return [connection for client in self._clients.values() for connection in client.connections]
 
     def _can_make_room(self) -> bool:
-        """Say whether one more connection may be accepted; else it waits in the kernel's queue."""
-        return self._open_connections < self._most_connections or self._next_to_lose() is not None
+        """Whether another connection may be accepted; otherwise it waits in the kernel's queue."""
+        return self._open_connections < self._max_connections or self._next_to_lose() is not None
 
     def _next_to_lose(self) -> tuple[_Client, _Connection | Answering[_Connection]] | None:
-        """Return the client that loses a connection next, and which: an idle one, or its newest that waits there.
+        """Return the client that loses a connection next, and the connection: an idle one, or the newest queued one.
 
-        One that waits is lost only by a client that has more than a few, and only if there are others: else all get
-        their turn sooner from the kernel's queue.
+        Only a client with more than a few connections loses a queued one, and only if there are other clients:
+        otherwise new connections are served sooner from the kernel's queue.
         """
         now = time.monotonic()
         greedy = [client for client in self._clients.values() if len(client.connections) > FEW_CONNECTIONS]
@@ -235,7 +235,7 @@ class Server:
                 if len(self._clients) > 1 and answering.waits(client.address):
                     return client, answering
         if any(client.idle for client in greedy):
-            return None  # a moment later
+            return None  # wait until one is no longer safe
         idle = [connection for client in self._clients.values() for connection in client.idle]
         may_go = [connection for connection in idle if connection.safe_until < now]
         if not may_go:
@@ -252,34 +252,34 @@ class Server:
                 sock, address = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # mostly no descriptors
+            except OSError as error:  # mostly: no descriptors left
                 log.debug("can't accept a connection", extra={"fields": {"err": error}})
                 if dropped or not self._drop_one():
-                    # It still waits in the queue: without a pause the loop would take a whole CPU.
+                    # The connection stays in the kernel's queue: without a pause the loop would spin.
                     self._accept_after = time.monotonic() + PAUSE_SECONDS
                     return
                 dropped = True
                 continue
-            if self._open_connections >= self._most_connections:
+            if self._open_connections >= self._max_connections:
                 self._drop_one()
             self._open(sock, _client_of(address[0]))
 
     def _drop_one(self) -> bool:
-        """Close the connection that is the next to lose; False if there is none."""
+        """Close the connection chosen by _next_to_lose(); False if there is none."""
         if not (found := self._next_to_lose()):
             return False
         client, lost = found
         if (now := time.monotonic()) >= self._warn_after:
             self._warn_after = now + WARNING_SECONDS
             log.warning(
-                "too many connections: closing some of the client that has the most",
+                "too many connections: closing some of the client with the most",
                 extra={"fields": {"client": client.address, "connections": len(client.connections)}},
             )
         self._close(lost.withdraw_newest(client.address) if isinstance(lost, Answering) else lost)
         return True
 
     def _has_gone(self, connection: _Connection) -> bool:
-        """Close the connection if the client has closed its end, or reset it: what it asked for isn't worth a turn."""
+        """Close the connection if the client has closed or reset it, so that its request takes no thread."""
         looked_at = select.poll()
         looked_at.register(connection.socket, select.POLLRDHUP)
         if not looked_at.poll(0):
@@ -339,7 +339,7 @@ class Server:
         connection.events = events
 
     def _go_on(self, connection: _Connection) -> None:
-        """Do what can be done without waiting for the client, and watch for what lets it go on."""
+        """Make progress without blocking, then watch for the next event."""
         try:
             if connection.state is _State.SHAKING_HANDS:
                 self._shake_hands(connection)
@@ -350,7 +350,7 @@ class Server:
             elif connection.state is _State.LINGERING:
                 self._linger(connection)
             elif connection.state is _State.ANSWERING:
-                self._watch(connection, 0)  # it sends more, or closes: to be seen to when it is answered
+                self._watch(connection, 0)  # more data, or a close: handled after the answer
         except ssl.SSLWantReadError:
             self._watch(connection, selectors.EVENT_READ)
         except ssl.SSLWantWriteError:
@@ -375,11 +375,11 @@ class Server:
         received = connection.received
         searched = 0
         while not (end := _END_OF_HEAD.search(received, searched)):
-            if len(received) >= MOST_HEAD_BYTES:
+            if len(received) >= MAX_HEAD_BYTES:
                 self._begin_to_send(connection, self._pages.refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
                 return
             searched = max(len(received) - 2, 0)
-            data = connection.socket.recv(MOST_HEAD_BYTES - len(received))
+            data = connection.socket.recv(MAX_HEAD_BYTES - len(received))
             if not data:
                 self._close(connection)
                 return
@@ -407,9 +407,9 @@ class Server:
 
     def _bound_unsent(self) -> None:
         sending = sorted((each for each in self._connections() if each.unsent), key=lambda each: each.deadline)
-        while len(sending) > 1:  # one large page to one client is what the exporter is for
+        while len(sending) > 1:  # a single answer may be of any size
             held = {id(part.obj): memoryview(part.obj).nbytes for each in sending for part in each.unsent}
-            if sum(held.values()) <= MOST_UNSENT_BYTES:
+            if sum(held.values()) <= MAX_UNSENT_BYTES:
                 return
             self._close(sending.pop(0))
 
@@ -422,11 +422,11 @@ class Server:
             else:
                 del connection.unsent[0]
         connection.safe_until = 0.0
-        if connection.keep and (self._listening or self._open_connections < self._most_connections):
+        if connection.keep and (self._listening or self._open_connections < self._max_connections):
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
             if connection.received or isinstance(connection.socket, EncryptedSocket):
-                self._read(connection)  # the next request may be here already, of which no event would tell
+                self._read(connection)  # the next request may already be buffered, without an event
             else:
                 self._watch(connection, selectors.EVENT_READ)
         else:
@@ -443,7 +443,7 @@ class Server:
 
 
 def _log_broken(what: str, client: str, error: Exception) -> None:
-    """Log what broke a connection: the client's going away quietly, a fault of ours loudly."""
+    """Log a broken connection: at debug level if the client went away, with a traceback if it is a bug."""
     fields = {"fields": {"client": client, "err": error}}
     if isinstance(error, OSError):  # ssl.SSLError is one
         log.debug(what, extra=fields)
@@ -452,7 +452,7 @@ def _log_broken(what: str, client: str, error: Exception) -> None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    # An IPv6 socket for every address of the host takes IPv4's clients too; an IPv4 one takes only those.
+    # An IPv6 wildcard socket accepts IPv4, too.
     wanted = socket.AF_INET6 if not host and socket.has_dualstack_ipv6() else socket.AF_UNSPEC
     family, _, _, _, address = socket.getaddrinfo(
         host or None, port, wanted, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -474,7 +474,7 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _client_of(host: str) -> str:
-    """Return whose address this is: of IPv6, where everybody has a network of 2^64 addresses, that network."""
+    """Return the client of an address; for IPv6 its /64, as each user has a network of 2^64 addresses."""
     if ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

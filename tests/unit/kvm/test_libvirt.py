@@ -11,7 +11,7 @@ from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
 from virtscope.kvm import libvirt
 from virtscope.kvm.guests import Guests
-from virtscope.kvm.libvirt import MOST_SELDOM, Answer, Raw, Virsh, domain, joined, understand
+from virtscope.kvm.libvirt import MAX_PAUSE, Answer, Raw, Virsh, domain, joined, understand
 from virtscope.kvm.model import Guest
 from virtscope.toolkit.bounded import Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
@@ -129,7 +129,7 @@ def test_one_that_hangs_is_asked_less_and_less_often() -> None:
         with pytest.raises(SourceTimeout):
             virsh.read()
         now += 15
-    assert 5 < len(programs.asked) < 15 + 1000 * 15 / MOST_SELDOM
+    assert 5 < len(programs.asked) < 15 + 1000 * 15 / MAX_PAUSE
 
 
 def test_a_daemon_that_is_gone_is_a_failure_only_where_guests_are_its_own() -> None:

@@ -93,7 +93,7 @@ def test_a_user_s_many_containers_are_in_the_rest_and_no_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of 4 places the user, who has 6, gets those that are left: the 2 others are shown."""
-    monkeypatch.setattr("virtscope.sched.names.MOST_SHOWN", 4)
+    monkeypatch.setattr("virtscope.sched.names.MAX_SHOWN", 4)
     flood = [f"/user.slice/user-1000.slice/{folder}/{number:064x}" for folder in "xyz" for number in (1, 2)]
     others = [f"/docker/{ID}", "/user.slice/user-1001.slice/app.slice/lxc.payload.web"]
     with caplog.at_level(logging.WARNING):
@@ -108,7 +108,7 @@ def test_a_user_s_many_containers_are_in_the_rest_and_no_other_one(
 
 def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for 400 bytes: the short one's 9, and 1 of 211."""
-    monkeypatch.setattr("virtscope.sched.names.MOST_NAMES_BYTES", 400)
+    monkeypatch.setattr("virtscope.sched.names.MAX_NAMES_BYTES", 400)
     long = [f"/user.slice/user-1000.slice/{'w' * 178}/lxc/{number}" for number in range(3)]
     found = names(tmp_path, *long, "/lxc/shop")
     assert found["/lxc/shop"].waiting == "/lxc/shop"
@@ -123,7 +123,7 @@ def test_a_container_with_too_many_cgroups_has_no_other_one_left_out(
     others = ["/user.slice/user-1.slice/user@1.service/app.slice/lxc.payload.a/init", f"/docker/{ID}/a/b/c"]
     for path in others:
         (tmp_path / path[1:]).mkdir(parents=True)
-    monkeypatch.setattr(hierarchy, "MOST_FOLDERS", 40)
+    monkeypatch.setattr(hierarchy, "MAX_FOLDERS", 40)
     found = there(tmp_path).find().names
     assert len(found) == 40
     assert all((tmp_path / path[1:]).stat().st_ino in found for path in others)

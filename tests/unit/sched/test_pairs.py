@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from virtscope.sched.names import HOST, REST, Found, Name
-from virtscope.sched.pairs import MOST, NO_CGROUP, Pairs
-from virtscope.sched.program import IDLE, MOST_PAIRS, OTHER, STOLEN, THROTTLED, Waited
+from virtscope.sched.pairs import MAX_NAMED, NO_CGROUP, Pairs
+from virtscope.sched.program import IDLE, MAX_PAIRS, OTHER, STOLEN, THROTTLED, Waited
 
 MS = 1_000_000
 BACKUP = "/system.slice/backup.service"
@@ -86,7 +86,7 @@ def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
         pairs.add(dict(kernel), there, 15.0 * moment)
         for number, kept in before.items():
             row = pairs.rows[container(number)].ns
-            assert len(named(pairs, number)) <= MOST
+            assert len(named(pairs, number)) <= MAX_NAMED
             fallen = {who for who, ns in kept.items() if who in row and row[who] < ns}
             assert fallen <= named(pairs, number)
             ended[number] += sum(ns for who, ns in kept.items() if who not in row or who in fallen)
@@ -98,18 +98,18 @@ def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
 
 def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> None:
     pairs, there, late = Pairs(), found(*range(2, 60)), 50
-    kernel: Kernel = {(2, other): Waited(2 * MS * other, 1) for other in range(10, 10 + MOST + 4)}
+    kernel: Kernel = {(2, other): Waited(2 * MS * other, 1) for other in range(10, 10 + MAX_NAMED + 4)}
     pairs.add(kernel, there, 0)
-    assert named(pairs, 2) == {container(other) for other in range(14, 14 + MOST)}  # those that did most
+    assert named(pairs, 2) == {container(other) for other in range(14, 14 + MAX_NAMED)}  # those that did most
     pairs.add(kernel | each(900, late), there, 15)
     assert pairs.rows[container(2)].ns[container(late)] == 900 * MS
-    assert named(pairs, 2) == {container(other) for other in (*range(15, 14 + MOST), late)}
+    assert named(pairs, 2) == {container(other) for other in (*range(15, 14 + MAX_NAMED), late)}
 
 
 def test_who_does_hardly_more_than_the_least_is_named_only_where_that_mattered_an_hour_ago() -> None:
     for ms, later, takes in ((30, 15, False), (3, 3600, True)):
         pairs, there = Pairs(), found(*range(2, 60))
-        kernel = each(20, *range(10, 10 + MOST))
+        kernel = each(20, *range(10, 10 + MAX_NAMED))
         pairs.add(kernel, there, 0)
         pairs.add(kernel | each(ms, 50), there, later)
         assert (container(50) in named(pairs, 2)) is takes, later
@@ -158,7 +158,7 @@ def test_what_the_kernel_has_forgotten_begins_again() -> None:
 
 
 def test_where_room_is_scarce_idle_pairs_make_some() -> None:
-    for pairs_there, makes_room in ((MOST_PAIRS // 2, False), (MOST_PAIRS // 2 + 1, True)):
+    for pairs_there, makes_room in ((MAX_PAIRS // 2, False), (MAX_PAIRS // 2 + 1, True)):
         pairs, there = Pairs(), found(*range(2, 200))
         keys = [(number // 190 + 2, number % 190 + 2) for number in range(pairs_there)]
         kernel: Kernel = dict.fromkeys(keys, Waited(MS, 1))

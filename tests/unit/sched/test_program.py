@@ -86,4 +86,4 @@ def test_the_object_carries_no_path_and_says_its_licence() -> None:
 def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes() -> None:
     """By which it decides when to have idle ones forgotten."""
     (rooms,) = re.findall(r"max_entries, (\d+)\);\s*__type\(key, struct pair\)", bpf.SOURCE.read_text())
-    assert int(rooms) == program.MOST_PAIRS
+    assert int(rooms) == program.MAX_PAIRS

@@ -15,7 +15,7 @@ from pathlib import Path
 import trustme
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from virtscope.toolkit.encrypted import MOST_OF_NOTHING, EncryptedSocket
+from virtscope.toolkit.encrypted import MAX_CONTROL_BYTES, EncryptedSocket
 
 PAGE = bytes(range(256)) * 4096  # more than any socket buffer here
 CA = trustme.CA()
@@ -82,7 +82,7 @@ def key_updates(keys: Path, count: int) -> bytes:
 def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     with connected(tmp_path / "keys") as (server, client):
         raw = socket.socket(fileno=client.detach())
-        flood = key_updates(tmp_path / "keys", 3 * MOST_OF_NOTHING // 27)
+        flood = key_updates(tmp_path / "keys", 3 * MAX_CONTROL_BYTES // 27)
 
         def send() -> None:
             with contextlib.suppress(OSError):
@@ -101,7 +101,7 @@ def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_w
             except ConnectionAbortedError:
                 cut_off = True
         assert cut_off
-        assert turns > MOST_OF_NOTHING // (4 << 10), "the others have had their turns meanwhile"
+        assert turns > MAX_CONTROL_BYTES // (4 << 10), "the others have had their turns meanwhile"
         server.close()
         sending.join(30)
         raw.close()

@@ -12,7 +12,7 @@ from tests.support.refusals import refusal
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, basic
 from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import (
-    MOST_HEADERS,
+    MAX_HEADERS,
     HeadError,
     NotScraped,
     Pages,
@@ -48,7 +48,7 @@ def test_malformed_heads_other_versions_and_too_many_headers_are_refused() -> No
         *(b"GET / HTTP/1.1\r\nA: b\r\n", b"GET  / HTTP/1.1\r\n\r\n", b"GET / HTTP/11\r\n\r\n", b"GET /\r\n\r\n"),
         *(b"\r\n\r\n", b"\0\xff\r\n\r\n"),
     ]
-    lines = b"A: b\r\n" * MOST_HEADERS
+    lines = b"A: b\r\n" * MAX_HEADERS
     assert parse_head(b"GET / HTTP/1.1\r\n%b\r\n" % lines).keep
     refused = [*((head, 400) for head in malformed), (b"GET / HTTP/2.0\r\n\r\n", 505)]
     for head, status in [*refused, (b"GET / HTTP/1.1\r\n%bA: b\r\n\r\n" % lines, 431)]:

@@ -72,7 +72,7 @@ def test_each_reading_is_written_and_the_same_one_once(tmp_path: Path, capsys: p
     assert [each.seconds for each in readings] == sorted(each.seconds for each in readings)
     said = capsys.readouterr().out
     assert f"x-exporter: 4 readings (0 failed), {file.stat().st_size} bytes in {file}\n" in said
-    assert "Names and addresses are as they are; --anonymise replaces them.\n" in said
+    assert "Names and addresses are not replaced; use --anonymise for that.\n" in said
 
 
 def test_a_failure_is_written_each_time_and_logged_when_it_begins(
@@ -95,7 +95,7 @@ def test_anonymised_it_holds_no_name(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert re.fullmatch("[a-z]{3}", str(readings[0].data))
     assert readings[1].failed
     assert readings[1].failed[:2] == ("unavailable", "left out")
-    assert "Names, UUIDs and addresses are replaced by stand-ins" in capsys.readouterr().out
+    assert "Names, UUIDs and addresses are replaced by pseudonyms" in capsys.readouterr().out
 
 
 def test_a_source_that_hangs_holds_up_no_other_and_a_slow_one_has_not_failed(

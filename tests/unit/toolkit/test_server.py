@@ -18,7 +18,7 @@ import pytest
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering, bounded, collect, encrypted, server
 from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.server import MOST_CONNECTIONS, Server
+from virtscope.toolkit.server import MAX_CONNECTIONS, Server
 
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: xen1\r\n\r\n"
 LAST = SCRAPE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
@@ -192,7 +192,7 @@ def test_what_is_refused_ends_its_connection() -> None:
     hidden = b"GET /hidden HTTP/1.1\r\n\r\n"
     not_allowed = b"HTTP/1.1 405 Method Not Allowed\r\n", b"\r\nAllow: GET, HEAD\r\n"
     smuggling = b"GET / HTTP/1.1\r\nContent-Length : %d\r\n\r\n%b" % (len(hidden), hidden)
-    too_long = b"GET / HTTP/1.1\r\nX: " + b"b" * server.MOST_HEAD_BYTES
+    too_long = b"GET / HTTP/1.1\r\nX: " + b"b" * server.MAX_HEAD_BYTES
     cases = [
         (too_long, b"HTTP/1.1 431 ", b"\r\nConnection: close\r\n"),
         (smuggling, b"HTTP/1.1 400 ", b"\r\nConnection: close\r\n"),
@@ -263,7 +263,7 @@ def test_a_client_that_does_not_read_is_cut_off(clock: Clock) -> None:
 
 
 def test_answers_that_nobody_takes_are_bounded_except_for_what_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 10 << 20)
+    monkeypatch.setattr(server, "MAX_UNSENT_BYTES", 10 << 20)
     for shared in (False, True):
         scraped = Scraped(8 << 20, held=True)
         if shared:
@@ -276,7 +276,7 @@ def test_answers_that_nobody_takes_are_bounded_except_for_what_they_share(monkey
                 running.wait_until_open(1)
             whole = [len(everything(client)) > 8 << 20 for client in sluggish]
             assert whole.count(True) == (10 if shared else 1)
-    monkeypatch.setattr(server, "MOST_UNSENT_BYTES", 1 << 20)
+    monkeypatch.setattr(server, "MAX_UNSENT_BYTES", 1 << 20)
     with serving(Scraped(8 << 20)) as running:
         client = running.connect(sends=LAST)
         wait_for(running.unsent)
@@ -296,7 +296,7 @@ def test_the_kernel_buffers_little_of_a_connection() -> None:
 def test_a_request_that_waits_is_scraped_in_the_time_that_is_left_or_asked_to_retry(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    monkeypatch.setattr(answering, "MOST_REQUESTS_OF_A_CLIENT", 1)
+    monkeypatch.setattr(answering, "MAX_REQUESTS_OF_A_CLIENT", 1)
     for waits, seconds, answer in ((3.0, [9.5, 6.5], b"200"), (server.TURN_SECONDS, [9.5], b"503")):
         scraped = Scraped(held=True)
         with serving(scraped) as running:
@@ -347,11 +347,11 @@ def test_a_client_that_fills_it_loses_its_own_connections(
         regular = running.connect(sends=SCRAPE)
         assert status(regular) == b"200"
         greedy = []
-        for _ in range(MOST_CONNECTIONS + 20):
+        for _ in range(MAX_CONNECTIONS + 20):
             greedy.append(running.connect("127.0.0.2", sends))
             if sends == SCRAPE:
                 assert status(greedy[-1]) == b"200"
-        running.wait_until_open(MOST_CONNECTIONS)
+        running.wait_until_open(MAX_CONNECTIONS)
         clock.advance(2 * server.BEGIN_SECONDS, running)
         wait_for(lambda: all(map(closed, greedy[:20])))
         regular.sendall(SCRAPE)
@@ -361,15 +361,15 @@ def test_a_client_that_fills_it_loses_its_own_connections(
         assert status(late) == b"200", "a new connection is worth more than an idle one"
         assert not closed(greedy[-1])
     assert [record.args or record.message for record in caplog.records if record.levelname == "WARNING"] == [
-        "too many connections: closing some of the client that has the most"
+        "too many connections: closing some of the client with the most"
     ]
 
 
 def test_requests_of_one_client_keep_no_other_out() -> None:
     scraped = Scraped(held=True)
     with serving(scraped) as running:
-        running.connect_all(["127.0.0.2", "127.0.0.3"] * (MOST_CONNECTIONS // 2), SCRAPE)
-        running.wait_until_open(MOST_CONNECTIONS)
+        running.connect_all(["127.0.0.2", "127.0.0.3"] * (MAX_CONNECTIONS // 2), SCRAPE)
+        running.wait_until_open(MAX_CONNECTIONS)
         assert status(running.connect(sends=HEALTH)) == b"200"
         scraped.let.set()
 
@@ -378,10 +378,10 @@ def test_requests_of_one_client_keep_no_other_out() -> None:
 def test_hosts_that_hang_keep_no_other_host_out_and_no_page_of_the_exporter(clock: Clock, spread: bool) -> None:
     hosts = Hosts()
     with serving(probes=hosts) as running:
-        for number in range(MOST_CONNECTIONS):
+        for number in range(MAX_CONNECTIONS):
             running.connect("127.0.0.2", b"GET /probe?target=silent%d HTTP/1.1\r\n\r\n" % (number if spread else 0))
-        running.wait_until_open(MOST_CONNECTIONS)
-        taken = answering.MOST_PROBES_OF_A_CLIENT if spread else answering.MOST_PROBES_OF_A_HOST
+        running.wait_until_open(MAX_CONNECTIONS)
+        taken = answering.MAX_PROBES_OF_A_CLIENT if spread else answering.MAX_PROBES_OF_A_HOST
         wait_for(lambda: hosts.silent.asked == taken)
         first = running.connect(sends=HEALTH)  # the only other client: it waits until those before it are refused
         clock.advance(server.TURN_SECONDS, running)
@@ -394,14 +394,14 @@ def test_hosts_that_hang_keep_no_other_host_out_and_no_page_of_the_exporter(cloc
 
 
 def test_all_requests_are_answered_in_turn_of_one_client_and_of_many() -> None:
-    one = ["127.0.0.1"] * (MOST_CONNECTIONS + 50)
-    many = [f"127.1.{number % 100}.{number // 100}" for number in range(MOST_CONNECTIONS + 50)]
+    one = ["127.0.0.1"] * (MAX_CONNECTIONS + 50)
+    many = [f"127.1.{number % 100}.{number // 100}" for number in range(MAX_CONNECTIONS + 50)]
     for sources in (one, ["127.0.0.1"] * server.FEW_CONNECTIONS + many):
         scraped = Scraped(held=True)
         with serving(scraped) as running:
             clients = running.connect_all(sources, SCRAPE)
-            running.wait_until_open(MOST_CONNECTIONS)
-            at_once = answering.MOST_REQUESTS_OF_A_CLIENT if sources is one else answering.MOST_REQUESTS
+            running.wait_until_open(MAX_CONNECTIONS)
+            at_once = answering.MAX_REQUESTS_OF_A_CLIENT if sources is one else answering.MAX_REQUESTS
             wait_for(lambda: scraped.asked == at_once)  # noqa: B023
             scraped.let.set()
             assert {status(client) for client in clients} == {b"200"}
@@ -409,7 +409,7 @@ def test_all_requests_are_answered_in_turn_of_one_client_and_of_many() -> None:
 
 def test_where_descriptors_are_few_most_of_them_are_left_to_sources() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limited = min(soft, 2 * MOST_CONNECTIONS)
+    limited = min(soft, 2 * MAX_CONNECTIONS)
     with ExitStack() as stack:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limited, hard))
         try:
@@ -423,7 +423,7 @@ def test_where_descriptors_are_few_most_of_them_are_left_to_sources() -> None:
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_clients_that_ask_and_go_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch, reset: bool) -> None:
-    monkeypatch.setattr(answering, "MOST_REQUESTS", 1)
+    monkeypatch.setattr(answering, "MAX_REQUESTS", 1)
     scraped = Scraped(held=True)
     with serving(scraped) as running:
         first = running.connect(sends=SCRAPE)
@@ -458,8 +458,8 @@ def test_a_new_connection_among_many_requests_has_time_to_bring_its_own(others: 
     """They wait for their turn, and so it is the only idle one; more want its place."""
     scraped = Scraped(held=True)
     with serving(scraped) as running:
-        running.connect_all(map(others.format, range(1, MOST_CONNECTIONS)), SCRAPE)
-        running.wait_until_open(MOST_CONNECTIONS - 1)
+        running.connect_all(map(others.format, range(1, MAX_CONNECTIONS)), SCRAPE)
+        running.wait_until_open(MAX_CONNECTIONS - 1)
         other = running.connect()
         late = running.connect_all(map(more.format, range(1, 11)), SCRAPE)
         time.sleep(0.05)  # for what must not happen
@@ -471,7 +471,7 @@ def test_a_new_connection_among_many_requests_has_time_to_bring_its_own(others: 
 def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
     with serving() as running:
         many = []
-        for number in range(MOST_CONNECTIONS):
+        for number in range(MAX_CONNECTIONS):
             many.append(running.connect(f"127.0.{number}.2", SCRAPE))
             assert status(many[-1]) == b"200"  # before the next asks: nothing orders two at once
         many[0].sendall(SCRAPE)
@@ -481,7 +481,7 @@ def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
 
 
 def test_a_client_has_time_to_read_its_answer_and_no_more(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 8)
     with serving(Scraped(8 << 20)) as running:
         slow = running.connect(sends=LAST)
         assert slow.recv(4) == b"HTTP"
@@ -500,7 +500,7 @@ def test_a_client_has_time_to_read_its_answer_and_no_more(monkeypatch: pytest.Mo
 
 
 def test_while_it_is_full_it_takes_no_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
     scraped = Scraped(held=True)
     with serving(scraped) as running:
         first, second = running.connect_all(["127.0.0.1"] * 2, SCRAPE)
@@ -554,10 +554,10 @@ def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pyte
 
 
 def test_the_limits_are_those_of_docs_security_md() -> None:
-    assert (MOST_CONNECTIONS, server.MOST_HEAD_BYTES, server.MOST_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
-    assert (answering.MOST_REQUESTS, answering.MOST_REQUESTS_OF_A_CLIENT) == (40, 10)
-    probes = answering.MOST_PROBES, answering.MOST_PROBES_OF_A_CLIENT, answering.MOST_PROBES_OF_A_HOST
-    assert (*probes, encrypted.MOST_OF_NOTHING) == (240, 200, 4, 64 << 10)
+    assert (MAX_CONNECTIONS, server.MAX_HEAD_BYTES, server.MAX_UNSENT_BYTES) == (256, 32 << 10, 32 << 20)
+    assert (answering.MAX_REQUESTS, answering.MAX_REQUESTS_OF_A_CLIENT) == (40, 10)
+    probes = answering.MAX_PROBES, answering.MAX_PROBES_OF_A_CLIENT, answering.MAX_PROBES_OF_A_HOST
+    assert (*probes, encrypted.MAX_CONTROL_BYTES) == (240, 200, 4, 64 << 10)
     assert (collect.HANGS, collect.A_LITTLE, bounded.LARGEST_FILE) == (10, 0.5, 64 << 20)
 
 

@@ -1,4 +1,4 @@
-"""Who may scrape, and over what: the file of `--web.config.file`, in the format of Prometheus's exporter-toolkit.
+"""The file of `--web.config.file`: TLS and authentication, in the format of Prometheus's exporter-toolkit.
 
 The format (https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md) has four sections, all
 optional; an empty file is valid and switches nothing on:
@@ -10,15 +10,14 @@ optional; an empty file is valid and switches nothing on:
 
 config.py puts them together and keeps up with changes of the files.
 
-A file that Prometheus's own exporters take is taken here, save for what would be unsafe or can't be kept, each refused
-with its own line: TLS 1.0 and 1.1; a client certificate that is asked for and not verified; client certificates without
-a CA; cipher suites without forward secrecy; more than one curve, as Python's ssl holds a context to one; TLS settings
-without a certificate; a certificate, key or CA given both inline and by file. Passwords over 72 bytes, of which bcrypt
-sees only the first 72, never match.
+Files for Prometheus's own exporters are valid here, except for unsafe or unsupported settings, each with its own error:
+TLS 1.0 and 1.1; a client certificate that is asked for and not verified; client certificates without a CA; cipher
+suites without forward secrecy; more than one curve, as Python's ssl holds a context to one; TLS settings without a
+certificate; a certificate, key or CA given both inline and by file. Passwords over 72 bytes, of which bcrypt sees only
+the first 72, never match.
 
-A rate_limit is refused too. It is one bucket of tokens for all clients, taken before any password is asked for: a
-stranger who sends requests empties it, and then it is Prometheus that gets a 429. What it protects, the exporter's CPU
-and memory, has bounds already that are kept for each client (server.py, answering.py, auth.py).
+A rate_limit is refused, too. It is one token bucket for all clients, checked before passwords: a stranger could empty
+it, and Prometheus would get the 429. CPU and memory are already limited per client (server.py, answering.py, auth.py).
 """
 
 from virtscope.toolkit.webconfig.auth import TooManyGuesses

@@ -1,4 +1,4 @@
-"""Section `basic_auth_users`: who may log in, by bcrypt hashes."""
+"""Section `basic_auth_users`: users and their bcrypt hashes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from virtscope.toolkit.webconfig.document import Section, WebConfigError
 
 # $2b$COST$, then 16 bytes of salt and 23 of hash in bcrypt's base64; the salt's last letter holds two bits only.
 BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-BCRYPT_MOST_BYTES = 72
-MOST_REFUSALS = 100  # remembered wrong passwords; as many entries as the toolkit's cache has
-MOST_CHECKS = 24  # of all clients; fewer than there may be requests answered at once, so that the others are
-MOST_CHECKS_OF_A_CLIENT = 8  # that wait for bcrypt; fewer than a client may have requests answered at once
-MOST_PAUSE_SECONDS = 0.25
+BCRYPT_MAX_BYTES = 72
+MAX_REFUSALS = 100  # remembered wrong passwords; as many entries as the toolkit's cache has
+MAX_CHECKS = 24  # of all clients; fewer than concurrent requests, so that others get threads
+MAX_CHECKS_OF_A_CLIENT = 8  # waiting for bcrypt; fewer than a client's concurrent requests
+MAX_PAUSE_SECONDS = 0.25
 
 
 def read_passwords(document: Section) -> Passwords | None:
@@ -41,14 +41,14 @@ def read_passwords(document: Section) -> Passwords | None:
 
 
 class TooManyGuesses(Exception):
-    """Too many of the client's passwords wait to be checked."""
+    """Too many passwords of the client are waiting for bcrypt."""
 
 
 class Passwords:
     """The users' bcrypt hashes, and bcrypt's verdicts on the passwords seen so far.
 
-    Not every scrape shall cost what bcrypt is meant to cost. Passwords are remembered by a keyed digest only, the right
-    one per user, so that no number of wrong guesses can make the next scrape pay again.
+    bcrypt is too slow for every scrape, so verdicts are cached, by a keyed digest of the password. The right one of
+    each user is cached separately, so that wrong guesses can't evict it.
 
     check: `bcrypt.checkpw`.
     """
@@ -56,25 +56,25 @@ class Passwords:
     def __init__(self, hashes: Mapping[str, bytes], check: Callable[[bytes, bytes], bool]) -> None:
         self._hashes = hashes
         self._check = check
-        # What an unknown user's password is checked against. As costly as the users' own, or the time that a refusal
-        # takes would show which users exist.
+        # The hash for unknown users, as costly as the users' own: otherwise the time of a refusal would show which
+        # users exist.
         cost = max(hash_[4:6] for hash_ in hashes.values())
         self._unknown_users_hash = b"$2b$" + cost + b"$Q8oMliaNfqYUuKCF8EGbNuL7/w.ZZyjzzBG5JIQZkWYSvjlvIQmYy"
         self._digest_key = secrets.token_bytes(32)
         self._right: dict[str, bytes] = {}
         self._wrong: set[bytes] = set()
-        # bcrypt is slow by design: a flood of guesses may keep a part of one CPU busy, not all.
+        # bcrypt is slow by design: a flood of guesses may use only a part of one CPU.
         self._bcrypt_lock = threading.Lock()
         self._checks: Counter[str] = Counter()  # under way, by client
         self._checks_lock = threading.Lock()
 
     def match(self, user: str, password: bytes, client: str = "") -> bool:
-        """Say whether `password`, which this client sent, is the user's.
+        """Whether `password`, sent by this client, is the user's.
 
-        Raises TooManyGuesses, but never for a password that is remembered.
+        Raises TooManyGuesses, but never for a cached password.
         """
-        # bcrypt sees 72 bytes and stops at a NUL: what lies beyond would count for nothing.
-        if len(password) > BCRYPT_MOST_BYTES or b"\0" in password:
+        # bcrypt ignores everything after 72 bytes or a NUL.
+        if len(password) > BCRYPT_MAX_BYTES or b"\0" in password:
             return False
         name = user.encode("utf-8", "surrogateescape")
         digest = hmac.digest(self._digest_key, b"%d:%b%b" % (len(name), name, password), "sha256")
@@ -83,24 +83,24 @@ class Passwords:
 
     def _ask_bcrypt(self, user: str, password: bytes, digest: bytes, client: str) -> bool:
         with self._checks_lock:
-            if self._checks[client] >= MOST_CHECKS_OF_A_CLIENT or sum(self._checks.values()) >= MOST_CHECKS:
+            if self._checks[client] >= MAX_CHECKS_OF_A_CLIENT or sum(self._checks.values()) >= MAX_CHECKS:
                 raise TooManyGuesses
             self._checks[client] += 1
         try:
             with self._bcrypt_lock:
-                known = self._remembered(user, digest)  # another thread may have had the same question
+                known = self._remembered(user, digest)  # another thread may have checked it meanwhile
                 if known is None:
                     begun = time.thread_time()
                     matches = self._check(password, self._hashes.get(user, self._unknown_users_hash))
                     known = matches and user in self._hashes
                     self._remember(user, digest, known)
-                    if not known:  # guesses take a quarter of a CPU, or what bcrypt takes of a third of a second
-                        time.sleep(min(3 * (time.thread_time() - begun), MOST_PAUSE_SECONDS))
+                    if not known:  # limits guesses to a quarter of a CPU if bcrypt takes up to 83 ms
+                        time.sleep(min(3 * (time.thread_time() - begun), MAX_PAUSE_SECONDS))
                 return known
         finally:
             with self._checks_lock:
                 self._checks[client] -= 1
-                self._checks = +self._checks  # without clients that have none
+                self._checks = +self._checks  # drop zero counts
 
     def _remembered(self, user: str, digest: bytes) -> bool | None:
         if hmac.compare_digest(self._right.get(user, b""), digest):
@@ -111,13 +111,13 @@ class Passwords:
         if right:
             self._right[user] = digest
             return
-        if len(self._wrong) >= MOST_REFUSALS:
+        if len(self._wrong) >= MAX_REFUSALS:
             self._wrong.clear()
         self._wrong.add(digest)
 
 
 def basic_credentials(authorization: str | None) -> tuple[str, bytes] | None:
-    """Return user and password of an Authorization header (RFC 7617), None if it is missing or malformed."""
+    """Return user and password of an Authorization header (RFC 7617), None if missing or malformed."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -125,5 +125,5 @@ def basic_credentials(authorization: str | None) -> tuple[str, bytes] | None:
         user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
     except (binascii.Error, ValueError):
         return None
-    # A name that isn't UTF-8 becomes one that no user of the file can have.
+    # A name that isn't UTF-8 becomes one that can't be in the file.
     return (user.decode("utf-8", "surrogateescape"), password) if colon else None

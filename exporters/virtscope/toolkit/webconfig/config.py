@@ -1,4 +1,4 @@
-"""The web configuration in force, and the rules by which a changed file replaces it."""
+"""The active web configuration, and the rules for reloading it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from virtscope.toolkit.webconfig.tls import Tls, read_tls
 log = logging.getLogger(__name__)
 
 
-# The only headers that the format can set, with their values where the header is an enumeration.
+# The only headers of the format, with the values of enumerations.
 HEADERS: dict[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
     "Strict-Transport-Security": (),
@@ -27,7 +27,7 @@ HEADERS: dict[str, tuple[str, ...]] = {
 
 
 def read_headers(document: Section) -> dict[str, str]:
-    """Return the headers by name, without those that have no value."""
+    """Return the headers by name, without empty ones."""
     http = document.section("http_server_config", ("http2", "headers"))
     http.flag("http2", default=True)  # checked, then ignored: clients settle for HTTP/1.1 by ALPN
     section = http.section("headers", HEADERS)
@@ -41,20 +41,20 @@ def read_headers(document: Section) -> dict[str, str]:
 
 
 class WebConfig:
-    """The web configuration in force, safe to use from every thread of a server.
+    """The active web configuration; thread-safe.
 
-    The configuration file and the files it names are looked at (stat) whenever something is asked, and read again when
-    they changed, so a certificate that certbot renewed serves the next connection. If what they hold now is bad, the
-    last good configuration stays in force and one line is logged, and another one when all is well again.
+    Each query checks the configuration file and the files it names by stat() and reloads changed ones, so the next
+    connection gets a certificate renewed by certbot. If the new content is invalid, the last valid configuration stays
+    active; the error and the recovery are logged once each.
 
-    A change that switches off TLS, client certificates or passwords needs a restart: an editor that empties the file
-    before it writes it again must not open the exporter to everyone for that moment.
+    Switching off TLS, client certificates or passwords needs a restart: an editor that truncates the file before
+    writing must not open the exporter to everyone.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._loaded = _load(path)
-        self._problem = ""  # why the files as they are now can't be used
+        self._problem = ""  # error of the current files
         self._lock = threading.Lock()
 
     @classmethod
@@ -63,7 +63,7 @@ class WebConfig:
         return cls(Path(path))
 
     def check(self) -> None:
-        """Look at the files now, so that the log says at once what is wrong with a change."""
+        """Check the files now, to log errors of a change at once."""
         self._current()
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -77,7 +77,7 @@ class WebConfig:
         return tls.not_after if tls else None
 
     def peer_allowed(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Say whether a client with this certificate (as by `getpeercert()`) may go on after the handshake."""
+        """Whether a client with this certificate (of `getpeercert()`) is allowed."""
         tls = self._current().tls
         return tls is None or tls.peer_allowed(certificate or {})
 
@@ -87,9 +87,9 @@ class WebConfig:
         return dict(self._current().headers)
 
     def allows(self, authorization: str | None, client: str = "") -> bool:
-        """Say whether a client's request with this Authorization header may be answered (if not: 401).
+        """Whether a request with this Authorization header is allowed (if not: 401).
 
-        How long it takes doesn't tell whether a user exists. Raises TooManyGuesses (answer 429).
+        Its duration doesn't reveal whether a user exists. Raises TooManyGuesses (answer 429).
         """
         passwords = self._current().passwords
         if passwords is None:
@@ -99,7 +99,7 @@ class WebConfig:
 
     def _current(self) -> _Loaded:
         with self._lock:
-            # While the files are bad they are read every time: what is wrong may be something that stat can't see.
+            # Invalid files are read every time: stat may not show the fix.
             if not self._problem and self._loaded.files.unchanged():
                 return self._loaded
             try:
@@ -111,7 +111,7 @@ class WebConfig:
             except WebConfigError as error:
                 if str(error) != self._problem:
                     fields = {"err": str(error)}
-                    log.error("web configuration unusable; the last good one stays in force", extra={"fields": fields})
+                    log.error("web configuration unusable; keeping the last good one", extra={"fields": fields})
                 self._problem = str(error)
             else:
                 self._loaded, self._problem = new, ""
@@ -120,7 +120,7 @@ class WebConfig:
 
 
 class _Loaded(NamedTuple):
-    """What one reading of the files gave."""
+    """The content of the files."""
 
     files: WatchedFiles
     tls: Tls | None
@@ -128,7 +128,7 @@ class _Loaded(NamedTuple):
     passwords: Passwords | None
 
     def barriers(self) -> list[str]:
-        """Return the keys that keep strangers out."""
+        """Return the configured keys that restrict access."""
         standing = {
             "tls_server_config": self.tls,
             "tls_server_config.client_auth_type": self.tls and self.tls.context.verify_mode is ssl.CERT_REQUIRED,

@@ -1,4 +1,4 @@
-"""The configuration file as sections, which give their values by key and type, and the files that it was read from."""
+"""The configuration file as sections with typed values, and the files that it was read from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate
 
 
 class WebConfigError(Exception):
-    """The configuration can't be used. The message is one line: the file, the key, what is wrong, what to do.
+    """The configuration is unusable. The message is one line: file, key, problem, remedy.
 
     It never holds a password, a hash, or any part of a key.
     """
@@ -34,11 +34,10 @@ def read_document(path: Path, files: WatchedFiles) -> Section:
 class Section:
     """One mapping of the file.
 
-    As in the toolkit, a key without a value, or with an empty one, counts as absent. What is of the wrong type raises
-    WebConfigError when it is asked for.
+    As in exporter-toolkit, an empty value counts as absent. Reading a value of the wrong type raises WebConfigError.
 
-    name: its place in the file, such as "http_server_config.headers"; "" for the whole file.
-    known: the keys that the format has here; None if any will do.
+    name: its place in the file, such as "http_server_config.headers"; "" for the whole file. known: the valid keys;
+    None allows any.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class Section:
                 raise self.error(key, f"unknown key; remove it, or use one of {', '.join(known)}")
 
     def error(self, key: str, problem: str) -> WebConfigError:
-        """Return the error that says what is wrong with the value under `key`."""
+        """Return an error about the value of `key`."""
         return WebConfigError(self.path, self._place(key), problem)
 
     def section(self, key: str, known: Collection[str] | None = None) -> Section:
-        """Return the section under `key`, an empty one if there is none."""
+        """Return the section under `key`, an empty one if absent."""
         return Section(self.path, self._files, self._place(key), self.values.get(key), known)
 
     def text(self, key: str) -> str:
@@ -86,7 +85,7 @@ class Section:
         return default if value is None else value
 
     def content(self, key: str) -> bytes | None:
-        """Return the content of the file named under `key`, relative to the configuration's folder; None if none is."""
+        """Return the content of the file named under `key`, relative to the configuration's folder; None if absent."""
         name = self.text(key)
         if not name:
             return None
@@ -108,7 +107,7 @@ def _kind(value: Any) -> str:
 def _parse(path: Path, content: bytes) -> Any:
     """Return the YAML document as None, str, bool, list and dict.
 
-    Numbers stay text, as the format's own decoder turns `007` into a user's name and `0` into a header's value.
+    Numbers stay text, like in exporter-toolkit: `007` may be a user's name and `0` a header's value.
     """
     # Imported here, so that an exporter without a web configuration needs no YAML on its host.
     try:
@@ -116,7 +115,7 @@ def _parse(path: Path, content: bytes) -> Any:
     except ImportError:
         raise WebConfigError(path, "", "reading it needs PyYAML; install it (Debian: python3-yaml)") from None
 
-    @cache  # an alias is its anchor's node again, and aliases of aliases of aliases would be without end
+    @cache  # an alias; nested aliases could expand without limit
     def plain(node: yaml.Node) -> Any:
         if isinstance(node, yaml.MappingNode):
             mapping: dict[str, Any] = {}
@@ -139,7 +138,7 @@ def _parse(path: Path, content: bytes) -> Any:
         node = yaml.compose(content, Loader=yaml.SafeLoader)
         return None if node is None else plain(node)
     except (yaml.YAMLError, UnicodeError, RecursionError) as error:
-        # The place alone: the parser's own message can quote a secret.
+        # Only the position: the parser's message may quote a secret.
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = f"{place}not valid YAML; check indentation, colons and quotes"
@@ -147,7 +146,7 @@ def _parse(path: Path, content: bytes) -> Any:
 
 
 class WatchedFiles:
-    """The files a configuration was read from, each as it was just before it was read."""
+    """The files of a configuration, each with its state just before it was read."""
 
     def __init__(self) -> None:
         self._stamps: dict[Path, tuple[int, ...] | None] = {}
@@ -156,11 +155,11 @@ class WatchedFiles:
         """Return the content; raises OSError."""
         if "\0" in str(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))  # Python would raise a ValueError
-        self._stamps[path] = _stamp(path)  # first: a change while it is read then shows at the next look
+        self._stamps[path] = _stamp(path)  # first, so that the next check notices a change while reading
         return path.read_bytes()
 
     def unchanged(self) -> bool:
-        """Say whether every file looks as it did; costs a stat each."""
+        """Whether all files are unchanged; costs a stat() each."""
         return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
 
 
@@ -169,5 +168,5 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    # Not the modification time: only the change time shows repaired permissions, and no writer can set it back.
+    # Not the modification time: only the change time shows fixed permissions, and writers can't set it back.
     return found.st_ino, found.st_size, found.st_ctime_ns

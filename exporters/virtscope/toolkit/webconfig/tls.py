@@ -1,4 +1,4 @@
-"""Section `tls_server_config`: the terms of a connection, its certificates, and the clients that may have one."""
+"""Section `tls_server_config`: TLS versions and ciphers, certificates, and allowed clients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEYS = (
 )
 VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
-# What Go's tls.CipherSuites() lists for TLS 1.2, by its IANA names, and OpenSSL's names for the same.
+# The TLS 1.2 suites of Go's tls.CipherSuites(): IANA name to OpenSSL name.
 CIPHER_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
@@ -46,12 +46,12 @@ CIPHER_SUITES = {
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
 }
 DEFAULT_CIPHER_SUITES = [name for name in CIPHER_SUITES if not name.endswith("_CBC_SHA")]
-# Part of the format's list, but always on: like Go, OpenSSL gives TLS 1.3 its suites whatever the list says.
+# Valid in the list but always on: like Go, OpenSSL doesn't apply the list to TLS 1.3.
 TLS13_CIPHER_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 
 CURVES = {"CurveP256": "prime256v1", "CurveP384": "secp384r1", "CurveP521": "secp521r1", "X25519": "X25519"}
 
-# Go's policies, save for two: Python's ssl verifies every client certificate that it asks for.
+# Go's policies except two: Python's ssl always verifies client certificates.
 CLIENT_AUTH_TYPES = {
     "NoClientCert": ssl.CERT_NONE,
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
@@ -64,19 +64,19 @@ PARTIAL_CHAIN = ssl.VerifyFlags(0x80000)
 
 @dataclass(frozen=True)
 class Tls:
-    """The terms of a connection. Without `allowed_sans`, OpenSSL's word on a client's certificate is the last."""
+    """TLS settings. Without `allowed_sans`, OpenSSL's verification of a client's certificate is enough."""
 
     context: ssl.SSLContext
     allowed_sans: frozenset[str]
     not_after: float | None  # Unix time of the first of its certificates to expire; None if no date can be read
 
     def peer_allowed(self, certificate: Mapping[str, Any]) -> bool:
-        """Say whether one of the names in the client's certificate (as by `getpeercert()`) is allowed."""
+        """Whether a name in the client's certificate (of `getpeercert()`) is allowed."""
         return not self.allowed_sans or not self.allowed_sans.isdisjoint(_subject_alternative_names(certificate))
 
 
 def read_tls(document: Section) -> Tls | None:
-    """Return the terms, None if the section is empty."""
+    """Return the TLS settings, None if the section is empty."""
     section = document.section("tls_server_config", KEYS)
     certificate, private_key = Pem.read(section, "cert"), Pem.read(section, "key")
     if certificate is None or private_key is None:
@@ -86,7 +86,7 @@ def read_tls(document: Section) -> Tls | None:
         raise section.error(missing, "missing; TLS needs a certificate and its key, or remove tls_server_config")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1 would let a client ask for costly handshakes without end
+    context.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL 1.1 would allow endless renegotiation, which is costly
     context.set_alpn_protocols(["http/1.1"])
     _set_versions_and_suites(context, section)
     _set_curve(context, section)
@@ -170,7 +170,7 @@ def _allowed_sans(context: ssl.SSLContext, section: Section) -> frozenset[str]:
 def _subject_alternative_names(certificate: Mapping[str, Any]) -> Iterable[str]:
     for kind, name in certificate.get("subjectAltName", ()):
         if kind == "IP Address":
-            # Python spells out all of an IPv6 address; the format has it in short, as Go and `ipaddress` write it.
+            # Python writes IPv6 addresses in full; the format uses the short form, like Go and `ipaddress`.
             with contextlib.suppress(ValueError):  # "<invalid>"
                 yield str(ipaddress.ip_address(name.strip()))
         else:
@@ -182,7 +182,7 @@ def _subject_alternative_names(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Pem:
-    """PEM as it was given: under `key` of a section, or in the file named there."""
+    """PEM text, from `key` of a section or the file named there."""
 
     section: Section
     key: str
@@ -190,7 +190,7 @@ class Pem:
 
     @classmethod
     def read(cls, section: Section, key: str) -> Pem | None:
-        """Return what is given inline under `key`, or in the file under `key`_file; None if neither is."""
+        """Return the PEM of `key`, or of the file in `key`_file; None if both are absent."""
         inline, content = section.text(key), section.content(f"{key}_file")
         if inline and content is not None:
             raise section.error(key, f"given besides {key}_file; keep one of them")
@@ -199,12 +199,12 @@ class Pem:
         return cls(section, f"{key}_file", _ascii(content))
 
     def error(self, problem: str) -> WebConfigError:
-        """Return the error that says what is wrong with it."""
+        """Return an error about it."""
         return self.section.error(self.key, problem)
 
 
 def _ascii(content: bytes) -> str:
-    return content.decode("ascii", "ignore")  # what is not ASCII can only be a comment between the blocks
+    return content.decode("ascii", "ignore")  # non-ASCII text can only be a comment between blocks
 
 
 def trust(context: ssl.SSLContext, ca: Pem) -> None:
@@ -217,7 +217,9 @@ def trust(context: ssl.SSLContext, ca: Pem) -> None:
 
 def load_key_pair(context: ssl.SSLContext, certificate: Pem, private_key: Pem) -> None:
     """Show `certificate` to peers."""
-    trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate)  # load_cert_chain wouldn't say which of the two is bad
+    trust(
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate
+    )  # load_cert_chain doesn't say which of the two is invalid
 
     def refuse_password() -> str:  # else OpenSSL would ask on the terminal
         raise private_key.error("is encrypted; give the key without a passphrase (openssl pkey)")
@@ -275,7 +277,7 @@ def _der_values(der: bytes) -> Iterator[tuple[int, bytes]]:
 
 @contextlib.contextmanager
 def _as_file(pem: str) -> Iterator[str]:
-    """Give text a path, without a file: `ssl` takes a key only by path, and a key has no business on a disk."""
+    """Give text a path in memory: `ssl` loads keys only by path, and a key must not be written to a disk."""
     descriptor = file_in_memory("pem")
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(pem)

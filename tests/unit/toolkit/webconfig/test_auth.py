@@ -74,7 +74,7 @@ def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_passwo
     pki: Pki, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bcrypt is asked once for each password that is remembered, however many scrapes come with it at once."""
-    monkeypatch.setattr(auth, "MOST_REFUSALS", 5)
+    monkeypatch.setattr(auth, "MAX_REFUSALS", 5)
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(web.allows, [basic("alice", ALICES_PASSWORD)] * 8))
@@ -130,12 +130,12 @@ def test_guesses_of_one_client_hold_up_neither_others_nor_what_is_known(
     guesses = Guesses(pki, monkeypatch)
     for number in range(20):
         guesses.begin(str(number), "192.0.2.1")
-    guesses.wait_until_refused(20 - auth.MOST_CHECKS_OF_A_CLIENT)
+    guesses.wait_until_refused(20 - auth.MAX_CHECKS_OF_A_CLIENT)
     assert guesses.web.allows(basic("alice", ALICES_PASSWORD), "192.0.2.1"), "a known password waits for no guess"
     guesses.begin(ALICES_PASSWORD, "192.0.2.2")
     guesses.finish()
     assert guesses.outcomes.count(True) == 1
-    assert guesses.outcomes.count(False) == auth.MOST_CHECKS_OF_A_CLIENT
+    assert guesses.outcomes.count(False) == auth.MAX_CHECKS_OF_A_CLIENT
 
 
 def test_guesses_of_many_clients_leave_room_for_requests_with_what_is_known(
@@ -143,10 +143,10 @@ def test_guesses_of_many_clients_leave_room_for_requests_with_what_is_known(
 ) -> None:
     """Each waits in one of the threads that answer requests."""
     guesses = Guesses(pki, monkeypatch)
-    for number in range(answering.MOST_REQUESTS):
+    for number in range(answering.MAX_REQUESTS):
         guesses.begin(str(number), f"192.0.2.{number}")
-    assert auth.MOST_CHECKS < answering.MOST_REQUESTS
-    guesses.wait_until_refused(answering.MOST_REQUESTS - auth.MOST_CHECKS)
+    assert auth.MAX_CHECKS < answering.MAX_REQUESTS
+    guesses.wait_until_refused(answering.MAX_REQUESTS - auth.MAX_CHECKS)
     guesses.finish()
 
 
@@ -159,7 +159,7 @@ def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.Mon
     assert not web.allows(basic("alice", "wrong"))
     assert not web.allows(basic("alice", "wrong"))  # known by now
     assert len(pauses) == 1
-    assert 0 < pauses[0] <= auth.MOST_PAUSE_SECONDS
+    assert 0 < pauses[0] <= auth.MAX_PAUSE_SECONDS
 
 
 def test_passwords_are_not_kept(pki: Pki) -> None:
