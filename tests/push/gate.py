@@ -13,6 +13,7 @@ import requests
 import trustme
 import yaml
 
+from deploy.programs import CHECKOUT
 from tests.push.remote_write import Labels, request
 from tests.support import Prometheus
 from tests.support.endpoints import Group
@@ -185,7 +186,7 @@ class Gate:
 
 def documented_flags() -> list[str]:
     """vmagent's flags as docs/push.md gives them, but for addresses and folders, which are a test's own."""
-    (block,) = re.findall(r"(?ms)^vmagent (.*?)^```", (FOLDER.parents[1] / "docs/push.md").read_text())
+    (block,) = re.findall(r"(?ms)^vmagent (.*?)^```", (CHECKOUT / "docs/push.md").read_text())
     flags = [flag for flag in block.replace("\\\n", " ").split() if "=" in flag]
     own = ("-httpListenAddr=", "-remoteWrite.url=", "-remoteWrite.tmpDataPath=")
     kept = [flag for flag in flags if not flag.startswith(own)]
