@@ -67,7 +67,7 @@ def test_a_hypervisor_that_hides_the_counters_and_how_they_are_turned_on(tmp_pat
         ({**GUEST, VENDOR: "Google"}, "--performance-monitoring-unit"),
         ({**GUEST, VENDOR: "Microsoft Corporation"}, "Set-VMProcessor"),
         ({**GUEST, VENDOR: "Microsoft Corporation", **azure}, "Azure"),
-        (GUEST, "whoever runs the hypervisor"),
+        (GUEST, "hypervisor's operator"),
     ):
         reason, advice = why(tmp_path, files, errno.ENOENT)
         assert (reason, advised in advice) == ("hidden_by_hypervisor", True), (files, advice)
