@@ -1,7 +1,7 @@
-"""Write the dashboards' JSON, or check that what is committed is what the sources say.
+"""Write the dashboards' JSON, or check that the committed files match the sources.
 
 python -m dashboards.build            write dashboards/json/
-python -m dashboards.build --check    exit 1 and name the files that are out of date
+python -m dashboards.build --check    exit 1 and name outdated files
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ DASHBOARDS: dict[str, Callable[[], Dashboard]] = {
 
 
 def render(dashboard: Dashboard) -> str:
-    """The dashboard as Grafana imports it, with sorted keys so that a change shows as a small difference."""
+    """The dashboard as Grafana imports it; sorted keys keep diffs small."""
     return JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).encode(dashboard) + "\n"
 
 
 def stale() -> list[Path]:
-    """Files whose content differs from what the sources make, missing and left-over ones included."""
+    """Files that differ from the sources' output, including missing and left-over ones."""
     wanted = {FOLDER / name: render(make()) for name, make in DASHBOARDS.items()}
     found = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))
 
 
 def write() -> None:
-    """Make the folder hold exactly the dashboards of the sources."""
+    """Write all dashboards, and remove other files from the folder."""
     FOLDER.mkdir(exist_ok=True)
     for path in stale():
         path.unlink(missing_ok=True)

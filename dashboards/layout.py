@@ -1,4 +1,4 @@
-"""A dashboard as a whole: what all of ours have in common, and the rows it is laid out in."""
+"""A dashboard as a whole: common settings, and its rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _GRID = 24
 class Row:
     """Panels from left to right, on Grafana's grid of 24 units."""
 
-    title: str  # "" for the first row, which needs none
+    title: str  # empty for the first row
     panels: Sequence[Builder[dashboard.Panel]]
-    collapsed: bool = False  # until a click on the heading, as for what is rarely looked at; it asks nothing until then
+    collapsed: bool = False  # collapsed rows send no queries until opened
 
 
 def page(
@@ -43,23 +43,23 @@ def page(
     time: str = "now-1h",
     refresh: str = "10s",
 ) -> dashboard.Dashboard:
-    """Lay rows out under the question that the dashboard is for and a sentence on how it answers.
+    """Lay out rows under the dashboard's question and a sentence on how it answers.
 
-    any_hosts: it shows any set of hosts (`$hosts`) beside each other, instead of one (`$host`).
-    below_hosts: of any hosts, it knows of applications and virtual servers what was chosen on another page.
-    platform: it shows one host of this platform, in the platform's own words.
-    measured: of one host, it shows at first one that has this series.
-    own_variables: follow those that every dashboard has.
-    annotations: events that its graphs mark.
-    time: from when on it shows at first.
-    refresh: how often it is asked again, which cancels the queries that have no answer yet.
+    any_hosts: shows any set of hosts (`$hosts`) side by side, instead of one (`$host`).
+    below_hosts: with any_hosts, offers applications and virtual servers chosen on another page.
+    platform: shows one host of this platform, with the platform's own terms.
+    measured: prefers a host that has this series.
+    own_variables: added after the common variables.
+    annotations: events that graphs mark.
+    time: initial start of the time range.
+    refresh: refresh interval; each refresh cancels unanswered queries.
     """
     builder = (
         build.Dashboard(title)
         .uid(uid)
         .description(f"{question} {answer}")
         .tags([TAG])
-        .readonly()  # generated: a change belongs in the sources
+        .readonly()  # generated: edit the sources instead
         .time(time, "now")
         .refresh(refresh)
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
@@ -91,7 +91,7 @@ def page(
             (heading if row.collapsed else builder).with_panel(panel)
     built = builder.build()
     built.annotations = dashboard.AnnotationContainer(list(annotations))
-    # Of Grafana 12.4 and 13. The SDK's own is 36; what the steps between change is nothing that these pages have
+    # Schema of Grafana 12.4 and 13; the SDK's default is 36. The migrations in between don't affect these pages
     # (Grafana: apps/dashboard/pkg/migration/schemaversion).
     built.schema_version = 42
     _hide_what_changes_nothing(built)
@@ -104,22 +104,22 @@ def page(
 
 
 def _leave_out_defaults(panel: dashboard.Panel) -> None:
-    """Leave out what Grafana assumes anyway, a tenth of a page, and what newer ones take for something else."""
+    """Leave out Grafana's defaults (a tenth of a page), and values that newer versions misread."""
     panel.transparent = panel.transparent or None
     for target in panel.targets or []:
         if isinstance(target, prometheus.Dataquery):
             target.range_val = target.range_val or None
-    # The SDK's default direction would make Grafana's newer front end ("scenes") give each panel the full width,
-    # whether it repeats or not.
+    # With the SDK's default direction, Grafana's newer front end ("scenes") makes each panel full-width, even if it
+    # doesn't repeat.
     if panel.repeat is None:
         panel.repeat_direction = None
-    # Of Grafana before 12; since then it is one of each column's options.
+    # Grafana before 12; later versions have a column option instead.
     if isinstance(panel.options, table.Options):
         panel.options.footer = None
 
 
 def _fleet() -> build.DashboardLink:
-    """The link back to all hosts. It resets all choices."""
+    """A link back to the fleet page. It resets all choices."""
     undone = "&".join(f"var-{name}=$__all" for name in ("platform", "hosts"))
     return (
         build.DashboardLink("Fleet")
@@ -132,7 +132,7 @@ def _fleet() -> build.DashboardLink:
 
 
 def _all_panels(page: dashboard.Dashboard) -> Iterator[dashboard.Panel | dashboard.RowPanel]:
-    """Headings and panels, those of collapsed rows included."""
+    """Headings and panels, including panels of collapsed rows."""
     for placed in page.panels or []:
         yield placed
         if isinstance(placed, dashboard.RowPanel):
@@ -140,7 +140,7 @@ def _all_panels(page: dashboard.Dashboard) -> Iterator[dashboard.Panel | dashboa
 
 
 def _place_collapsed(page: dashboard.Dashboard) -> None:
-    """Place the panels of collapsed rows below their headings; they take no place until they are opened."""
+    """Place the panels of collapsed rows below their headings; they need no space until opened."""
     for placed in page.panels or []:
         if isinstance(placed, dashboard.RowPanel) and placed.grid_pos is not None:
             x, y, tallest = 0, placed.grid_pos.y + 1, 0
@@ -153,10 +153,10 @@ def _place_collapsed(page: dashboard.Dashboard) -> None:
 
 
 def _hide_what_changes_nothing(page: dashboard.Dashboard) -> None:
-    """Hide the variables that no panel asks by. They stay, as links hand them on to pages that do."""
+    """Hide variables that no panel uses. They remain defined, as links pass them to other pages."""
     asked = JSONEncoder().encode([page.panels, page.annotations])
     chosen = page.templating.list_val if page.templating is not None else None
-    for variable in reversed(chosen or []):  # each is asked for by those after it
+    for variable in reversed(chosen or []):  # each may be used by those after it
         if variable.type_val != dashboard.VariableType.DATASOURCE and not re.search(rf"\${variable.name}\b", asked):
             variable.hide = dashboard.VariableHide.HIDE_VARIABLE
         else:

@@ -1,4 +1,4 @@
-"""Events that graphs mark with a line: what changed on a host, alerts, and the steps of the lab."""
+"""Events that graphs mark with a line: changes on a host, alerts, and steps of the lab."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STARTS = f"vserver:starts:count1h{_OF}"
 _CAPACITY = f"host:cpu_capacity:cpus{_OF}"
 _STEP = on_host("lab_step_info")
 
-_MANY = 20  # marks, more than a graph's lines can be read behind
+_MANY = 20  # marks; more would hide a graph's lines
 
 
 class Marks(dashboard.AnnotationQuery):
-    """A line wherever a query's series is above 0, with words made of its labels."""
+    """A line wherever a query's series is above 0, with text from its labels."""
 
     def __init__(
         self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s", at_first: bool = True
@@ -33,22 +33,21 @@ class Marks(dashboard.AnnotationQuery):
         self._expr = expr
         self._title = title
         self._text = text
-        self._step = step  # how often it is looked at least, 60 s being Grafana's own
+        self._step = step  # minimum interval; Grafana's default is 60 s
 
     def to_json(self) -> dict[str, object]:
         """Grafana's own fields for Prometheus, which the SDK's model lacks.
 
-        The query is in `target`. Beside the name, where it was before Grafana 8, it would be lost when Grafana 13
-        converts the page to its new format.
+        The query is in `target`. At the top level, as before Grafana 8, Grafana 13's conversion to the new format would
+        lose it.
         """
         target = {"expr": self._expr, "interval": self._step, "refId": "Anno"}
         return {**super().to_json(), "target": target, "titleFormat": self._title, "textFormat": self._text}
 
 
 def changes() -> Marks:
-    """Virtual servers that started or ended; caps, weights and vCPUs that changed, while the host was monitored."""
-    # Prometheus is asked once for each $__interval: each answer compares with the one before. The function changes()
-    # would need two samples in that time.
+    """Virtual servers that started or ended; changed caps, weights and vCPUs, while the host was monitored."""
+    # One sample for each $__interval, compared with the previous one: changes() would need two samples in that time.
     monitored = f"on (host, platform) ({_CAPACITY} and {_CAPACITY} {_BEFORE})"
     each = " or ".join(
         f'label_replace({happened}, "what", "{what}", "vserver", "(.*)")'
@@ -73,15 +72,15 @@ def changes() -> Marks:
 
 
 def alerts(*, any_hosts: bool = False) -> Marks:
-    """Alerts that began to fire, of the host or of any."""
-    # Without the platform, which alerts have only where their records do.
+    """Alerts that began to fire, of one host or of any."""
+    # Without the platform: only alerts from platform records have that label.
     whose = 'host=~"$hosts"' if any_hosts else 'host="$host"'
     firing = f'ALERTS{{{whose}, alertstate="firing", severity!="none"}}'
     began = f"group by (host, alertname) ({firing}) unless group by (host, alertname) ({firing} {_BEFORE})"
     labels = '"host", "alertname"' if any_hosts else '"alertname"'
     return Marks(
         "Alerts",
-        # Between the marks of changes: of two at the same time one would hide the other.
+        # Offset from the marks of changes: of two marks at the same time, one would hide the other.
         _thinned(f'group by (what) (label_join({began}, "what", " ", {labels}))', "Alerts", later=0.5),
         title="{{what}}",
         text="",
@@ -90,9 +89,9 @@ def alerts(*, any_hosts: bool = False) -> Marks:
 
 
 def _thinned(events: str, kind: str, *, later: float = 0) -> str:
-    """Each event by its name, if there are not too many in the time shown; else how many, at each fifth of it.
+    """Each event by name, if few occur in the time range; otherwise their number in each fifth of it.
 
-    later: by which part of a fifth those lines are moved.
+    later: offset of those lines, as a fraction of a fifth.
     """
     number = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
     moved = f"(vector(time()) - $__range_s * {later / 5:g})" if later else "vector(time())"
@@ -102,7 +101,7 @@ def _thinned(events: str, kind: str, *, later: float = 0) -> str:
 
 
 def of_lab() -> list[Marks]:
-    """Where the lab began to run so many applications, and to measure each step: too many for a look at hours."""
+    """Where the lab changed the number of applications; also each step, hidden at first: too many marks for hours."""
     tried = partial(Marks, text="{{placement}}, scenario {{scenario}}", colour=palette.VIOLET, step="15s")
     crowd = "scenario, placement, instances"
     title = "{{instances}} applications"
@@ -118,9 +117,9 @@ def of_lab() -> list[Marks]:
 
 
 def _begun(labels: str) -> str:
-    """Where steps that have these labels in common begin. Of whole steps Grafana marks each sample, from an hour on."""
-    # 45 s bridge the warm-up between two steps, when none is measured. In more than half a day the lines of a lab that
-    # always runs would hide what they mark.
+    """Where steps with these labels in common begin. Grafana would mark each sample of a whole step from an hour on."""
+    # 45 s bridge the warm-up between two steps, which isn't measured. Beyond half a day, marks of a lab that always
+    # runs would hide the graph.
     running, before = (
         f"max by ({labels}) (last_over_time({_STEP}[45s]{offset}))" for offset in ("", " offset $__interval")
     )

@@ -1,21 +1,21 @@
-"""Colours. Severity has a scale of its own, which no series takes that has a fixed colour.
+"""Colours. Severity has its own scale, which no series with a fixed colour uses.
 
-Series that vary are coloured by Grafana, by name, so that a guest has one colour on all panels. Of Grafana's modes only
-`palette-classic-by-name` does so, and its palette has reds and yellows too. It gives several names one colour, or two
-that hardly differ: where areas lie on each other (dashboards/waiting.py) colours go by order instead.
+Grafana colours other series by name, so a guest has the same colour on all panels. Only `palette-classic-by-name` does
+that. Its palette also has reds and yellows, and may give several names the same or a similar colour. So stacked areas
+(dashboards/waiting.py) are coloured by order instead.
 
-Each fixed colour but `WARNING` is one that white text can be read on (WCAG's 4.5:1), and one that a line can be seen in
-(3:1) on the panels of both of Grafana's themes; tests/dashboards/test_palette.py computes it.
+Each fixed colour except `WARNING` is readable under white text (WCAG's 4.5:1) and visible as a line (3:1) on panels of
+both Grafana themes; tests/dashboards/test_palette.py computes both.
 """
 
 from __future__ import annotations
 
 FINE = "#1F7C3E"
-WARNING = "#FFB81C"  # a ground for dark text, never a line
+WARNING = "#FFB81C"  # a background for dark text, never a line
 CRITICAL = "#D31E36"
 NO_DATA = "#666D76"
 SEVERITY = {"OK": FINE, "warning": WARNING, "critical": CRITICAL, "no data": NO_DATA}
-"""Words of severity and the ground each stands on, in tiles and cells."""
+"""Severity words and their backgrounds in tiles and cells."""
 
 BLUE = "#1E69D1"
 CYAN = "#07768D"
@@ -23,25 +23,25 @@ VIOLET = "#854DD3"
 MAGENTA = "#BC2F98"
 
 PLAIN = "text"
-"""The theme's own text colour: limits, thresholds, and flags that are no severity."""
+"""The theme's text colour: limits, thresholds, and flags without severity."""
 
 NONE = "transparent"
 
 SINGLE = BLUE
-"""The one series of a graph."""
+"""The only series of a graph."""
 
 GUESTS = BLUE
 HOST = MAGENTA
 
 CAUSES = {
-    "met": FINE,  # the objective: no cause is needed
+    "met": FINE,  # no cause needed
     "self": BLUE,
     "neighbour": MAGENTA,
     "load": CYAN,
     "hypervisor": VIOLET,
-    "unknown": PLAIN,  # evidence was looked for and not found, unlike no data
+    "unknown": PLAIN,  # evidence was searched but not found, unlike no data
 }
-"""Causes of a breach, as alerts name them, and in their place `met`."""
+"""Causes of a breach, as alerts name them, or `met`."""
 
 REASONS = {
     "neighbour": CAUSES["neighbour"],
@@ -50,6 +50,6 @@ REASONS = {
     "host": CAUSES["hypervisor"],
     "unknown": CAUSES["unknown"],
 }
-"""Reasons of waiting for a CPU, as far as they have a colour of their own: that of the cause they are evidence for."""
+"""Reasons of CPU wait with a colour of their own: the colour of the cause they indicate."""
 
 SERIES = (BLUE, CYAN, VIOLET, MAGENTA)

@@ -1,4 +1,4 @@
-"""How a signal looks: one number, over time, or against a number. Style is decided here, for every dashboard."""
+"""How a signal looks: as a number, over time, or against a number. All dashboards share this style."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ from dashboards.signals import SEVERITY_POINTS, Signal, highest
 from dashboards.variables import DATASOURCE
 
 _PanelT = TypeVar("_PanelT", heatmap.Panel, statetimeline.Panel, table.Panel, timeseries.Panel, trend.Panel)
-_MANY_TICKS = 12  # for an axis to have others between them
-_RATE_STEP = "15s"  # at least: $__rate_interval is four of them, the minute that the rules' rates are taken over
+_MANY_TICKS = 12  # from here on an axis has room for ticks between whole numbers
+_RATE_STEP = "15s"  # minimum: $__rate_interval is four of these, the one minute of the rules' rates
 
 Properties = list[dashboard.DynamicConfigValue]
-"""What an override changes."""
+"""Properties that an override sets."""
 
 
 def note(markdown: str) -> text.Panel:
-    """A few words on the page itself, without frame or title."""
+    """Short text on the page itself, without frame or title."""
     return text.Panel().transparent(True).content(markdown)
 
 
 def number(signal: Signal) -> stat.Panel:
-    """The signal now, as one big number on the ground of its severity, or on none if it has no thresholds."""
+    """The current value as one big number on its severity's background; plain without thresholds."""
     panel = (
         stat.Panel()
         .title(signal.name)
@@ -73,12 +73,12 @@ def number(signal: Signal) -> stat.Panel:
 
 
 def tiles(*signals: Signal) -> list[stat.Panel]:
-    """Numbers of equal width in one line."""
+    """Numbers of equal width in one row."""
     return [number(signal).span(24 // len(signals)).height(3) for signal in signals]
 
 
 def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
-    """One of these words: the first where the signal is 0, the next, which stands out, where it is 1, and so on."""
+    """One of these words by value: the first at 0, the second, highlighted, at 1, and so on."""
     shown = {
         str(value): dashboard.ValueMappingResult(text=word, color=palette.PLAIN if value else palette.NONE)
         for value, word in enumerate(words)
@@ -94,7 +94,7 @@ def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
 
 
 def board(signal: Signal) -> stat.Panel:
-    """A row for each series: what it is about, and its severity in a word, to be read from afar."""
+    """A row for each series: its subject, and its severity as a word, readable from afar."""
     return (
         number(signal)
         .mappings([*severity_words(), no_value(signal.gap)])
@@ -105,7 +105,7 @@ def board(signal: Signal) -> stat.Panel:
 
 
 def of(signal: Signal, panel: _PanelT, target: prometheus.Dataquery) -> _PanelT:
-    """The panel with what it takes of its signal; `target` is the signal's query, as this kind of panel needs it."""
+    """The panel with the signal's title, unit and texts; `target` is the signal's query for this kind of panel."""
     return (
         panel.title(signal.name)
         .description(signal.description)
@@ -117,7 +117,7 @@ def of(signal: Signal, panel: _PanelT, target: prometheus.Dataquery) -> _PanelT:
 
 
 def over_time(signal: Signal, *others: Signal) -> timeseries.Panel:
-    """The signal over time, with zero, and with a dashed line where it becomes high; and other signals like it."""
+    """The signal and similar ones over time, from zero, with a dashed line at the threshold."""
     panel = (
         of(signal, timeseries.Panel(), query(signal).range())
         .line_width(2)
@@ -125,7 +125,7 @@ def over_time(signal: Signal, *others: Signal) -> timeseries.Panel:
         .color_scheme(_fixed(palette.SINGLE))
         .legend(common.VizLegendOptions().show_legend(False))
         .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
-        # Else tooltips fill gaps of a series with the panel's text for no value.
+        # Otherwise tooltips show the panel's no-value text in gaps of a series.
         .override_by_regexp("/.*/", properties(noValue=None))
     )
     for place, other in enumerate(others, start=1):
@@ -134,35 +134,35 @@ def over_time(signal: Signal, *others: Signal) -> timeseries.Panel:
     if signal.high is not None:
         limit = [dashboard.Threshold(None, palette.NONE), dashboard.Threshold(signal.high, palette.PLAIN)]
         line = common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
-        # Without a soft maximum a calm host's graph would leave the line out of sight.
+        # Without a soft maximum the line would be outside a calm host's graph.
         panel.thresholds(steps(limit)).thresholds_style(line).axis_soft_max(signal.high * 1.2)
     return panel
 
 
 def lines(signal: Signal, *others: Signal) -> timeseries.Panel:
-    """The signals' series over time, a line each, in the colour that Grafana gives its name on every panel."""
+    """A line for each series, in the colour that Grafana assigns its name on every panel."""
     return over_time(signal, *others).color_scheme(_by_name()).fill_opacity(0).legend(_legend_below())
 
 
 def half(signal: Signal) -> timeseries.Panel:
-    """The highest series, half as wide as the page, with room for ten names in the legend."""
+    """The highest series at half the page's width, with room for ten names in the legend."""
     return lines(highest(signal)).span(12).height(10)
 
 
 def against(limit: Signal, signal: Signal) -> timeseries.Panel:
-    """The signal's lines, and dashed what they are compared with."""
+    """The signal's lines, and dashed lines for the limit."""
     return lines(signal, limit).override_by_query("B", as_line(palette.PLAIN))
 
 
 def of_guests_and_host(signal: Signal) -> timeseries.Panel:
-    """The same of one host's virtual servers: the host itself has its own colour."""
+    """One host's virtual servers; the host itself has its own colour."""
     named = f'label_replace({signal.expr}, "is", " (host)", "role", "host")'
     panel = lines(replace(signal, query=named, legend="{{vserver}}{{is}}"))
     return panel.override_by_regexp(r"/ \(host\)$/", coloured(palette.HOST))
 
 
 def stacked(signal: Signal, *others: Signal) -> timeseries.Panel:
-    """The signals' series over time, one on top of the other: their sum is read off the top edge."""
+    """Stacked series: the top edge is their sum."""
     return (
         lines(signal, *others)
         .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
@@ -172,17 +172,17 @@ def stacked(signal: Signal, *others: Signal) -> timeseries.Panel:
 
 
 def heat_map(buckets: Signal) -> heatmap.Panel:
-    """How the counts of a histogram's buckets (`le`, in seconds) move over time."""
+    """Counts of a histogram's buckets (`le`, in seconds) over time."""
     return (
         of(buckets, heatmap.Panel(), query(buckets).range().format(PromQueryFormat.HEATMAP))
         .color(
             heatmap.HeatmapColorOptions()
             .mode(HeatmapColorMode.SCHEME)
-            .scheme("Cividis")  # made for every colour vision
+            .scheme("Cividis")  # readable with any colour vision
             .steps(64)
         )
         .cell_values(heatmap.CellValues().unit(buckets.unit).decimals(1))
-        .filter_values(heatmap.FilterValueRange().le(1e-9))  # leaves empty buckets out
+        .filter_values(heatmap.FilterValueRange().le(1e-9))  # omits empty buckets
         .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(AxisPlacement.LEFT))
         .mode(TooltipDisplayMode.SINGLE)
         .exemplars_color(palette.PLAIN)
@@ -191,7 +191,7 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
 
 
 def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str]) -> statetimeline.Panel:
-    """From when to when each series was in which state: `words` for its numbers, and the colour of each word."""
+    """The state of each series over time: `words` for its numbers, and each word's colour."""
     shown = {
         str(state): dashboard.ValueMappingResult(text=word, color=colours[word], index=state)
         for state, word in words.items()
@@ -200,29 +200,29 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
         of(signal, statetimeline.Panel(), query(signal).range())
         .mappings([dashboard.ValueMap(shown), no_value("no data")])
         .fill_opacity(100)  # the palette's own colours
-        .show_value(VisibilityMode.NEVER)  # Grafana would cut a word off where its state ends
-        .color_scheme(_fixed(palette.NO_DATA))  # by thresholds it would show these and not the words
+        .show_value(VisibilityMode.NEVER)  # Grafana would truncate words at the end of a state
+        .color_scheme(_fixed(palette.NO_DATA))  # colouring by thresholds would show these instead of the words
         .legend(_legend_below())
         .override_by_regexp("/.*/", properties(noValue=None))
     )
 
 
 def against_number(signal: Signal, label: str, axis: str, line: str, *, step: str) -> trend.Panel:
-    """The signal now against a label that is a whole number, a line for each value of the label `line`.
+    """The current signal against a whole-number label, with a line for each value of the label `line`.
 
-    axis: what it is a number of.
-    step: how often it is looked at, in days; in weeks less often.
+    axis: what the label counts.
+    step: sampling interval over days; over weeks it is longer.
     """
     x_field = rf"{label}\{line}"
-    # Without data this kind of panel breaks; given a field X that isn't there it complains of that; a bar chart says
-    # "No data in response". It shows its text for no value if it gets a field, the first that is a number, and no
-    # row of it: so it is sent one, and that is left out.
+    # Without data this kind of panel fails: with a missing field X it reports an error; a bar chart shows "No data in
+    # response". It shows its no-value text only if it has a numeric first field without rows. So a row is added, and
+    # filtered out.
     never_empty = replace(signal, query=f"{signal.expr} or on () vector(NaN)")
     is_number = {"fieldName": "Value", "config": {"id": "greaterOrEqual", "options": {"value": 0}}}  # NaN isn't
     return (
         of(signal, trend.Panel(), as_table(never_empty))
         .interval(step)
-        .max_data_points(5760)  # one each 5 minutes of a month, for a job of each hour to be seen at all of its moments
+        .max_data_points(5760)  # one per 5 minutes of a month, so that an hourly job appears at all its times
         .transformations(
             [
                 transformation("filterByValue", filters=[is_number], match="any", type="include"),
@@ -257,9 +257,9 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
 
 
 def _no_fractions() -> list[dashboard.RangeMap]:
-    """Leaves ticks between whole numbers, which Grafana has where there is room, without words.
+    """Hide labels of ticks between whole numbers, which Grafana adds where there is room.
 
-    No decimals would round them: two ticks would have the same number.
+    Zero decimals would round them, and two ticks would show the same number.
     """
     nothing = dashboard.ValueMappingResult(text="")
     return [
@@ -269,11 +269,11 @@ def _no_fractions() -> list[dashboard.RangeMap]:
 
 
 def small(panel: timeseries.Panel) -> timeseries.Panel:
-    """A graph a third of the page wide."""
+    """A graph of a third of the page's width."""
     return panel.span(8).height(8)
 
 
-# What panels are made of
+# Parts of panels
 
 
 def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
@@ -283,18 +283,18 @@ def query(signal: Signal, index: int = 0) -> prometheus.Dataquery:
 
 
 def as_table(signal: Signal, index: int = 0) -> prometheus.Dataquery:
-    """The same now, a row for each series."""
+    """The same as an instant query, with a row for each series."""
     asked = prometheus.Dataquery().expr(signal.expr).ref_id(ref_id(index)).instant().format(PromQueryFormat.TABLE)
     return asked.interval(_RATE_STEP) if "$__rate_interval" in signal.expr else asked
 
 
 def ref_id(index: int) -> str:
-    """Grafana's own way to number queries: A, B, C."""
+    """Grafana's query numbering: A, B, C."""
     return chr(ord("A") + index)
 
 
 def transformation(kind: str, **options: object) -> dashboard.DataTransformerConfig:
-    """A step from the answers to what a panel shows."""
+    """A transformation of query results."""
     return dashboard.DataTransformerConfig(id_val=kind, options=options)
 
 
@@ -304,17 +304,17 @@ def property_of(name: str, value: object) -> dashboard.DynamicConfigValue:
 
 
 def properties(**values: object) -> Properties:
-    """Several, whose names are words."""
+    """Several properties, by name."""
     return [property_of(name, value) for name, value in values.items()]
 
 
 def coloured(colour: str) -> Properties:
-    """The properties of an override that gives a series a colour of its own."""
+    """Properties of an override that sets a series' colour."""
     return properties(color={"mode": "fixed", "fixedColor": colour})
 
 
 def as_line(colour: str) -> Properties:
-    """The properties of an override that takes a series out of the stack and draws it as a dashed line."""
+    """Properties of an override that draws a series as a dashed line outside the stack."""
     custom = {
         "stacking": {"mode": "none", "group": "limit"},
         "fillOpacity": 0,
@@ -325,7 +325,7 @@ def as_line(colour: str) -> Properties:
 
 
 def severity_steps(signal: Signal) -> list[dashboard.Threshold]:
-    """The grounds of a value from where it is high or low; none if it has no thresholds."""
+    """Backgrounds of a value by its thresholds; none without thresholds."""
     if signal.low is not None:
         lowest = palette.WARNING if signal.critically_low is None else palette.CRITICAL
         found = [(None, lowest), (signal.critically_low, palette.WARNING), (signal.low, palette.FINE)]
@@ -337,8 +337,8 @@ def severity_steps(signal: Signal) -> list[dashboard.Threshold]:
 
 
 def severity_words() -> list[dashboard.RangeMap]:
-    """Words for points of severity."""
-    # Both ends belong to a range, and points are not that fine.
+    """Severity words for severity points."""
+    # A range includes both ends, and points are no finer than this.
     ends = [points - 1e-6 for points in SEVERITY_POINTS.values()][1:]
     return [
         dashboard.RangeMap(
@@ -351,7 +351,7 @@ def severity_words() -> list[dashboard.RangeMap]:
 
 
 def no_value(words: str) -> dashboard.SpecialValueMap:
-    """Sets what stands for no value on the ground of no data, which is that of no severity."""
+    """Sets the no-value text on the no-data background, which no severity has."""
     return dashboard.SpecialValueMap(
         dashboard.DashboardSpecialValueMapOptions(
             match=dashboard.SpecialValueMatch.NULL_AND_NAN,
@@ -361,12 +361,12 @@ def no_value(words: str) -> dashboard.SpecialValueMap:
 
 
 def steps(thresholds: list[dashboard.Threshold]) -> build.ThresholdsConfig:
-    """Thresholds in the values' own unit."""
+    """Thresholds in the values' unit."""
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(thresholds)
 
 
 def _legend_below() -> common.VizLegendOptions:
-    """The legend of a graph that has others beside it: Grafana gives it a third of the height, and scrolls the rest."""
+    """The legend of a graph with others next to it: Grafana limits it to a third of the height, and scrolls."""
     return (
         common.VizLegendOptions()
         .display_mode(LegendDisplayMode.LIST)
@@ -380,7 +380,7 @@ def _by_name() -> build.FieldColor:
 
 
 def in_order() -> build.FieldColor:
-    """Colours by place among the panel's series: all differ, and the same name may have another on another panel."""
+    """Colours by position among the panel's series: all differ, but a name may have another colour on another panel."""
     return build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC)
 
 

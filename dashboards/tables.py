@@ -1,4 +1,4 @@
-"""Tables: a row for each set of labels, a column for each signal, and the links from their cells."""
+"""Tables: a row for each set of labels, a column for each signal, and links from cells."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from dashboards.variables import DATASOURCE
 
 _GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
 _HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
-_NUMBER_WIDTH = 86  # pixels: "12.34 CPUs"
-_NAME_WIDTH = 95  # at least
+_NUMBER_WIDTH = 86  # pixels for "12.34 CPUs"
+_NAME_WIDTH = 95  # pixels, minimum
 _SORTED_BY = 2  # columns
-_CELL_WIDTH, _OF_ROWS_WIDTH = 84, 240  # of a matrix: pixels of a cell, and of a row's name
-_DARKEST = 0.5  # the value from which on a cell of a matrix is as dark as can be
+_CELL_WIDTH, _OF_ROWS_WIDTH = 84, 240  # of a matrix, in pixels: a cell, and a row's name
+_DARKEST = 0.5  # matrix cells have the darkest colour from this value on
 _WORD_WIDTHS = {
     "ID": 50,
     "vCPU": 56,
@@ -58,7 +58,7 @@ _WORD_WIDTHS = {
     "Alert": 210,
     "UUID": 335,
 }
-"""Pixels that a column takes of words which are known, by its header. Columns of names share what is left."""
+"""Column widths in pixels for known words, by header. Columns of names share the remaining width."""
 
 _LETTERS = {
     letter: width
@@ -75,7 +75,7 @@ _LETTERS = {
     }.items()
     for letter in letters
 }
-"""Pixels that a letter of a header takes (Inter, 14 px, medium), as a browser measures it; all others take 9.1."""
+"""Pixels per letter of a header (Inter, 14 px, medium), measured in a browser; other letters are 9.1 wide."""
 
 
 def _header_width(words: str) -> int:
@@ -92,10 +92,10 @@ def columns(
     width: int = 24,
     height: int = 8,
 ) -> table.Panel:
-    """A table with a row for each set of labels, the highest values of the first two signals on top.
+    """A table with a row for each set of labels, sorted by the first two signals, highest first.
 
-    labels: their names, and their columns' headers; a column for each signal follows.
-    whose: labels that say what one of the signals is of; each stands right before that.
+    labels: label names and their column headers; a column for each signal follows.
+    whose: labels that belong to a single signal; their column is right before it.
     """
     letters = [panels.ref_id(number) for number in range(len(signals))]
     fields = [f"Value #{letter}" for letter in letters] if len(signals) > 1 else ["Value"]
@@ -104,8 +104,8 @@ def columns(
     for column, signal in values.items():
         shown += [*(label for label, of in whose.items() if of is signal), column]
     last = {column: f"{column} (lastNotNull)" for column in values}
-    # Of several signals without series, headers without rows would be left and no reason given. Labels are columns only
-    # where there are rows: grouped by them, nothing is left, else each row is a group of its own.
+    # If several signals have no series, the table would show headers without rows and without the reason. Label columns
+    # exist only with rows: grouping by them leaves nothing, otherwise one group per row.
     grouped = {label: {"operation": "groupby", "aggregations": []} for label in labels}
     grouped |= {column: {"operation": "aggregate", "aggregations": ["lastNotNull"]} for column in values}
     panel = (
@@ -118,9 +118,9 @@ def columns(
         .targets([panels.as_table(signal, number) for number, signal in enumerate(signals)])
         .transformations(
             [
-                # Before the merge: rows that differ in a label that is not shown (a record's name) would not become
-                # one. Time, the same in all, stays until then: it is what a signal without series has in common with
-                # the others, and without anything in common there is no merge.
+                # Before the merge: rows that differ in a hidden label (a record's name) wouldn't merge. Time, the same
+                # in all, remains until then: it is the only field that a signal without series shares with the others,
+                # and a merge needs one.
                 transformation("filterFieldsByName", include={"names": ["Time", *shown]}),
                 transformation("merge"),
                 transformation("groupBy", fields=grouped),
@@ -135,7 +135,7 @@ def columns(
         .no_value(signals[0].absent)
         .thresholds(panels.steps([dashboard.Threshold(None, palette.NONE)]))
         .sort_by(_descending(*(signal.name for signal in signals[:_SORTED_BY])))
-        # The panel's own text for no value is a sentence.
+        # The panel's own no-value text is a sentence.
         .override_by_regexp("/.*/", properties(noValue="-"))
     )
     for label in labels.values():
@@ -159,10 +159,10 @@ def matrix(
 ) -> table.Panel:
     """A table of one signal with a row for each value of the label `row` and a column for each of `column`.
 
-    Both are names of virtual servers of the host that is shown, and lead to these, in the order of the series.
-    header: of the column that names the rows, which is sorted by the first of the others.
-    first: columns that come before the others. The first of all is a sum, so its cells have no ground to compare.
-    without_page: a regular expression of the columns that are no virtual servers: their cells lead to the row's alone.
+    Both are names of the shown host's virtual servers, and link to their pages, in the order of the series.
+    header: of the column with the rows' names, sorted by the first of the other columns.
+    first: leading columns. The very first is a sum, so its cells have no coloured background.
+    without_page: a regular expression of columns that aren't virtual servers: their cells only link to the row's page.
     """
     corner = rf"{row}\{column}"
     of_row, of_column = f'__data.fields["{header}"]', "__field.name"
@@ -190,10 +190,10 @@ def matrix(
                 *properties(noValue=None),
                 panels.property_of("custom.cellOptions", _GROUND),
                 panels.property_of("custom.minWidth", _CELL_WIDTH),
-                panels.property_of("custom.wrapHeaderText", True),  # of Grafana 12 and newer
+                panels.property_of("custom.wrapHeaderText", True),  # Grafana 12 and newer
             ],
         )
-        # A column that two overrides give links has those of both.
+        # If two overrides give a column links, it has both.
         .override_by_regexp(
             f"/^(?!({header}|{without_page})$)/", links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column))
         )
@@ -216,7 +216,7 @@ def matrix(
 
 
 def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel:
-    """A table of alerts, ten rows of it in sight: critical ones, then warnings, the oldest first."""
+    """A table of alerts, ten rows visible: critical ones, then warnings, the oldest first."""
     known = {"alertname": "Alert", "severity": "Severity", **labels}
     to_neighbours = to_page("virtscope-neighbours", "Who waits for whom", _HOST)
     to_application = to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"})
@@ -239,10 +239,10 @@ def _descending(*names: str) -> list[Builder[models.TableSortByFieldState]]:
 
 
 def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str] = ()) -> dashboard.DashboardLink:
-    """A link from a table's cell to another dashboard; the time range and the data source stay.
+    """A link from a table cell to another dashboard with the same time range and data source.
 
-    choose: its variables that the row decides, and the header of the column that each is read from.
-    keep: those that are as they are here.
+    choose: variables set by the row, and the column header to read each value from.
+    keep: variables passed unchanged.
     """
     chosen = [f'var-{variable}=${{__data.fields["{header}"]:percentencode}}' for variable, header in choose.items()]
     kept = [f"${{{variable}:queryparam}}" for variable in ("datasource", *keep)]
@@ -251,14 +251,14 @@ def to_page(uid: str, title: str, choose: Mapping[str, str], keep: Sequence[str]
 
 
 def to_virtual_server(title: str, name: str) -> dashboard.DashboardLink:
-    """A link to the page Virtual servers, for one of the host that is shown: `name` is Grafana's variable for it."""
+    """A link to the page Virtual servers for one of the shown host: `name` is Grafana's variable for it."""
     chosen = f"var-hosts=${{host:percentencode}}&var-vserver=${{{name}:percentencode}}"
     url = f"/d/virtscope-virtual-servers?${{__url_time_range}}&${{datasource:queryparam}}&{chosen}"
     return dashboard.DashboardLink(title=title, url=url, type_val=None)
 
 
 def to_own_words(choose: Mapping[str, str], keep: Sequence[str] = ()) -> list[dashboard.DashboardLink]:
-    """Links from a virtual server to the pages that have its platform's own words: of these, one is right."""
+    """Links from a virtual server to the platforms' own pages; the one for its platform is right."""
     named = {"xen": "Domain (Xen)", "kvm": "Guest (KVM)", "openvz": "Container (OpenVZ)"}
     return [to_page(f"virtscope-{platform}", title, choose, keep) for platform, title in named.items()]
 
@@ -266,34 +266,34 @@ def to_own_words(choose: Mapping[str, str], keep: Sequence[str] = ()) -> list[da
 _HOST = {"host": "Host"}
 RUNBOOK = dashboard.DashboardLink(
     title="Runbook",
-    # Prometheus serves docs/ beside its own pages, at the address that it scrapes itself by.
+    # Prometheus also serves docs/, at the address of its self-scrape.
     url='http://${prometheus}/user/runbooks/${__data.fields["Alert"]}.md',
     type_val=None,
     target_blank=True,
 )
 
 
-# Properties of overrides, by which a column looks otherwise
+# Properties of overrides that change a column's look
 
 
 def links(*to: dashboard.DashboardLink) -> Properties:
-    """Lead elsewhere; of several links, a click offers a choice."""
+    """Add links; with several, a click opens a menu."""
     return properties(links=list(to))
 
 
 def on_grounds(colours: Mapping[str, str]) -> Properties:
-    """Set each word on a ground of its colour."""
+    """Show each word on a background of its colour."""
     words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
     return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=[dashboard.ValueMap(words)])]
 
 
 def as_severity() -> Properties:
-    """Put severity points (`SEVERITY_POINTS`) in words."""
+    """Show severity points (`SEVERITY_POINTS`) as words."""
     return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=panels.severity_words())]
 
 
 def _judged(signal: Signal) -> Properties:
-    """Set values on the ground of their severity, if there is one."""
+    """Show values on their severity's background, if they have thresholds."""
     if not signal.is_judged:
         return []
     steps = dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, panels.severity_steps(signal))
@@ -304,23 +304,23 @@ def _judged(signal: Signal) -> Properties:
 
 
 def as_wide(width: int = 160) -> Properties:
-    """Room for a few words, in pixels."""
+    """Width for a few words, in pixels."""
     return [panels.property_of("custom.width", width)]
 
 
 def wrapped() -> Properties:
-    """Show the whole text, on several lines if need be."""
+    """Wrap text onto several lines instead of truncating it."""
     return [panels.property_of("custom.wrapText", True)]
 
 
 def in_words(words: Mapping[str, str]) -> Properties:
-    """Put codes in words."""
+    """Replace codes with words."""
     mapped = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
     return properties(mappings=[dashboard.ValueMap(mapped)])
 
 
 def as_bar(colour: str, width: int = 110) -> Properties:
-    """Show ratios as bars, full at 1; in pixels."""
+    """Show ratios as bars, full at 1; width in pixels."""
     bar = TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)
     return [
         *panels.coloured(colour),

@@ -1,7 +1,7 @@
-"""What is chosen at the top of a dashboard, narrowing the next: platform, host, then application or virtual server.
+"""Variables at the top of a dashboard, each narrowing the next: platform, host, then application or virtual server.
 
-Links between dashboards hand a choice on by its variable's name, so that a name means the same on all of them: `host`
-is always one host, `hosts` any set of them.
+Links pass a choice on by the variable's name, so names mean the same on all dashboards: `host` is always one host,
+`hosts` any set of hosts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 
 
 class Platform(NamedTuple):
-    """A platform that has a page in its own words, and how these name a virtual server."""
+    """A platform with its own page, and how its metrics name a virtual server."""
 
     name: str  # the label `platform` of its hosts
-    vserver: str  # what it calls a virtual server
-    metric: str  # has a series for each, with its name in `label`
+    vserver: str  # the platform's term for a virtual server
+    metric: str  # has a series for each virtual server, named by `label`
     label: str
 
 
@@ -39,15 +39,15 @@ _Variables = list[DatasourceVariable | QueryVariable | CustomVariable]
 
 
 def of_one_host(measured: str = "") -> _Variables:
-    """The variables of a dashboard that shows one host at a time, at first one that has this series, if any has."""
+    """The variables of a dashboard that shows one host at a time; prefers hosts with the series `measured`."""
     return [*_choice(), _host(measured), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
 def of_any_hosts(*, below_hosts: bool = True) -> _Variables:
-    """The variables of a dashboard that shows hosts beside each other; the one host is for the way back.
+    """The variables of a dashboard that shows hosts side by side; `host` is for the way back.
 
-    below_hosts: with those of applications and virtual servers. Grafana asks for hidden variables too, and a fleet has
-    half a million virtual servers.
+    below_hosts: include applications and virtual servers. Grafana also queries hidden variables, and a fleet has half a
+    million virtual servers.
     """
     return [
         *_choice(),
@@ -58,7 +58,7 @@ def of_any_hosts(*, below_hosts: bool = True) -> _Variables:
 
 
 def of_one_host_of(platform: Platform) -> _Variables:
-    """The same variables of a dashboard that is for one platform's hosts alone, with that platform's own names."""
+    """The same variables for hosts of one platform, with the platform's own names."""
     its_hosts = f'platform="{platform.name}"'
     names = _values("vserver", platform.vserver, f"{platform.metric}{{{ONE_HOST}}}", platform.label)
     as_its_own = _values("host_platform", "Platform of the host", f"{{{KNOWN_HOSTS}, {its_hosts}}}", "platform")
@@ -72,12 +72,12 @@ def of_one_host_of(platform: Platform) -> _Variables:
 
 
 def highest(name: str, signal: Signal) -> QueryVariable:
-    """The hosts on which a signal of all hosts is highest, by its mean over the time that is shown.
+    """The hosts with a signal's highest means over the time range.
 
-    A graph that asks for these alone reads ten series, and not ten thousand to draw ten of them.
+    A graph limited to these hosts reads ten series instead of ten thousand.
     """
-    # The mean chooses hosts alone, and is shown nowhere. ${__range_s}00ms is a tenth of the range; what began after the
-    # last of these has a value at the end alone.
+    # The mean only selects hosts and isn't displayed. ${__range_s}00ms is a tenth of the range; series that began after
+    # the last of these samples only have a value at the end.
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms])"
     at_the_end = f"last_over_time(({signal.expr})[1m:20s])"
     found = _first(name, signal.name, f"topk({LINES}, {mean} or {at_the_end})", label="host")
@@ -85,23 +85,23 @@ def highest(name: str, signal: Signal) -> QueryVariable:
 
 
 def container() -> QueryVariable:
-    """Choose one of the containers for the table of its beancounters, at first the one with most failed requests."""
+    """Choose a container for the table of beancounters; by default the one with most failed requests."""
     failures = f'openvz_beancounter_failures_total{{{ONE_HOST}, ctid=~"$vserver"}}'
     return _first("ctid", "Beancounters of", f"sort_desc(sum by (ctid) ({failures}))")
 
 
 def base_host() -> QueryVariable:
-    """Choose the host of the virtual server that others are divided by."""
+    """Choose the host of the baseline virtual server."""
     return _values("base_host", "Baseline", f'{{{_KNOWN_VSERVERS}, host=~"$hosts"}}', "host")
 
 
 def base_platform() -> QueryVariable:
-    """Choose one of two, where a machine with containers is the host that others are divided by."""
+    """Choose one of two platforms, if the baseline host is a machine with containers."""
     return _of_base("platform", "Platform of the baseline")
 
 
 def base_vserver() -> QueryVariable:
-    """Choose the virtual server that others are divided by."""
+    """Choose the baseline virtual server."""
     return _of_base("vserver", "Virtual server of the baseline")
 
 
@@ -111,8 +111,8 @@ def _of_base(label: str, title: str) -> QueryVariable:
 
 
 def earlier(name: str, label: str) -> CustomVariable:
-    """Choose how much earlier a baseline is taken, as to compare a host with itself."""
-    # PromQL refuses an offset of 0.
+    """Choose the baseline's offset into the past, for example to compare a host with itself."""
+    # PromQL rejects an offset of 0.
     choices = {"same time": "1ms", "an hour earlier": "1h", "a day earlier": "1d", "a week earlier": "1w"}
     options = [VariableOption(selected=value == "1ms", text=text, value=value) for text, value in choices.items()]
     return (
@@ -125,9 +125,9 @@ def earlier(name: str, label: str) -> CustomVariable:
 
 
 def profiles() -> _Variables:
-    """Choose an event of the host's profiles; then those of another host, which may be the same, at another time.
+    """Choose an event of the host's profiles; then another profile, perhaps of the same host, at another time.
 
-    An old study names events otherwise than perf does. The kind is what an event is counted by: events before samples.
+    An old study's event names differ from perf's. The kind is the unit of counting: events are preferred to samples.
     """
 
     def of(host: str, event: str, kind: str, title: str) -> list[QueryVariable]:
@@ -147,10 +147,10 @@ def profiles() -> _Variables:
 
 
 def lab() -> _Variables:
-    """Choose runs of the lab, tests that these have measurements of, and the environment that others are divided by."""
+    """Choose lab runs, tests measured in them, and the baseline environment."""
     measured = f'lab_measurement{{{ANY_HOSTS}, run=~"$run"}}'
     known = f"group by (environment) (last_over_time({measured}[$__range]))"
-    # The machine itself is what others are compared with at first.
+    # The machine itself is the default baseline.
     base = 'label_replace(vector(1), "environment", "base", "", "")'
     base_first = f"sort_desc(2 * group by (environment) ({known} and on (environment) {base}) or {known})"
     return [
@@ -161,28 +161,28 @@ def lab() -> _Variables:
 
 
 def prometheus() -> QueryVariable:
-    """Find the address by which the Prometheus with our rules scrapes itself, under which it serves the runbooks."""
-    # By its rules and not by its job: that may be called otherwise, and others may be scraped too.
+    """Find the address by which the Prometheus with our rules scrapes itself; it serves the runbooks there."""
+    # Found by rules, not by job: the job's name may differ, and other servers may be scraped too.
     ours = 'prometheus_rule_group_interval_seconds{rule_group=~".+;derived"}'
     return _values("prometheus", "Prometheus", ours, "instance").hide(VariableHide.HIDE_VARIABLE)
 
 
 def _choice() -> _Variables:
-    """Every Prometheus data source of the Grafana that shows the dashboard, its default at first; and the platforms."""
-    # Grafana has an option of this value where its default fits; without it, the first one by name would be taken.
+    """Every Prometheus data source of this Grafana, the default first; and the platforms."""
+    # Grafana has an option of this value if its default fits; without it, the alphabetically first one is chosen.
     default = VariableOption(selected=True, text="default", value="default")
     source = DatasourceVariable("datasource").label("Data source").type("prometheus").current(default)
     return [source, _any(_values("platform", "Platform", f"{{{KNOWN_HOSTS}}}", "platform"), ".+")]
 
 
 def _host(measured: str = "", platforms: str = 'platform=~"$platform"') -> QueryVariable:
-    """One host of these platforms, at first the one with the severest alerts; of equal ones that with more overhead.
+    """One host of these platforms, by default the one with the severest alerts; ties are broken by overhead.
 
-    measured: those with this series come before all others.
+    measured: hosts with this series come first.
 
-    One: shares and capacities of several do not add up to anything.
+    Only one: shares and capacities of several hosts don't add up.
     """
-    # A host that is gone since has no alerts any more.
+    # Hosts that are gone have no alerts any more.
     score = f"host:severity:score{{{platforms}}}"
     scores = f"max by (host) ({score}) or 0 * group by (host) (last_over_time({score}[$__range]))"
     if measured:
@@ -191,7 +191,7 @@ def _host(measured: str = "", platforms: str = 'platform=~"$platform"') -> Query
 
 
 def _host_platform() -> QueryVariable:
-    """The platform that the host is shown as: of two chosen ones, the one that it has its guests by."""
+    """The platform that the host is shown as: if two are chosen, the one with its guests."""
 
     def known(matcher: str = "") -> str:
         chosen = f'host="$host", platform=~"$platform"{matcher}'
@@ -212,9 +212,9 @@ def _vserver(hosts: str) -> QueryVariable:
 
 
 def _any(variable: QueryVariable, everything: str) -> QueryVariable:
-    """Let any set be chosen, all at first: `everything` is the regular expression that stands for all.
+    """Allow any set of values, all by default: `everything` is the regular expression for all.
 
-    Without it Grafana would spell all out, and a name with a quote in it would break every query.
+    Without it Grafana would list all values, and a name with a quote would break every query.
     """
     return _all_at_first(variable).all_value(everything)
 
@@ -225,7 +225,7 @@ def _all_at_first(variable: QueryVariable) -> QueryVariable:
 
 
 def _first(name: str, title: str, expr: str, *, label: str = "") -> QueryVariable:
-    """The values of a label (by default the variable's name) in the order of a query's answer."""
+    """Values of a label (by default the variable's name) in the order of a query's results."""
     asked = _asked(name, title, f"query_result({expr})")
     return asked.regex(f'/{label or name}="([^"]+)"/').sort(VariableSort.DISABLED)
 

@@ -1,4 +1,4 @@
-"""Panels about waiting for a CPU, as more than one page shows it: by who ran meanwhile, by reason, and who is named."""
+"""Panels about CPU wait on several pages: by what ran meanwhile, by reason, and the named neighbours."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dashboards.signals import Signal, highest, neighbours, others, unfiltered
 
 
 def by_who(signal: Signal, *own: Signal) -> timeseries.Panel:
-    """Waiting by who ran meanwhile, those highest over the time shown and all others as one; and for own threads."""
+    """CPU wait by what ran meanwhile: the highest over the time range, the others as one, and own threads."""
     return (
         panels.stacked(highest(signal), others(signal), *own)
-        .color_scheme(panels.in_order())  # areas that touch: by their names, two that are alike may be side by side
-        .max_data_points(200)  # of a thousand pairs, in under a second
+        .color_scheme(panels.in_order())  # coloured by name, adjacent areas could look alike
+        .max_data_points(200)  # for a thousand pairs, in under a second
         .override_by_name("(cap)", panels.coloured(palette.REASONS["cap"]))
         .override_by_name("host", panels.coloured(palette.REASONS["host"]))
         .override_by_name(neighbours.OWN_THREADS, panels.coloured(palette.REASONS["self"]))
@@ -24,7 +24,7 @@ def by_who(signal: Signal, *own: Signal) -> timeseries.Panel:
 
 
 def by_reason(signal: Signal) -> timeseries.Panel:
-    """Waiting by reason, each in the colour of the cause that it is evidence for."""
+    """CPU wait by reason, each in the colour of the cause that it indicates."""
     panel = panels.stacked(signal).max_data_points(300)
     for reason, colour in palette.REASONS.items():
         panel.override_by_name(reason, panels.coloured(colour))
@@ -32,7 +32,7 @@ def by_reason(signal: Signal) -> timeseries.Panel:
 
 
 def named(title: str, *, of_all: bool = False) -> table.Panel:
-    """Whom the chosen applications wait for, with the advice that follows, or all of the host."""
+    """Neighbours that the chosen applications wait for, with advice, or all of the host."""
     signals = [neighbours.GIVES_BACK, neighbours.SHARE, neighbours.SINCE]
     return pairs(
         title,
@@ -43,7 +43,7 @@ def named(title: str, *, of_all: bool = False) -> table.Panel:
 
 
 def pairs(title: str, description: str, signals: Sequence[Signal]) -> table.Panel:
-    """A table with a row for each application and neighbour of the host that is shown; both lead to their pages."""
+    """A table with a row for each application and neighbour of the shown host; both link to their pages."""
     to_neighbour = tables.to_virtual_server("Virtual server", '__data.fields["Neighbour"]')
     to_application = tables.to_page("virtscope-applications", "Application", {"app": "Application"}, keep=["host"])
     return (

@@ -1,1 +1,1 @@
-"""The dashboards, a module each, named as its JSON file; `make` makes it."""
+"""The dashboards, one module each, named like its JSON file; `make` builds it."""

@@ -124,6 +124,6 @@ def make() -> dashboard.Dashboard:
 def _scores() -> timeseries.Panel:
     panel = panels.lines(application.SCORES).span(12).height(8)
     for cause, colour in palette.CAUSES.items():
-        if cause not in ("met", "unknown"):  # there is no evidence for these
+        if cause not in ("met", "unknown"):  # neither has evidence
             panel.override_by_regexp(f"/ {cause}$/", panels.coloured(colour))
     return panel

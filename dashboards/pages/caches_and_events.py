@@ -1,4 +1,4 @@
-"""Caches and events: which virtual servers miss the caches, and how much of that was measured."""
+"""Caches and events: which virtual servers miss the caches, and what share of the time was measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REASON = "Reason and remedy"
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of the processor's event counts of each virtual server of one host."""
+    """The dashboard of hardware event counts for each virtual server of one host."""
     return page(
         uid="virtscope-caches-and-events",
         title="Caches and events",
@@ -97,6 +97,6 @@ def make() -> dashboard.Dashboard:
 
 
 def _measured(title: str, share: Signal) -> timeseries.Panel:
-    # The legends of the graphs beside it name the same.
+    # The adjacent graphs' legends have the same names.
     without = common.VizLegendOptions().show_legend(False)
     return panels.of_guests_and_host(share).title(title).max(1).legend(without).span(6).height(8)

@@ -9,12 +9,12 @@ from dashboards import marks, palette, panels
 from dashboards.layout import Row, page
 from dashboards.signals import application, consolidation, host, unfiltered
 
-_TALL = 10  # four lines of a legend in a third of the page's width
-_STEP_OF_MEANS = "1m"  # with 15 s, six such queries over a day may take longer than Grafana waits
+_TALL = 10  # four legend lines in a third of the page's width
+_STEP_OF_MEANS = "1m"  # at 15 s, six such queries over a day may exceed Grafana's timeout
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of all applications of one host, under real load or the lab's."""
+    """The dashboard of one host's applications, under real load or the lab's."""
     return page(
         uid="virtscope-consolidation",
         title="Consolidation",
@@ -64,7 +64,7 @@ def make() -> dashboard.Dashboard:
 
 
 def _cpu() -> timeseries.Panel:
-    """The host's share on top: each application's own grows from below."""
+    """The host's share is on top, so applications stack from zero."""
     return (
         panels.stacked(unfiltered(application.CPU), consolidation.OVERHEAD, consolidation.CAPACITY)
         .title("CPU usage by application")
@@ -75,7 +75,7 @@ def _cpu() -> timeseries.Panel:
 
 
 def _headroom() -> timeseries.Panel:
-    """What limits it, in one graph: the lowest decides."""
+    """All limits in one graph: the lowest decides."""
     return (
         panels.lines(consolidation.BY_CPU, consolidation.BY_OBJECTIVE, consolidation.APPS)
         .title("Headroom over time")

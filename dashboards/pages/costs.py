@@ -1,4 +1,4 @@
-"""Costs: what a byte and a request cost on each configuration, and which misses make it so, against a baseline."""
+"""Costs: CPU and events per byte and request on each configuration, and the misses behind them, against a baseline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSES = "Miss rates (misses / instructions) and misses per second, divided by 
 
 
 def make() -> dashboard.Dashboard:
-    """The tables of the network study, of live hosts."""
+    """The tables of the network study, for live hosts."""
     return page(
         uid="virtscope-costs",
         title="Costs",

@@ -1,4 +1,4 @@
-"""Experiments: what the lab has measured, runs, hosts and platforms side by side."""
+"""Experiments: the lab's results; runs, hosts and platforms side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dashboards.signals import experiments
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of all runs of the lab in the time shown."""
+    """The dashboard of all lab runs in the time range."""
     return page(
         uid="virtscope-experiments",
         title="Experiments",

@@ -1,4 +1,4 @@
-"""Fleet: every host on one page, the one that most needs attention first."""
+"""Fleet: every host on one page, sorted by need for attention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.signals import fleet, of_highest
 _THE_HOST = {"host": "Host", "platform": "Platform"}
 
 
-# Hosts of a graph, each found by a variable of its own.
+# Each graph finds its hosts with its own variable.
 _OVER_TIME = {
     "most_overhead": replace(fleet.OVERHEAD, name="Overhead ratio"),
     "most_used": replace(fleet.CPU_USED, name="CPU utilisation"),
@@ -24,7 +24,7 @@ _OVER_TIME = {
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard that Grafana opens with; a click on a value leads to what is behind it."""
+    """Grafana's home dashboard; a click on a value opens its details."""
     return page(
         uid="virtscope-fleet",
         title="Fleet",

@@ -13,7 +13,7 @@ _VSERVER = {"vserver": "Virtual server"}
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of one host, for every platform: a panel whose values a platform lacks says so."""
+    """The dashboard of one host of any platform: a panel without data explains why."""
     return page(
         uid="virtscope-host",
         title="Host",
@@ -95,7 +95,7 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 
 def _cpu_and_capacity() -> timeseries.Panel:
-    """The host's share at the bottom of the stack, so that its thickness is read from zero."""
+    """The host's share is at the bottom, so it can be read from zero."""
     return (
         panels.stacked(
             vserver.HOST_CPU,

@@ -1,4 +1,4 @@
-"""KVM: what only a KVM host has: what each guest costs beside what it computes, and its quotas and devices."""
+"""KVM: the cost of each guest beyond its own computing, its quotas and devices; only for KVM hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboards.variables import Platform
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of one KVM host's guests, beyond what all platforms have."""
+    """The dashboard of one KVM host's guests, in addition to the pages for all platforms."""
     return page(
         uid="virtscope-kvm",
         title="KVM",
@@ -108,7 +108,7 @@ def make() -> dashboard.Dashboard:
 
 
 def _costs() -> timeseries.Panel:
-    """What all chosen guests compute at the bottom, so that its thickness is read from zero, and the rest above."""
+    """Guest time of all chosen guests is at the bottom, so it can be read from zero; overhead is above it."""
     first, *others = [replace(signal, query=f"sum({signal.expr})") for signal in kvm.COSTS]
     return (
         panels.stacked(first, *others)

@@ -10,7 +10,7 @@ from dashboards.signals import exporters, stack
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of the monitoring itself, of any hosts."""
+    """The dashboard of the monitoring itself, for any hosts."""
     return page(
         uid="virtscope-monitor",
         title="Monitoring",

@@ -1,4 +1,4 @@
-"""Who waits for whom: virtual servers of one host by those that ran while they waited for a CPU."""
+"""Who waits for whom: CPU wait of one host's virtual servers by what ran meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make() -> dashboard.Dashboard:
             "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
             "over time and by reason, and whom an application's waiting names."
         ),
-        measured='vserver:cpu_wait_caused:rate{reason="self"}',  # all that are measured have it
+        measured='vserver:cpu_wait_caused:rate{reason="self"}',  # all measured servers have it
         annotations=[marks.changes(), marks.alerts()],
         rows=[
             Row("", [_matrix()]),

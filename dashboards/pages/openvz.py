@@ -1,4 +1,4 @@
-"""OpenVZ: what only a host of OpenVZ or Virtuozzo containers has, in its kernel's own words."""
+"""OpenVZ: the kernel's own metrics of a host with OpenVZ or Virtuozzo containers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dashboards.layout import Row, page
 from dashboards.signals import Signal, openvz
 from dashboards.variables import Platform
 
-_NARROW = 76  # pixels: "1.23 GiB", five of which fit beside a resource in half a page
+_NARROW = 76  # pixels for "1.23 GiB"; five fit next to a resource in half a page
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of one host's containers, beyond what all platforms have."""
+    """The dashboard of one host's containers, in addition to the pages for all platforms."""
     return page(
         uid="virtscope-openvz",
         title="OpenVZ",

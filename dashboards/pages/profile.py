@@ -1,4 +1,4 @@
-"""Profile: which program and symbol an event falls on, beside the same of another host, event or time."""
+"""Profile: event share of each program and symbol, compared with another host, event or time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _over_time(of: str, top: Signal) -> timeseries.Panel:
 
 
 def _rounds(signal: Signal) -> timeseries.Panel:
-    # Whole rounds of the profiler, one a minute, as its scrape interval: within less, most places have no sample.
+    # The profiler runs once a minute, its scrape interval; within less time most places have no sample.
     rounds = panels.query(signal).range().interval("1m")
     return panels.lines(signal).targets([rounds]).span(12).height(8)
 
@@ -64,7 +64,7 @@ def _shares(title: str, labels: Mapping[str, str], share: Signal, *, width: int,
     return (
         tables.columns(title, share.description, labels, [share], width=width, height=height)
         .override_by_name(share.name, tables.as_bar(palette.GUESTS, 180))
-        .filterable(True)  # by a domain, or to the kernel alone
+        .filterable(True)  # by domain, or only the kernel
     )
 
 

@@ -13,7 +13,7 @@ from dashboards.signals import Signal, beside, highest, top_now
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard that compares as the studies did, relative to a baseline."""
+    """The dashboard that compares virtual servers with a baseline, as the studies did."""
     return page(
         uid="virtscope-virtual-servers",
         title="Virtual servers",
@@ -27,9 +27,9 @@ def make() -> dashboard.Dashboard:
         rows=[
             Row("", [*_pair(beside.CPU), _virtual_servers()]),
             Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
-            # Not against the baseline: a bare machine has no CPU wait.
+            # No baseline: a bare machine has no CPU wait.
             Row("CPU contention", [_graph(highest(beside.WAIT)).span(24).height(8)]),
-            # Opened for one: of all of a fleet it is a million series.
+            # Opened for one server: a whole fleet has a million series.
             Row(
                 "Waiting of the chosen virtual servers",
                 [
@@ -55,7 +55,7 @@ def _pair(signal: Signal) -> list[timeseries.Panel]:
 
 
 def _graph(signal: Signal) -> timeseries.Panel:
-    """Thousands of virtual servers are looked through for each point in time: no more than can be seen."""
+    """Only as many series as a reader can see: each point would otherwise evaluate thousands of virtual servers."""
     return panels.lines(signal).max_data_points(300)
 
 

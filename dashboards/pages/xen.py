@@ -1,4 +1,4 @@
-"""Xen: what only a Xen host has, in the hypervisor's own words."""
+"""Xen: a Xen host's own metrics, in the hypervisor's terms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dashboards.variables import Platform
 
 
 def make() -> dashboard.Dashboard:
-    """The dashboard of one Xen host's domains and devices, beyond what all platforms have."""
+    """The dashboard of one Xen host's domains and devices, in addition to the pages for all platforms."""
     return page(
         uid="virtscope-xen",
         title="Xen",

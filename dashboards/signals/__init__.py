@@ -1,8 +1,8 @@
-"""Signals: every quantity a person sees, said once. Panels are made from them, and tests hold the alerts to them.
+"""Signals: every displayed quantity, defined once. Panels use them, and tests compare the alerts with them.
 
-A signal's expression speaks the shared vocabulary alone (``level:metric:operations`` records), never an exporter's own
-series, so that a new platform needs no new dashboard. What only one platform or source has is in no vocabulary: files
-called like it (xen, openvz, exporters) have that, and the pages that are there for it show it.
+A signal's expression uses only the shared vocabulary (``level:metric:operations`` records), never an exporter's own
+series, so a new platform needs no new dashboard. Metrics of only one platform or source aren't in the vocabulary: they
+are in the module named after it (xen, openvz, exporters) and on its own page.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
-# A host of containers is known as a bare machine too: `$host_platform` is one of the two, so that nothing counts twice.
+# A host of containers is also a bare machine: `$host_platform` selects one of the two, so nothing counts twice.
 ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
 
-# A host whose exporter runs but whose sources fail is known by the cost of monitoring alone. It can be chosen too, as
-# it is one to look at. Of virtual servers there are thousands; each of these has a few series for a host.
+# A host whose exporter runs but whose sources fail only has monitoring costs. It can be chosen too, as it needs a look.
+# These metrics have few series per host, while virtual servers number in the thousands.
 KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_usage:rate"'
 
 SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
-"""Points of an alert of each severity: a host's warnings never add up to a critical alert, being below a thousand."""
+"""Points per alert by severity: a host's warnings sum to less than a thousand, so never to a critical alert."""
 
-CPUS = "suffix:CPUs"  # Grafana's spelling of a unit of its user's own
+CPUS = "suffix:CPUs"  # Grafana's syntax for a custom unit
 
 LINES = 10
-"""Series that a graph has room for."""
+"""Maximum number of series in a graph."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Whose series a query selects."""
+    """Which hosts' series a query selects."""
 
     hosts: str = ONE_HOST  # matchers that select hosts
-    chosen: bool = True  # whether only chosen applications and virtual servers, on a page where these can be chosen
+    chosen: bool = True  # only chosen applications and virtual servers, on pages that offer the choice
 
     def __call__(self, metric: str, *matchers: str, **labels: str) -> str:
-        """A selector of a metric, narrowed by matchers and labels; a variable stands for any set of values."""
+        """A selector of a metric, narrowed by matchers and labels; a variable matches any set of values."""
         wanted = {label: value for label, value in labels.items() if self.chosen or value not in ("$app", "$vserver")}
         narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in wanted.items())
         return f"{metric}{{{', '.join([self.hosts, *narrowed, *matchers])}}}"
@@ -43,25 +43,25 @@ class Scope:
 
 @dataclass(frozen=True)
 class Signal:
-    """One quantity: how to ask for it, and how to say what came back.
+    """One quantity: its query, and how to display the answer.
 
-    query: PromQL in which ``$platform``, ``$host`` and their like are the dashboard's variables; of signals that pages
-    show in several scopes, a function of the scope.
+    query: PromQL with the dashboard's variables such as ``$platform`` and ``$host``; a function of the scope for
+    signals shown in several scopes.
     """
 
-    name: str  # in a few words: a panel's title or a column's header
+    name: str  # short: a panel's title or a column's header
     query: str | Callable[[Scope], str]
-    unit: str  # Grafana's identifier: one of ``grafana_foundation_sdk.models.units``, or `CPUS`
-    description: str = ""  # what it means and how it is computed, for a new reader; a column's table has one
-    absent: str = ""  # what an empty panel shows: why there is nothing, or where that is said, and what to do about it
+    unit: str  # a Grafana identifier from ``grafana_foundation_sdk.models.units``, or `CPUS`
+    description: str = ""  # meaning and computation, for a new reader; tables describe their columns
+    absent: str = ""  # text of an empty panel: why there is no data, and what to do about it or where to read that
     _: KW_ONLY
     scope: Scope = Scope()
-    gap: str = "no data"  # what an empty tile shows: two words or three
-    legend: str = "{{host}}"  # of one series, in Grafana's label template
-    decimals: int | None = None  # digits after the point where the value stands as a number; None leaves it to Grafana
-    signed: bool = False  # whether it can be below 0, which a graph of it then shows
-    # From where on, or below what, the value is a warning or critical, in the expression's own unit. An alert on it
-    # compares with the same.
+    gap: str = "no data"  # text of an empty tile: two or three words
+    legend: str = "{{host}}"  # Grafana's label template for a series
+    decimals: int | None = None  # digits after the point for a single number; None leaves it to Grafana
+    signed: bool = False  # may be negative, so graphs show values below 0
+    # Thresholds for warning and critical, upper or lower, in the expression's own unit. An alert on the signal uses the
+    # same.
     high: float | None = None
     critical: float | None = None
     low: float | None = None
@@ -69,11 +69,11 @@ class Signal:
 
     @property
     def expr(self) -> str:
-        """The query of this scope."""
+        """The query in this scope."""
         return self.query if isinstance(self.query, str) else self.query(self.scope)
 
     def scoped(self, *, hosts: str | None = None, chosen: bool | None = None) -> Signal:
-        """The same of other hosts, or of all applications and virtual servers; ValueError if it has only one scope."""
+        """The same for other hosts, or all applications and virtual servers; ValueError if it has only one scope."""
         if isinstance(self.query, str):
             raise ValueError(f"{self.name} has only one scope: {self.query}")
         changed = Scope(hosts or self.scope.hosts, self.scope.chosen if chosen is None else chosen)
@@ -81,7 +81,7 @@ class Signal:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a value of it is fine or not."""
+        """Whether it has thresholds."""
         return (self.high, self.critical, self.low) != (None, None, None)
 
 
@@ -95,14 +95,14 @@ def on_host(metric: str, *matchers: str, **labels: str) -> str:
 
 
 def on_hosts(metric: str, *matchers: str, **labels: str) -> str:
-    """Select the same of all chosen hosts, on a page that shows several."""
+    """Select the series of all chosen hosts, on a page that shows several."""
     return Scope(ANY_HOSTS)(metric, *matchers, **labels)
 
 
 def of_exporters(metric: str, hosts: str) -> str:
-    """Select a metric that each exporter of this project has under its own name, of these hosts.
+    """Select a metric that each exporter of this project has under its own name, for these hosts.
 
-    Sensors and applications, whose metrics may have any name, are left out.
+    Sensors and applications are excluded: their metrics may have any name.
 
     >>> of_exporters("source_up", ONE_HOST)
     '{__name__=~".+_source_up", job!~"telegraf|app", platform="$host_platform", host="$host"}'
@@ -111,9 +111,9 @@ def of_exporters(metric: str, hosts: str) -> str:
 
 
 def with_cause(alerts: str, causes: str) -> str:
-    """Alerts with a label `cause`, where one stands for their objective: they don't have it, as it may change.
+    """Alerts with a label `cause`, where an objective has one: alerts lack it, as the cause may change.
 
-    Of two causes, as a restart of Prometheus may leave behind for minutes, the newer one.
+    If a restart of Prometheus leaves two causes for some minutes, the newer one.
     """
     each = "host, platform, app, objective"
     newest = f"group by ({each}, cause) (topk by ({each}) (1, timestamp({causes})))"
@@ -121,7 +121,7 @@ def with_cause(alerts: str, causes: str) -> str:
 
 
 def highest(signal: Signal) -> Signal:
-    """The signal's highest series alone, by their mean over the time that is shown: more no graph can show."""
+    """Only the series with the highest means over the time range: as many as fit in a graph."""
     return replace(
         signal,
         query=f"({signal.expr}) and {_top(signal)}",
@@ -130,7 +130,7 @@ def highest(signal: Signal) -> Signal:
 
 
 def of_highest(signal: Signal, variable: str) -> Signal:
-    """The same series, of the hosts alone that a variable has found (`variables.highest`)."""
+    """The same series, only for hosts found by a variable (`variables.highest`)."""
     return replace(
         signal.scoped(hosts=f'{ANY_HOSTS}, host=~"${variable}"'),
         description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
@@ -138,29 +138,29 @@ def of_highest(signal: Signal, variable: str) -> Signal:
 
 
 def others(signal: Signal) -> Signal:
-    """All that `highest` leaves out, as one sum."""
+    """The sum of all series that `highest` leaves out."""
     return replace(signal, query=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
 
 
 def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
-    """The signal of those virtual servers alone that are highest now by another."""
+    """The signal of only those virtual servers that are highest now by another signal."""
     return replace(signal, query=f"({signal.expr}) and on (host, platform, vserver, role) topk({count}, {by.expr})")
 
 
 def _top(signal: Signal) -> str:
-    # The mean chooses lines alone, and is shown nowhere: of a ratio it would have to be of its parts.
-    # ${__range_s}00ms is a tenth of the range: of thousands of series, no more samples could be had in a second. What
-    # began after the last of these has a value at the end alone.
+    # The mean only selects series and isn't displayed; a displayed mean of a ratio would need its parts.
+    # ${__range_s}00ms is a tenth of the range: with thousands of series, more samples would take over a second. Series
+    # that began after the last of these samples only have a value at the end.
     mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms] @ end())"
     at_the_end = f"last_over_time(({signal.expr})[1m:20s] @ end())"
     return f"topk({LINES}, {mean} or {at_the_end})"
 
 
 def unfiltered(signal: Signal) -> Signal:
-    """The signal of all applications and virtual servers, for a page on which these can't be chosen."""
+    """The signal of all applications and virtual servers, for a page without that choice."""
     return signal.scoped(chosen=False)
 
 
 def across_hosts(signal: Signal, legend: str = "{{host}}") -> Signal:
-    """The same signal of all chosen hosts, for a page that shows several."""
+    """The same signal for all chosen hosts, on a page that shows several."""
     return replace(signal.scoped(hosts=ANY_HOSTS), legend=legend)

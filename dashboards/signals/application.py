@@ -18,7 +18,7 @@ _of_objectives = partial(Signal, absent=_NO_OBJECTIVE, gap="no objective", legen
 
 
 def _response(name: str, record: str, description: str) -> Signal:
-    """What the application's users see, not its own tiers among themselves."""
+    """Measured for the application's users, not between its own tiers."""
     return _of_users(
         name,
         lambda at: at(f"app:response_seconds:{record}", app="$app", tier="web"),
@@ -50,7 +50,7 @@ MEAN_OF_TARGET = _of_objectives(
 
 
 def _threshold(objective: str) -> Signal:
-    """The strictest of the chosen applications."""
+    """The strictest threshold among the chosen applications."""
     return _of_objectives(
         "Objective",
         lambda at: f"min by (objective) ({at('app:slo_threshold:seconds', app='$app', objective=objective)})",
@@ -61,7 +61,7 @@ def _threshold(objective: str) -> Signal:
 
 CEILING, LATENCY = _threshold("mean"), _threshold("latency")
 
-# The buckets of the histogram that the vocabulary's percentiles are made of.
+# The histogram buckets behind the vocabulary's percentiles.
 _ANSWERS = on_host("requests:duration_seconds_bucket:rate1m", 'tier="web", status!="5xx"', app="$app")
 BUCKETS = _of_users(
     "Response time distribution",
@@ -78,7 +78,7 @@ REQUESTS = _of_users(
     "Requests per second, failed ones included.",
     decimals=1,
 )
-# One after the other, they are one line.
+# One follows the other in time, so they form one line.
 MOST_REQUESTS = _of_users(
     "Past maximum",
     f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
@@ -141,10 +141,10 @@ OBJECTIVE = _of_objectives("Target", on_host("app:slo_objective:ratio", app="$ap
 WITHIN = _of_objectives("Threshold", on_host("app:slo_threshold:seconds", app="$app"), units.Seconds)
 
 CAUSES = {0: "met", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "unknown"}
-"""Why an objective is missed, in docs/alerting.md's order, and the number that stands for each on a graph."""
+"""Causes of a missed objective, in docs/alerting.md's order, and the number of each on a graph."""
 
 _MISSED = f'ALERTS{{{ONE_HOST}, app=~"$app", objective!=""}}'
-# Of the user's own alerts about objectives, which no cause is recorded for, the cause stays empty.
+# No cause is recorded for the user's own alerts on objectives: it stays empty.
 _MISSED_BY = f"({with_cause(_MISSED, on_host('app:objective_cause:info', app='$app'))})"
 _of_breaches = partial(Signal, absent="No objective was missed in this time range.")
 

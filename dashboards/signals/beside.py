@@ -1,4 +1,4 @@
-"""Virtual servers of any hosts beside each other, and as multiples of one of them."""
+"""Virtual servers of any hosts side by side, and as multiples of one of them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ IPC = _beside(events.IPC, "Instructions per cycle")
 
 
 def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
-    """The signal, or its highest series, divided by the baseline's at the same moment, as load differs over time."""
-    # The baseline may be there on two platforms, as a machine with containers is: then they agree but for a moment.
+    """The signal, or its highest series, divided by the baseline's at the same moment, as load varies over time."""
+    # The baseline may exist on two platforms, as a machine with containers does: both agree except for a moment.
     baseline = signal.scoped(hosts=_BASELINE, chosen=False).expr
     whole = highest(signal) if of_highest else signal
     return replace(

@@ -1,4 +1,4 @@
-"""A host that runs applications: headroom for more, and how each that came changed the others."""
+"""A host that runs applications: headroom for more, and how each additional one affected the others."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ IN_A_WEEK = _count(
     low=1,
 )
 OVERHEAD = Signal("Overhead", on_host("host:overhead_cpu:rate"), CPUS, legend="overhead")
-# A machine of containers is there a second time, as platform base.
+# A machine with containers also exists as platform base.
 CAPACITY = replace(host.CPU_CAPACITY, query=f"max by (host) ({host.CPU_CAPACITY.expr})")
-# Where no answer is in time, a mean that would have as many has no end.
+# Clamped: if no answer is in time, the equivalent mean is infinite.
 USED_UP = Signal(
     "Response / objective",
     lambda at: f"clamp_max({at('app:slo_response:ratio', app='$app')}, 3)",
@@ -85,8 +85,8 @@ MISSES = Signal(
     legend="{{platform}}",
 )
 
-# Means of the time shown for each number of applications (`apps`) that the host has had, and their `placement`. That of
-# a ratio is a sum divided by a sum.
+# Means over the time range for each number of applications (`apps`) on the host and each `placement`. The mean of a
+# ratio is a ratio of sums.
 
 _CROWD = 'host:consolidation:info{host="$host"}'
 _ANSWERS = 'requests:duration_seconds_{}:rate1m{{host="$host", tier="web", status!~"1xx|5xx"}}'
@@ -98,13 +98,13 @@ _INSTRUCTIONS = 'host:instructions:rate{host="$host"}'
 
 
 def _by_crowd(part: str) -> str:
-    """The sum of all series at all moments."""
+    """The sum over all series and moments."""
     moments = f"({part} * on (host, platform) group_left (apps, placement) {_CROWD})[$__range:$__interval]"
     return f"sum by (apps, placement) (sum_over_time({moments}))"
 
 
 def _against_apps(name: str, unit: str, description: str, part: str, whole: str = _CROWD) -> Signal:
-    """The mean of a part by the whole; by default that of all series' sum over the moments."""
+    """The ratio of a part's and a whole's sums; by default the mean over moments of the part's sum."""
     divisor = (
         _by_crowd(whole)
         if whole != _CROWD

@@ -1,4 +1,4 @@
-"""What a byte and a request cost, and which misses make it so, as in Menon et al. 2005: against a chosen baseline.
+"""Costs of a byte and a request, and the misses behind them, as in Menon et al. 2005: against a chosen baseline.
 
 The cost ratio of two configurations is their instruction ratio / their throughput ratio; a configuration is a host with
 all its guests, or one virtual server.
@@ -19,7 +19,7 @@ _SAME_LOAD = "all that was done: compare under the same load."
 
 
 class Level(NamedTuple):
-    """What costs are of: the first part of their records' names, and who is meant in them."""
+    """Subject of costs: the first part of their records' names, and its description in texts."""
 
     name: str
     chosen: str
@@ -29,12 +29,12 @@ class Level(NamedTuple):
     def _absolute(
         self, name: str, record: str, unit: str, description: str = "", absent: str = "", *, decimals: int | None = None
     ) -> Signal:
-        """A record as it is."""
+        """A record as recorded."""
         query = f"{self.name}:{record}{{{self.chosen}}}"
         return Signal(name, query, unit, description, absent, legend=self.legend, decimals=decimals)
 
     def _relative(self, columns: dict[str, str], absent: str) -> list[Signal]:
-        """Records by their titles, divided by the baseline's, now or so much earlier."""
+        """Records by title, divided by the baseline's, now or at an earlier time."""
         return [
             Signal(
                 name,
@@ -61,7 +61,7 @@ class Level(NamedTuple):
 
     @property
     def over_time(self) -> list[Signal]:
-        """The study's own measure, CPU seconds, which are known everywhere, and traffic."""
+        """The study's measure, CPU seconds, which every platform has, and traffic."""
         return [
             self._absolute(
                 "Instructions per byte",
@@ -81,7 +81,7 @@ class Level(NamedTuple):
         ]
 
     def of_bytes(self) -> list[Signal]:
-        """The cost of a byte: the highest ratios first, and what they are of."""
+        """The cost of a byte: the highest ratios first, and their parts."""
         return [
             *self._relative(
                 {
@@ -98,7 +98,7 @@ class Level(NamedTuple):
         ]
 
     def of_requests(self) -> list[Signal]:
-        """The cost of a request, likewise."""
+        """The cost of a request, in the same order."""
         return [
             *self._relative(
                 {
@@ -114,7 +114,7 @@ class Level(NamedTuple):
         ]
 
     def of_misses(self) -> list[Signal]:
-        """Miss rates, which are misses / instructions, and the misses themselves."""
+        """Miss rates (misses / instructions), and the misses themselves."""
         misses = {"LLC": "llc", "dTLB": "dtlb", "iTLB": "itlb"}
         return self._relative(
             {

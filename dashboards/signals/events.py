@@ -1,4 +1,4 @@
-"""What the processor counts: cache and TLB misses, instructions per cycle, and how much of it was measured."""
+"""Hardware event counts: cache and TLB misses, instructions per cycle, and the share of time measured."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dashboards.signals import CPUS, Scope, Signal, on_host
 from dashboards.signals.native import HOST
 
 _NOT_COUNTED = "Not counted here: the table Events on the page Caches and events says why."
-_PER_SECOND = "si:/s"  # Grafana's spelling of a unit of its user's own, with k, M, G before it
-# A machine of containers is there twice, as base too.
+_PER_SECOND = "si:/s"  # Grafana's syntax for a custom unit with prefixes k, M, G
+# A machine with containers also exists as platform base.
 _of_host = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{platform}}")
 _of_vserver = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{vserver}}")
 
@@ -112,10 +112,10 @@ REASONS = {
     "unknown_event": "this machine has no event of that name",
     "failed": "the kernel refused it: see the log of perf-exporter",
 }
-"""What perf-exporter says of an event that it can't count, and what that asks for."""
+"""perf-exporter's reasons for an event that it can't count, and what to do about each."""
 
-# The exporter's own words: there is no record of what can't be counted, nor of what is counted beside instructions and
-# misses. By host alone, as a host of containers has the platform of a bare machine here.
+# The exporter's own metrics: no record has events that can't be counted, or events other than instructions and misses.
+# Selected by host only, as a host of containers has the platform of a bare machine here.
 _CONFIGURED = HOST("perf_event_supported")
 _NO_PERF = "No perf-exporter answers, on this host or in its guests: docs/perf-exporter.md."
 NOT_COUNTED = Signal(
@@ -132,7 +132,7 @@ SUPPORTED = Signal("Counted", _CONFIGURED, units.BoolYesNo, absent=_NO_PERF)
 
 
 def _of_groups(metric: str) -> str:
-    """Its rate by group and cache."""
+    """The metric's rate by group and cache."""
     return f"avg by (group, cache) (rate({HOST(metric)}[$__rate_interval]))"
 
 
@@ -163,7 +163,7 @@ GROUP_REMOTE = _of_resctrl(
 
 
 def _by_event(metric: str) -> str:
-    """Its rate by event on all CPUs; of an event that is in several groups, the highest, as each counts all of it."""
+    """The metric's rate by event on all CPUs; the highest of several groups, as each counts all of it."""
     return f"max by (event) (sum by (event, group, instance) (rate({HOST(metric)}[$__rate_interval])))"
 
 

@@ -1,4 +1,4 @@
-"""What the lab has measured, run beside run: of the time shown, the last sample of each series is a step's result."""
+"""The lab's results, runs side by side: the last sample of each series in the time range is a step's result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEST = "run, host, environment, virtualization, emulated, test, unit"
 
 
 def _repetitions(*matchers: str) -> str:
-    """Each repetition once: a step that was interrupted may have been measured twice."""
+    """Each repetition once: an interrupted step may have two measurements."""
     return f"avg by ({_TEST}, repetition) ({_last('lab_measurement', *matchers, test='$test')})"
 
 

@@ -1,6 +1,6 @@
-"""The exporters in detail: what each read of a source costs, what they left out, and their versions.
+"""The exporters in detail: costs of reading each source, dropped values, and versions.
 
-Metrics of the exporters about themselves; the same for each but for the name of the exporter before it.
+Metrics of the exporters about themselves; they only differ in the exporter's name as prefix.
 """
 
 from __future__ import annotations
@@ -166,6 +166,6 @@ OVER_SSH = [
     )
 ]
 
-# Programs in Go have one too, without a Python.
+# Go programs export one too, without a Python.
 _BUILD_INFO = of_exporters("build_info", f'{_HOSTS.hosts}, python!=""')
 VERSIONS = _signal("Targets", f"count by (job, version, python) ({_BUILD_INFO})", units.NoUnit, decimals=0)

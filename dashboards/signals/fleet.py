@@ -26,13 +26,13 @@ _UP = on_hosts("up")
 _SCORE = on_hosts("host:severity:score")
 
 ROWS = 100
-"""Of the table of hosts: more nobody reads, and each column of 10,000 would be a megabyte."""
+"""Rows in the table of hosts: nobody reads more, and each column of 10,000 hosts would be a megabyte."""
 
 _SHOWN = f"topk({ROWS}, {_SCORE})"
 
 
 def of_shown(signal: Signal) -> Signal:
-    """A signal of all hosts, of those alone that have a row."""
+    """A signal of all hosts, limited to hosts with a row."""
     return replace(signal, query=f"({signal.expr}) and on (host, platform) {_SHOWN}")
 
 
@@ -42,7 +42,7 @@ _WEIGHED = " or ".join(
     if points
 )
 _SCORE_OF_HOST = f"max by (host) ({_SCORE})"
-# Fractions sort hosts with alerts of the same severity by the points of all their alerts.
+# Fractions sort hosts of the same severity by the points of all their alerts.
 WORST = _count(
     "Hosts that need attention",
     f'topk(4, (label_join(topk by (host) (1, {_WEIGHED}), "why", " ", "alertname", "app", "vserver") '
@@ -75,7 +75,7 @@ WARNINGS = _count(
     high=1,
 )
 
-# The table of hosts: a tie goes to the host with the higher overhead.
+# The table of hosts: ties are broken by the higher overhead.
 SEVERITY = _count("Severity", f"max by (host, platform) ({_SHOWN})", decimals=None)
 _ROW = f"0 * {SEVERITY.expr}"
 FIRING = _count(
@@ -107,11 +107,11 @@ HEADROOM = Signal(
     low=1,
 )
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
-# As a record: the two that it is made of would be read for all hosts to find the highest.
+# A record: computing it from its two parts for all hosts would be slow.
 CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", query=lambda at: at("host:cpu_used:ratio"))
 LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 
-# Behind a store of several Prometheus each series says whose it is.
+# Behind a store of several Prometheus servers each series has its server's label.
 _WHERE = "platform, shard"
 _EACH = f"count by ({_WHERE}) ({_SCORE})"
 _WARNING, _CRITICAL = SEVERITY_POINTS["warning"], SEVERITY_POINTS["critical"]

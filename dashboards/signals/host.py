@@ -1,4 +1,4 @@
-"""A physical machine: its capacity, how much of it is used, and the overhead of virtualisation."""
+"""A physical machine: its capacity, usage, and virtualisation overhead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OVERHEAD_CPU = Signal(
     high=0.5,
 )
 CPU_CAPACITY = Signal("CPU capacity", on_host("host:cpu_capacity:cpus"), CPUS, legend="capacity")
-# Not the sum over virtual servers: a fleet has thousands.
+# Not summed over virtual servers: a fleet has thousands.
 CPU_USED_RATIO = Signal(
     "CPU utilisation",
     lambda at: f"1 - {at('host:cpu_free:cpus')} / on (host, platform) {at('host:cpu_capacity:cpus')}",
@@ -53,7 +53,7 @@ OVERHEAD_PER_REQUEST = Signal(
 OVERHEAD_PER_BYTE = Signal(
     "Overhead per GB",
     f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
-    "suffix:s",  # of CPU time: Grafana's own seconds become minutes and hours
+    "suffix:s",  # CPU time; Grafana's own seconds become minutes and hours
     "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
     "known below 10 kB/s, or where a busy guest has no network device of its own.",
     "No overhead is known, or traffic is below 10 kB/s or not known of all guests.",
@@ -85,7 +85,7 @@ STEAL = Signal(
 
 
 def active_for(whose: str, state: str = "pending|firing") -> str:
-    """For how many seconds alerts have been active; those of severity none are for programs."""
+    """Seconds since alerts became active; alerts of severity none are for programs."""
     # ALERTS_FOR_STATE holds the time an alert became active; it has ALERTS' labels except its state.
     chosen = f'{whose}, severity!="none"'
     return (
@@ -103,7 +103,7 @@ ALERTS = Signal(
     "No alert is pending or firing for this host.",
 )
 
-# What monitoring costs: the studies found that sensors were part of what they measured. By host alone: of a host of
+# Cost of monitoring: in the studies, sensors were part of the measured load. Selected by host only: on a host of
 # containers, some exporters have the platform of the bare machine.
 _MONITORING = 'monitor:cpu_usage:rate{host="$host"}'
 _NOT_REPORTED = "No exporter reports its CPU usage from this host: see Prometheus, Status, Targets."

@@ -1,6 +1,6 @@
-"""KVM in its own words: what each guest computes and what it costs beside that, its vCPUs, caps and devices.
+"""KVM's own metrics: each guest's computing and overhead, its vCPUs, caps and devices.
 
-kvm-exporter's own series, not the vocabulary: that has what every platform has, and the page Host shows it.
+kvm-exporter's series, not the vocabulary, which only covers metrics of every platform (see the page Host).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _CHOSEN = {"guest": "$vserver"}
 
 
 def _value(metric: str, by: str = _GUEST) -> str:
-    """The value of each of the chosen guests."""
+    """The value for each chosen guest."""
     return latest(metric, by, **_CHOSEN)
 
 
 def _rate(counter: str, by: str = _GUEST, **labels: str) -> str:
-    """How fast the counter of each of the chosen guests grows, per second: for a while after a guest has ended."""
+    """The counter's rate per second for each chosen guest; it continues for a while after a guest has ended."""
     return native.rate(counter, by, **_CHOSEN, **labels)
 
 
 def _of_name(expr: str, *labels: str) -> str:
-    """The same by name, for a graph: a guest that is started again gets a new process and goes on as the same line."""
+    """The same by name, for a graph: a restarted guest has a new process and continues as the same line."""
     return f"sum by ({', '.join(['guest', *labels])}) ({expr})"
 
 
 def _now(expr: str) -> str:
-    """The same of those guests that are there now."""
+    """The same, only for guests that exist now."""
     return native.there_now(f"({expr})", _GUEST, "kvm_guest_start_time_seconds")
 
 
@@ -46,7 +46,7 @@ _NO_QUOTA = "No chosen guest has a quota."
 _NO_TAP = "The chosen guests have no tap device, or kvm-exporter may not see whose it is: docs/kvm-exporter.md."
 _number = partial(Signal, unit=units.NoUnit, decimals=0)
 
-# What a guest costs beside what it computes
+# Overhead of a guest
 
 _USED = _rate("kvm_guest_cpu_seconds_total")
 _COMPUTED = _rate("kvm_guest_guest_seconds_total")
@@ -118,7 +118,7 @@ _ROLES = [
     }.items()
 ]
 COSTS = [GUEST_TIME, _IN_KVM, _IN_QEMU, *_ROLES]
-"""One on top of the other, from what is computed to what is furthest from it; polling is a part of what KVM uses."""
+"""Stacked from guest code outwards; polling is a part of KVM's time."""
 
 OF_EACH = [
     replace(signal, query=_now(signal.expr))

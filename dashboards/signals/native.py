@@ -1,6 +1,6 @@
-"""An exporter's own series, which no rule has reduced: to one for each set of labels, as a host may be scraped twice.
+"""An exporter's own series, not reduced by a rule: one for each set of labels, as a host may be scraped twice.
 
-Those of the chosen host, or of another scope. One platform alone has them, so that the host's name selects them.
+Series of the chosen host, or of another scope. Only one platform has them, so the host's name is enough to select them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ HOST = Scope('host="$host"')
 
 
 def latest(metric: str, by: str, at: Scope = HOST, /, **labels: str) -> str:
-    """The value of each.
+    """The value of each series.
 
     >>> latest("xen_domain_vcpus", "domid, domain", domain="$vserver")
     'max by (domid, domain) (xen_domain_vcpus{host="$host", domain=~"$vserver"})'
@@ -20,21 +20,21 @@ def latest(metric: str, by: str, at: Scope = HOST, /, **labels: str) -> str:
 
 
 def rate(counter: str, by: str, **labels: str) -> str:
-    """How fast the counter of each grows, per second."""
+    """The counter's rate per second for each series."""
     return f"avg by ({by}) (rate({HOST(counter, **labels)}[$__rate_interval]))"
 
 
 def growth(counter: str, by: str, at: Scope = HOST, /, **labels: str) -> str:
-    """By how much the counter of each grew in the time that is shown."""
+    """The counter's growth in the time range for each series."""
     return f"avg by ({by}) (increase({at(counter, **labels)}[$__range]))"
 
 
 def there_now(expr: str, by: str, metric: str, **labels: str) -> str:
-    """Those series of `expr` alone that have the metric now: a rate or a growth goes on for what has ended."""
+    """Only series of `expr` that have the metric now: rates and growths continue after an object has ended."""
     return f"({expr} and on ({by}) {HOST(metric, **labels)})"
 
 
 def described(expr: str, by: str, info: str, labels: str) -> str:
-    """The series of `expr`, with labels of the info metric that has the same of `by`; those without one stay as they
-    are."""
+    """The series of `expr`, with labels of the info metric that matches in `by`; series without a match are
+    unchanged."""
     return f"{expr} * on ({by}) group_left ({labels}) topk by ({by}) (1, {info}) or ignoring ({labels}) {expr}"

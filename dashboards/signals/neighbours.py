@@ -1,4 +1,4 @@
-"""Who waits for whom: waiting for a CPU by who ran on it meanwhile, and whom that names for an application."""
+"""Who waits for whom: CPU wait by what ran meanwhile, and the neighbours named for an application."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Scope, Signal, on_host
 
-ROWS, COLUMNS = 8, 7  # of the matrix, as many as are seen at once on a laptop, headers of three lines included
+ROWS, COLUMNS = 8, 7  # of the matrix: as many as fit on a laptop screen, including headers of three lines
 
 TOTAL = "(total)"
-"""The column of the matrix beside those of the virtual servers; no virtual server is called so."""
+"""The matrix column for everything but virtual servers; no virtual server has this name."""
 
 COLUMN = "ran"
 """The label with the headers of the matrix."""
 
 WITHOUT_PAGE = r"[(]total[)]|host|[^\/]+[.](service|slice|scope|socket|mount)"
-"""Columns of the matrix that are no virtual servers. A service that was chosen as one is called by its path."""
+"""Matrix columns that aren't virtual servers. A service chosen as one is named by its path."""
 
 OWN_THREADS = "own threads"
 
@@ -26,7 +26,7 @@ _ESTIMATED = "On Xen these are estimates, from one second of each minute."
 _NOT_MEASURED = "Nobody waits, or not measured: docs/sched-exporter.md; on Xen --xentrace.interval."
 _NO_TIERS = "Nobody waits, not measured (docs/sched-exporter.md), or tiers unknown (docs/objectives.md)."
 
-_LEAST = 0.005  # of a cell: it would be read as 0.00
+_LEAST = 0.005  # smallest cell value: less would display as 0.00
 
 
 def _waiting(reasons: str) -> str:
@@ -37,7 +37,7 @@ _FOR_OTHERS = _waiting("neighbour|host")
 _VICTIMS = f"topk({ROWS}, sum by (vserver) ({_FOR_OTHERS}))"
 _OFFENDERS = f"topk({COLUMNS}, sum by (by) ({_FOR_OTHERS}))"
 _WITH_BOTH = f'label_join({_waiting("neighbour|host|self")} and on (by) {_OFFENDERS}, "{COLUMN}", ";", "reason", "by")'
-# A header is narrow: the host's units are called without their slices.
+# Headers are narrow: the host's units are named without their slices.
 _WITH_COLUMN = f'label_replace({_WITH_BOTH}, "{COLUMN}", "$1$2", "{COLUMN}", "host;(?:.*/)?(.+)|[a-z]+;(.+)")'
 _TOTALS = f'label_replace({_waiting("neighbour|host|unknown")}, "{COLUMN}", "{TOTAL}", "", "")'
 MATRIX = Signal(

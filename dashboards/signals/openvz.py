@@ -1,6 +1,6 @@
-"""OpenVZ in its own words: containers, beancounters, disk I/O accounting, waits and quotas of one host.
+"""OpenVZ's own metrics: containers, beancounters, disk I/O accounting, waits and quotas of one host.
 
-vestat-exporter's own series, not the vocabulary: that has what every platform has, and the page Host shows it.
+vestat-exporter's series, not the vocabulary, which only covers metrics of every platform (see the page Host).
 """
 
 from __future__ import annotations
@@ -88,13 +88,12 @@ CONTAINERS = [
     Signal("Uptime", _value("container_uptime_seconds"), units.Seconds, decimals=1),
 ]
 
-# Beancounters of the one container that is chosen for this: all of a host's would be thousands of rows. Its name is no
-# regular expression.
+# Beancounters of one chosen container: a whole host would have thousands of rows. Its name isn't a regular expression.
 _ONE = Scope(f'{HOST.hosts}, ctid="$ctid"')
 
 
 def _beancounters(suffix: str, unit: str) -> list[Signal]:
-    """Failures and values of the resources whose metrics have this suffix, in one unit."""
+    """Failures and values of the resources with this metric suffix, in one unit."""
     held, *others = (
         Signal(name, latest(f"openvz_beancounter_{metric}{suffix}", "resource", _ONE), unit)
         for name, metric in {"Held": "held", "Max": "maxheld", "Barrier": "barrier", "Limit": "limit"}.items()
@@ -144,7 +143,7 @@ WRITTEN_BYTES = _bytes_per_second(
 _DIRTIED = HOST("openvz_container_io_dirtied_bytes", **_CHOSEN)
 IO = [
     Signal("Dirty memory", _value("container_io_dirty_bytes"), units.BytesIEC, absent=_NO_IOACCT),
-    # A gauge: newer kernels step back a little.
+    # A gauge: on newer kernels it may decrease a little.
     _bytes_per_second("Dirtied", f"clamp_min(avg by (ctid) (deriv({_DIRTIED}[$__rate_interval])), 0)"),
     _bytes_per_second("Cancelled", _rate("io_cancelled_bytes")),
     _bytes_per_second("Missed", _rate("io_missed_bytes")),
@@ -188,7 +187,7 @@ GRACE = [
     Signal("Ends in", f"{_GRACE_END} - time()", units.Seconds),
 ]
 
-# What the kernel's files say of themselves
+# The kernel's own files
 
 
 def _of_file(info: str, file: str, labels: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the data comes from: a monitored host, one that `make demo` plays, or a recording."""
+"""Origin of the data: a monitored host, a simulated one from `make demo`, or a recording."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from grafana_foundation_sdk.models import units
 from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal, of_exporters
 
 WORDS = ("live", "DEMO, not live", "REPLAYED, not live")
-"""What stands for 0, 1 and 2."""
+"""Words for 0, 1 and 2."""
 
 
 def _demo_hosts(chosen: str, within: str = "") -> Signal:
-    """Of the hosts that are known now, or were within a time."""
+    """Hosts that exist now, or existed within a time."""
 
     def known(hosts: str) -> str:
         series = f"{{{KNOWN_HOSTS}, {hosts}}}"
@@ -29,6 +29,6 @@ def _demo_hosts(chosen: str, within: str = "") -> Signal:
     )
 
 
-# A host that is gone since, as a lab that has ended, is still seen. Of many hosts that would be asked too much.
+# Includes hosts that have ended, such as a finished lab. With many hosts the query would be too expensive.
 OF_ONE_HOST = _demo_hosts(ONE_HOST, "$__range")
 OF_ANY_HOSTS = _demo_hosts(ANY_HOSTS)

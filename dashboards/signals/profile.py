@@ -1,8 +1,8 @@
-"""Where an event fell, as in the studies: the share of each place in all of it in the same domain.
+"""Where an event occurred, as in the studies: each place's share of the event in the same domain.
 
-From the exporter's own series, not the vocabulary: an imported study lies in the past, where rules record nothing.
-Events are counted where they are known ($kind, $other_kind): perf varies the period, so that samples stand for
-more of them here than there. A report of fixed periods has samples alone.
+From the exporter's series, not the vocabulary: an imported study is in the past, where rules don't record.
+Events are counted where known ($kind, $other_kind): perf varies the period, so a sample doesn't always represent the
+same number of events. A report with fixed periods only has samples.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from grafana_foundation_sdk.models import units
 from dashboards.signals import Signal
 
 _OF = {"vserver": "Guest", "domain": "Domain"}
-"""A profile taken inside a guest has its name, one taken from outside (Xenoprof) the domain's number; neither: the
-host itself."""
+"""A profile taken inside a guest has its name; one taken from outside (Xenoprof) has the domain's number; without
+either it is the host's own."""
 
 PLACE = {"symbol": "Symbol", "image": "Image", "space": "Space", **_OF}
-"""Labels that distinguish places, and their headers in a table."""
+"""Labels that identify places, and their table headers."""
 
 IMAGE = {"image": "Image", **_OF}
-"""The same of a program, library or kernel as a whole."""
+"""The same for a whole program, library or kernel."""
 
-_ROWS = 40  # of each domain; the exporter has about as many
-_LINES = 5  # of all domains together: a legend of long names has room for one a line
+_ROWS = 40  # per domain; the exporter has about as many
+_LINES = 5  # for all domains together: with long names the legend fits one per line
 
-# The host's own samples have no guest's name, and are shown whichever guests are chosen.
+# The host's own samples have no guest name, and are shown for any choice of guests.
 _CHOSEN = '{__name__="$kind", host="$host", event="$event", vserver=~"$vserver|"}'
 _BESIDE = '{__name__="$other_kind", host="$other_host", event="$other_event", vserver=~"$other_vserver|"}'
 _EARLIER = " offset $other_time"
 
 
 def _share(by: Iterable[str], fell: str) -> str:
-    """The part of each place in all of the event in its domain."""
+    """Each place's share of the event in its domain."""
     return f"sum by ({', '.join(by)}) ({fell}) / on (vserver, domain) group_left () sum by (vserver, domain) ({fell})"
 
 
@@ -44,7 +44,7 @@ def _highest_shares(by: Iterable[str], chosen: str, offset: str) -> str:
 
 
 def _over_time(chosen: str, offset: str) -> str:
-    """Shares of the places that most of the whole time fell on: topk alone would choose others at each step."""
+    """Shares of the places with most events over the whole time range: plain topk would select others at each step."""
     whole_time = f"sum by ({', '.join(PLACE)}) (increase({chosen}[$__range] @ end(){offset}))"
     return f"{_share(PLACE, f'increase({chosen}[$__rate_interval]{offset})')} and topk({_LINES}, {whole_time})"
 
@@ -104,7 +104,7 @@ SAMPLED = Signal(
 
 
 def _by_guest(counter: str) -> str:
-    """How fast it grows for each guest, and for the host itself, which has no name there."""
+    """The counter's rate for each guest, and for the host itself, which has no name there."""
     grown = f"sum by (vserver) (rate({counter}{{{_OF_HOST}}}[$__rate_interval]))"
     return f'label_replace({grown}, "vserver", "(host)", "vserver", "")'
 

@@ -1,6 +1,6 @@
-"""Monitoring as a whole: targets, failures, and what Prometheus' database and rules cost.
+"""Monitoring as a whole: targets, failures, and costs of Prometheus's database and rules.
 
-The metrics of Prometheus and of the exporters themselves, not the vocabulary: that is of what is monitored.
+Metrics of Prometheus and of the exporters themselves, not the vocabulary, which describes monitored systems.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ SLOWEST_RULES = _of_prometheus(
 _SLOWEST = (
     f"max by (rule_group) (avg_over_time(prometheus_rule_group_last_duration_seconds{{{_OWN}}}[$__range] @ end()))"
 )
-# Prometheus calls a group PATH;GROUP.
+# Prometheus names a group PATH;GROUP.
 RULES = replace(
     SLOWEST_RULES,
     name="Rule duration / interval",

@@ -76,7 +76,7 @@ WAITED_SHARE = _signal(
     _NO_WAIT,
     decimals=1,
 )
-# The highest cap of the minute that the usage is of: else one that has just been lowered would be exceeded.
+# The highest cap within the usage's minute: otherwise usage would exceed a cap that was just lowered.
 LIMIT_USED = _signal(
     "CPU cap utilisation",
     lambda at: f"{_usage(at)} / (max_over_time({_limit(at)}[90s]) > 0)",

@@ -1,6 +1,6 @@
-"""Xen in its own words: domains, vCPUs, scheduling, virtual interfaces and block devices of one host.
+"""Xen's own metrics: domains, vCPUs, scheduling, virtual interfaces and block devices of one host.
 
-xentop-exporter's own series, not the vocabulary: that has what every platform has, and the page Host shows it.
+xentop-exporter's series, not the vocabulary, which only covers metrics of every platform (see the page Host).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dashboards.signals.native import HOST, described, growth, latest
 
 _DOMAIN, _VCPU, _VIF, _VBD = "domid, domain", "domid, domain, vcpu", "domid, domain, vif", "domid, domain, vbd"
 _PER_SECOND = "suffix:/s"
-# Domains are chosen as virtual servers, as which the pages that link here know them: of two with one name, each is
-# NAME/DOMID. One that is dying is no virtual server: no choice leaves out its values, and it has no rates.
+# Domains are chosen as virtual servers, as on the pages that link here: two with the same name are NAME/DOMID. A dying
+# domain isn't a virtual server: its values always show, and it has no rates.
 _NOT_CHOSEN = HOST("domain:vserver:info", 'vserver!~"$vserver"')
 
 
@@ -24,7 +24,7 @@ def _value(metric: str, by: str = _DOMAIN, **labels: str) -> str:
 
 
 def _now(expr: str) -> str:
-    """The rates or growths of the chosen domains that are there now."""
+    """Rates or growths of the chosen domains that exist now."""
     return native.there_now(expr, _DOMAIN, "domain:vserver:info", vserver="$vserver")
 
 
@@ -131,7 +131,7 @@ TRACE_LOST = Signal(
     _NO_TRACE,
 )
 
-# Drops first: what there is to see is on top.
+# Drops first: the most important panel is on top.
 INTERFACES = [
     Signal(name, _rate(f"xen_domain_network_{metric}_total", _VIF), unit, absent=_NO_VIF, decimals=1)
     for name, metric, unit in (
