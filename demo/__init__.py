@@ -1,9 +1,9 @@
 """A study's consolidation experiment on simulated hosts, from published numbers (study.yml), and a shop on KVM.
 
-study     what was published, and what was assumed where nothing was
+study     published numbers, and assumptions where nothing was published
 story     which step of the experiment runs at a given time
-shop      what a KVM host's shop and batch job do meanwhile, all of it chosen (shop.yml)
+shop      a KVM host's shop and batch job at that time, all invented (shop.yml)
 model     what each host does in a step, and its counters at a given time: pure functions
-xen, kvm, openvz, sensors   these counters as the exporters and sensors would read or show them
-history, past   a day of what would have been scraped, and of what rules would have recorded, as OpenMetrics
+xen, kvm, openvz, sensors   these counters in the format of the exporters' sources and the sensors' pages
+history, past   a day of past samples, and of past records of rules, as OpenMetrics
 """

@@ -1,9 +1,9 @@
 """A day of the demo's past, in blocks that Prometheus adopts as its own.
 
-All hours of the story are the same, except that counters have grown. So the exporters' own code generates the metrics
-of the last two hours only, earlier hours are derived from these, and promtool converts them to blocks. Then the
-recording rules are evaluated over the last hour, as Prometheus would have done: rules that read other rules' records
-come after these, so it takes several rounds, each with its own Prometheus over the blocks so far.
+The story repeats each hour, except that counters have grown. So the exporters' own code generates the metrics of only
+the last two hours, earlier hours are derived from these, and promtool converts them to blocks. Then the recording rules
+are evaluated over the last hour, as Prometheus would have done. Rules that read other rules' records come later, so it
+takes several rounds, each with its own Prometheus over the blocks so far.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from virtscope.xen.exporter import LibraryView
 from virtscope.xen.toolstack import ReplayedToolstack
 
 # Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, even if the guest has
-# ended since the second one.
+# ended after the second one.
 STEP = 20
 # The last samples are as dense as live ones, from a full minute on: with mixed intervals within a minute, its rate
 # would be too low.
@@ -47,10 +47,10 @@ _PLATFORMS = ("xen", "kvm", "openvz")
 
 
 def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
-    """What the targets would have shown until `end` (Unix time).
+    """The targets' samples until `end` (Unix time).
 
-    For what is on dashboards since `begin`, for what rules read since a few hours before `end`, and for what only the
-    page of a platform has in the last hour.
+    Series on dashboards begin at `begin`, series that rules read a few hours before `end`, and series only on a
+    platform's page an hour before it.
     """
     two_hours = [at for at in range(end - 2 * story.CYCLE + 1, end + 1) if at % STEP == 0]
     moments = sorted({*two_hours, *range((end - _LIVE_SECONDS) // 60 * 60, end + 1, LIVE_STEP)})
@@ -64,13 +64,13 @@ def samples(targets: Iterable[Target], begin: int, end: int, origin: float) -> I
 
 
 def latest(targets: Iterable[Target], begin: int, end: int, origin: float) -> Iterator[Series]:
-    """What the targets would have shown after `begin` and until `end` (Unix time)."""
+    """The targets' samples after `begin` and until `end` (Unix time)."""
     for name, values in _shown(targets, range(begin + LIVE_STEP, end + 1, LIVE_STEP), origin).items():
         yield name, values.items()
 
 
 def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> dict[str, dict[int, float]]:
-    """What the targets of the story's hosts show at these times: values by Unix time, by series."""
+    """The samples of the story's hosts at these times: values by Unix time, by series."""
     wanted = _words((*_RULES, *_PANELS))
     shown: dict[str, dict[int, float]] = {}
     by_host: dict[str, list[Target]] = {}
@@ -93,7 +93,7 @@ def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> 
 
 
 def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[int, float]]:
-    """A series from `begin` on, derived from its last hour: it grows by as much in each hour."""
+    """A series from `begin` on, derived from its last hour: it grows equally in each hour."""
     last = max(at for at in values if at % STEP == 0)
     grown = values[last] - values[last - story.CYCLE]
     hour = [(at, value) for at, value in values.items() if at > end - story.CYCLE]
@@ -105,7 +105,7 @@ def _since(begin: int, values: Mapping[int, float], end: int) -> Iterator[tuple[
 
 
 class _Host:
-    """What each target of a host shows, by job and guest."""
+    """Each target's exposition on a host, by job and guest."""
 
     def __init__(self, host: str, origin: float) -> None:
         self._host = host
@@ -132,7 +132,7 @@ class _Host:
                 *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
             ]
         elif self._counters.platform == "kvm":
-            # As old as replayed readings can be, one interval and a half: else the first live one would be a reset.
+            # As old as replayed readings can be, 1.5 intervals: otherwise the first live one would be a reset.
             self._files.show(kvm.files(self._counters, seconds - 1.5 * kvm.INTERVAL))
             asked = seconds - kvm.LIBVIRT_INTERVAL - kvm.INTERVAL
             self._libvirt = libvirt.understand(kvm.libvirt(self._counters, asked))
@@ -150,17 +150,17 @@ class _Host:
 
 
 class _Series:
-    """Names of series in OpenMetrics's notation, with the labels that Prometheus would add; each only once."""
+    """Names of series in OpenMetrics notation, with the labels that Prometheus would add; each only once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], str] = {}
 
     def up(self, target: Target) -> str:
-        """The series `up`, by which Prometheus records that it could scrape a target."""
+        """The series `up`, in which Prometheus records whether scrapes succeed."""
         return f"up{_braces({**target.labels, **_address(target)})}"
 
     def of(self, name: str, labels: Mapping[str, str], target: Target) -> str:
-        """A sample's series, from what the target exposes."""
+        """A sample's series, from the target's exposition."""
         key = (name, target, *labels.items())
         series = self._known.get(key)
         if series is None:
@@ -182,7 +182,7 @@ def _escaped(value: str) -> str:
 
 
 def _words(patterns: Iterable[str]) -> set[str]:
-    """All words in these files, which include the metrics that they read."""
+    """All words in these files, including the metrics that they read."""
     return {
         word
         for pattern in patterns

@@ -11,31 +11,31 @@ from demo import shop
 from demo.model import CAP, HOST, Counters, State, Work
 from virtscope.kvm.libvirt import Raw
 
-INTERVAL = 2.5  # seconds between two readings: a hundred files each, and Prometheus scrapes every 5 s
+INTERVAL = 2.5  # seconds between two readings of a hundred files; Prometheus scrapes every 5 s
 LIBVIRT_INTERVAL = 15  # seconds; the exporter's own interval
 _HZ = 100
-_BOOTED = 86400  # seconds before the counters were 0
+_BOOTED = 86400  # seconds; the host booted this long before its counters were 0
 _FIRST_PID = 2000
 _RUN = "/var/lib/libvirt/qemu"
 _CPUS = int(shop.CHOSEN["cpus"])
-_PERIOD = 0.1  # seconds, of a quota
-_THROTTLED = 0.08  # seconds of a period in which a quota was used up, for each vCPU
-# Of a guest's overhead, by where it arises. `exits` are KVM's, `emulated` QEMU's, on the vCPUs.
+_PERIOD = 0.1  # seconds: the period of a quota
+_THROTTLED = 0.08  # seconds per throttled period, for each vCPU
+# Shares of a guest's overhead by origin: on the vCPUs, `exits` are KVM's and `emulated` is QEMU's.
 _PARTS = {"exits": 0.55, "emulated": 0.05, "emulator": 0.1, "iothread": 0.1, "vhost": 0.19, "kvm": 0.01}
 _THREADS = {"emulator": "qemu-system-x86", "iothread": "IO iothread1", "vhost": "vhost", "kvm": "kvm-nx-lpage-re"}
 _EXIT = 3e-6  # seconds
-_POLLING = {"success": 0.07, "fail": 0.03}  # of the time of exits
-_PACKET = 1000  # bytes, about
+_POLLING = {"success": 0.07, "fail": 0.03}  # shares of the time of exits
+_PACKET = 1000  # bytes, approximate
 _READ, _WRITE, _FLUSHED = 16384, 8192, 65536  # bytes of a request, and between two flushes
 _REQUEST = 0.0004  # seconds
-_RESIDENT = 0.9  # of a guest's memory
+_RESIDENT = 0.9  # share of a guest's memory
 _A_WAIT = 0.004  # seconds, on average
 _SWITCHES = 12000  # per second
-_CHARGED = 0.995  # of the waiting by the kernel's own count
+_CHARGED = 0.995  # share of the wait in the kernel's own counter
 
 
 def cgroup(counters: Counters, vserver: str, seconds: float) -> str:
-    """A guest's cgroup, as systemd and libvirt call it."""
+    """A guest's cgroup, as named by systemd and libvirt."""
     number = counters.life(vserver, seconds).number
     escaped = vserver.replace("-", r"\x2d")
     return rf"/machine.slice/machine-qemu\x2d{number}\x2d{escaped}.scope"
@@ -65,7 +65,7 @@ def files(counters: Counters, seconds: float) -> dict[str, bytes]:
 
 
 def libvirt(counters: Counters, seconds: float) -> Raw:
-    """What virsh prints at this Unix time."""
+    """virsh's output at this Unix time."""
     state = counters.at(seconds)
     guests = [_Guest(counters, state, name, seconds) for name in shop.GUESTS]
     return Raw(
@@ -77,7 +77,7 @@ def libvirt(counters: Counters, seconds: float) -> Raw:
 
 
 class _Guest:
-    """A guest at a time, with what its threads have used, in ticks."""
+    """A guest at a given time, with its threads' CPU usage in ticks."""
 
     def __init__(self, counters: Counters, state: State, name: str, seconds: float) -> None:
         self.name = name
@@ -100,7 +100,7 @@ class _Guest:
         self.used = self._user + self._system
 
     def files(self, up: float) -> dict[str, str]:
-        """Its process's, its threads' and its cgroups' files."""
+        """The files of its process, threads and cgroups."""
         pid = _FIRST_PID + 100 * self._number
         process, scope = f"proc/{pid}", f"sys/fs/cgroup{self._cgroup}"
         vcpu = self._of_vcpu
@@ -143,12 +143,12 @@ class _Guest:
         ]
 
     def interface(self) -> str:
-        """Its line in /proc/net/dev: what the host receives, the guest has sent."""
+        """Its line in /proc/net/dev: the host receives what the guest sends."""
         received, sent = int(self._work.received), int(self._work.sent)
         return f" vnet{self._number}: {sent} {sent // _PACKET} 0 0 0 0 0 0 {received} {received // _PACKET} 0 0 0 0 0 0"
 
     def domstats(self) -> list[str]:
-        """What libvirt alone knows."""
+        """Values that only libvirt has."""
         exits = self._overhead["exits"]
         read, written = int(self._work.read), int(self._work.written)
         requests = {"rd": (read // _READ, read), "wr": (written // _WRITE, written), "fl": (written // _FLUSHED, 0)}
@@ -170,7 +170,7 @@ class _Guest:
 
 
 def _stat(number: int, name: str, user: int, system: int, guest: int = 0) -> str:
-    """The stat of a process or thread, started when the counters were 0."""
+    """The stat of a process or thread that started when the counters were 0."""
     fields = ["S", "1", *["0"] * 9, str(user), str(system), *["0"] * 6, str(_BOOTED * _HZ), *["0"] * 20, str(guest)]
     return f"{number} ({name}) {' '.join([*fields, *['0'] * 9])}\n"
 

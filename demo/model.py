@@ -17,7 +17,7 @@ from demo.story import Job, Step, instances_on
 from demo.study import CHOSEN, MOST, PUBLISHED, between
 
 EDGES = tuple(float(edge) for edge in sensors_edges((study.CHECKOUT / SCRIPT).read_text()))
-HOST = ""  # the host itself as one of its virtual servers: Dom0, or what runs outside of the containers
+HOST = ""  # the host itself as one of its virtual servers: Dom0, or everything outside the containers
 IDLE, CAP = "(idle)", "(cap)"
 
 
@@ -51,7 +51,7 @@ class Answers(NamedTuple):
 class State(NamedTuple):
     """Rates or counters of a host: its virtual servers by name, itself as HOST, and its applications.
 
-    Where it is measured, `waits` has a virtual server's waiting by what ran meanwhile: another one, HOST, IDLE or CAP.
+    `waits`, where measured, is each virtual server's wait by what ran meanwhile: another server, HOST, IDLE or CAP.
     """
 
     work: dict[str, Work]
@@ -63,7 +63,7 @@ _NONE = State({}, {}, {})
 
 
 class Span(NamedTuple):
-    """A part of the hour, in seconds, in which nothing changes on a host, and the rates in it."""
+    """A part of the hour, in seconds, with constant rates."""
 
     begin: int
     end: int
@@ -81,7 +81,7 @@ class Life(NamedTuple):
 
 
 def spans(platform: str) -> list[Span]:
-    """An hour of a host of this platform. Of the study's hosts, the virtualised ones have jobs."""
+    """An hour of a host of this platform. Among the study's hosts, only virtualised ones have jobs."""
     if platform == "kvm":
         return [Span(phase.begin, phase.end, shop_rates(phase)) for phase in shop.PHASES]
     known = [] if platform == "base" else story.JOBS
@@ -100,7 +100,7 @@ def memory(vserver: str) -> int:
 
 
 def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
-    """What a host of this platform does in a step, per second, with these jobs beside the study's guests."""
+    """Rates of a host of this platform in a step, per second, with these jobs next to the study's guests."""
     apps = [f"rubis-{number}" for number in range(1, instances_on(platform, step) + 1)]
     mean = study.mean_response(platform, step.placement, len(apps), step.clients)
     requests = step.clients / (CHOSEN["think_seconds"] + mean)
@@ -174,13 +174,13 @@ class _Events:
             }[instances]
             self._misses = base_misses * CHOSEN["misses_per_instruction_over_base"][f"{platform}_1_instance"] * grown
             factor = self._instructions_beyond_cpu(instances)
-        # So that instructions are those published for both tiers on one node and 800 clients.
+        # So that instructions match those published for both tiers on one node and 800 clients.
         full = {tier: _tier_cpus("base", tier, MOST) for tier in ("web", "db")}
         here = sum(_tier_cpus(platform, tier, MOST) for tier in full) + _overhead_cpus(platform, 2, MOST)
         self._per_cpu = base_per_cpu * over["instructions"] * sum(full.values()) / here * factor
 
     def _instructions_beyond_cpu(self, instances: int) -> float:
-        """How many more instructions a second of CPU has with several instances: published for two on Xen."""
+        """How many more instructions per CPU second several instances run: published for two on Xen."""
         if self._platform != "xen" or instances == 1:
             return 1.0
         instructions = (
@@ -190,7 +190,7 @@ class _Events:
         return float(instructions / (two / one))
 
     def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Collection[str]) -> Work:
-        """What a virtual server with these tiers does, given its CPU, and its waiting per second of CPU."""
+        """Rates of a virtual server with these tiers, given its CPU, and its wait per CPU second."""
         instructions = cpu * self._per_cpu
         if self._platform == "base":
             tlb_over = {"data": 1, "instruction": 1}
@@ -212,11 +212,11 @@ class _Events:
 
 
 def shop_rates(phase: shop.Phase) -> State:
-    """What demo-kvm does in a phase, per second. A guest's CPU is its guest time."""
+    """Rates of demo-kvm in a phase, per second. A guest's CPU is its guest time."""
     cpus = {**phase.cpus, HOST: shop.CHOSEN["host_cpus"]}
     waits: dict[tuple[str, str], float] = {}
     for guest, own in phase.cpus.items():
-        # In proportion to what each uses; of its own vCPUs one seldom runs where another one waits.
+        # In proportion to CPU use; a guest's own vCPU seldom runs where another one waits.
         running = {**cpus, guest: own / 10, IDLE: 0.01}
         waited = own * phase.waits[guest] / sum(running.values())
         waits |= {(guest, by): waited * share for by, share in running.items()}
@@ -244,7 +244,7 @@ def shop_rates(phase: shop.Phase) -> State:
 
 
 def _bytes(requests: float, tiers: Collection[str]) -> dict[str, float]:
-    """What so many requests per second move through these tiers' network and disks."""
+    """Bytes that this number of requests per second moves through these tiers' networks and disks."""
     web, db = "web" in tiers, "db" in tiers
     return {
         way: requests * (web * CHOSEN["request_bytes"][way] + db * CHOSEN["query_bytes"][way])
@@ -256,7 +256,7 @@ def _bytes(requests: float, tiers: Collection[str]) -> dict[str, float]:
 
 
 class Counters:
-    """A host's counters. A guest's start at 0 and end with it; all others were 0 at `origin`, in Unix time."""
+    """A host's counters. A guest's counters start at 0 and end with it; all others were 0 at `origin`, in Unix time."""
 
     def __init__(self, host: str, origin: float) -> None:
         self.platform = story.PLATFORMS[host]
@@ -270,7 +270,7 @@ class Counters:
         self._numbers = {
             life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
         }
-        # For the span requested last: its start, what had been done until then, and the counters of those in it.
+        # For the span requested last: its start, the totals until then, and the counters of its virtual servers.
         self._at_span: tuple[float, State, State] = (-1, _NONE, _NONE)
 
     def at(self, seconds: float) -> State:
@@ -280,7 +280,7 @@ class Counters:
         return _plus(living, _times(self._rates[number], seconds - began))
 
     def machine_at(self, seconds: float) -> Work:
-        """The counters of the machine as a whole, with everything that was ever done on it."""
+        """The counters of the machine as a whole, including everything that has ended."""
         number = self._number(seconds)
         began, done, _ = self._since(number, seconds)
         total = _plus(done, _times(self._rates[number], seconds - began))
@@ -296,9 +296,9 @@ class Counters:
         return Life(number, self.origin if goes_on else seconds // story.CYCLE * story.CYCLE + begin)
 
     def stay(self, vserver: str, seconds: float) -> tuple[float, Work]:
-        """When a virtual server was started on this host or came from another one, and what it has done here since.
+        """When a virtual server was started on this host or migrated to it, and its usage here since then.
 
-        That is what is counted of its cgroup: migration takes the container's own counters along, not these.
+        That is what its cgroup counts: migration preserves the container's own counters, but not the cgroup's.
         """
         begin = self._births[self._number(seconds)].get(vserver)
         if begin is None:
@@ -314,12 +314,12 @@ class Counters:
     def _births_by_span(self) -> list[dict[str, int]]:
         """When the virtual servers of each span were started, in seconds of the hour; negative: in the hour before.
 
-        One that always exists has no start.
+        A virtual server that always exists has no start.
         """
         there = [set(state.work) for state in self._rates]
         births: list[dict[str, int]] = []
         alive: dict[str, int] = {}
-        for hour in (-story.CYCLE, 0):  # the hour before tells which exist when an hour begins
+        for hour in (-story.CYCLE, 0):  # the hour before shows which exist when an hour begins
             for number, span in enumerate(self._spans):
                 alive = {name: begin for name, begin in alive.items() if name in there[number]}
                 alive |= dict.fromkeys(there[number] - there[number - 1], hour + span.begin)
@@ -328,7 +328,7 @@ class Counters:
         return births
 
     def _since(self, number: int, seconds: float) -> tuple[float, State, State]:
-        """The start of this span, what had been done until then, and the counters of those that exist."""
+        """The start of this span, the totals until then, and the counters of those that exist."""
         began = seconds // story.CYCLE * story.CYCLE + self._spans[number].begin
         if self._at_span[0] != began:
             done = self._done(began)
@@ -338,18 +338,18 @@ class Counters:
                 had = self._done(born).work.get(name, _NOTHING) if born != self.origin else _NOTHING
                 living[name] = Work(*(now - then for now, then in zip(done.work.get(name, _NOTHING), had, strict=True)))
             answers = {app: done.answers[app] for app in self._rates[number].answers if app in done.answers}
-            # Only a host whose virtual servers exist always has waits by pair.
+            # Only a host whose virtual servers always exist has waits by pair.
             self._at_span = began, done, State(living, answers, done.waits)
         return self._at_span
 
     def _done(self, seconds: float) -> State:
-        """What was done from `origin` until this Unix time, by each that existed."""
+        """Totals from `origin` until this Unix time, by virtual server."""
         cycles = seconds // story.CYCLE - self.origin // story.CYCLE
         until = _plus(_times(self._before[-1], cycles), self._phase(seconds))
         return _plus(until, _times(self._phase(self.origin), -1))
 
     def _phase(self, seconds: float) -> State:
-        """What was done in the current cycle until this Unix time."""
+        """Totals in the current cycle until this Unix time."""
         number = self._number(seconds)
         since = seconds % story.CYCLE - self._spans[number].begin
         return _plus(self._before[number], _times(self._rates[number], since))

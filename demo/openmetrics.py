@@ -10,7 +10,7 @@ from pathlib import Path
 
 # Its name with labels, and Unix times with values.
 Series = tuple[str, Iterable[tuple[int, object]]]
-_FILES = 2  # for each, promtool uses little more than one CPU
+_FILES = 2  # in parallel: promtool uses little more than one CPU for each
 _FEW = 100  # series for which a second promtool isn't worthwhile
 
 

@@ -1,7 +1,7 @@
 """demo-openvz's kernel files, for a recording of vestat-exporter.
 
-Containers' ids are names, as the kernel of Virtuozzo 7 allows: so alerts/objectives/rubis.yml, which maps Xen's guests
-to applications, maps them as well. A restarted one has the same name, and counters from 0; one that is migrated here
+Containers' ids are names, as the kernel of Virtuozzo 7 allows, so alerts/objectives/rubis.yml, which maps Xen's guests
+to applications, also maps them. A restarted container keeps its name, and its counters start from 0; a migrated one
 keeps its counters and its uptime.
 """
 
@@ -24,7 +24,7 @@ _WRITEBACK = 5  # seconds until a change in memory is written to disk
 _KERNEL, _FILES = 65536, 12  # per process: kernel memory in bytes, and files
 _KERNEL_BARRIER, _KERNEL_LIMIT = 32 << 20, 36 << 20
 _MOST_PROCESSES = 240
-_TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds that a process waits each time: usually, and the recent maximum
+_TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds of each wait of a process: usual, and the recent maximum
 _COLUMNS = "VEID user nice system uptime idle strv uptime used maxlat totlat numsched"
 
 
@@ -61,7 +61,7 @@ def _processes(name: str) -> int:
 
 
 def _latency(waited: int) -> str:
-    """The waits of the whole host's processes; memory is allocated at once."""
+    """Waits of all processes on the host; memory is allocated at once."""
     rows = [f"scheduling: {_LONGEST} {waited} {waited // _TURN}", "alocatomic: 0 0 0", "aloclow: 0 0 0"]
     return "\n".join(["Version: 2.6", "", "Latencies:", "Type Lat Total_lat Calls", *rows, "", ""])
 
@@ -83,7 +83,7 @@ def _resources(names: list[str]) -> str:
 
 def _ioacct(work: Work, before: Work) -> str:
     read, written = int(work.read), int(work.written)
-    dirty = max(written - int(before.written), 0) // _PAGE  # below 0 after a restart of the container
+    dirty = max(written - int(before.written), 0) // _PAGE  # negative after a restart of the container
     lines = [
         f"read {read}",
         f"write {written}",

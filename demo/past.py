@@ -1,4 +1,4 @@
-"""The rules' past: the records and alerts that they would have produced, from blocks with targets' samples only."""
+"""The rules' past: their records and alerts, from blocks that only have targets' samples."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from demo.openmetrics import Series
 from virtscope.toolkit import durations
 
 # Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
-# come and go at such times, so that each is seen until its end.
+# start and end at such times, so each is visible until its end.
 STEP = 60
-# Seconds between two samples of records that are summed over an hour at most (sum_over_time): their number matters, so
-# it is the same as live. Each evaluation's value is that of the minute before it.
+# Seconds between two samples of records that are summed over an hour at most (sum_over_time): a sum depends on the
+# number of samples, so the interval is the live one. Each evaluation's value is that of the minute before it.
 _LIVE_STEP = 5
 _LIVE_SECONDS = 2 * story.CYCLE  # rules look back an hour, from any time in the last hour
-# Seconds of records that are read over a longer time than the past has: a forecast needs three days of this one.
+# Seconds of records that are read over more time than the past covers: a forecast needs three days of this one.
 _LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
 # How many seconds earlier the last sample of a virtual server's record is written. Without a staleness marker,
 # Prometheus returns it for the lookback delta of 75 s: so it is gone at the next evaluation, when the guest's usage is
-# recorded as that of an ended one. Less than `history.STEP`, so that rules that read it find it.
+# recorded as that of an ended one. Less than `history.STEP`, so that rules reading the record find it.
 _VSERVER, _EARLY = "vserver:", 16
 _START_SECONDS = 60
 _STOP_SECONDS = 15
@@ -46,7 +46,7 @@ _THREADS = 3
 
 @dataclass(frozen=True)
 class Rule:
-    """A recording rule: its name, what it reads, the labels that it adds."""
+    """A recording rule: its name, the metrics it reads, and the labels it adds."""
 
     record: str
     expr: str
@@ -56,7 +56,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Alert:
-    """An alerting rule: it fires where its expression has been true for `seconds`, and for `keep` seconds more."""
+    """An alerting rule: it fires after its expression has been true for `seconds`, and for `keep` seconds more."""
 
     name: str
     expr: str
@@ -65,7 +65,7 @@ class Alert:
     labels: Mapping[str, str]
 
     def states(self, true: Collection[int], end: int) -> Iterator[tuple[int, str, int]]:
-        """When it is pending or firing until `end`, which of them, and since when, by the times when it is true."""
+        """Its states (pending or firing) until `end`, and since when, from the times when the expression is true."""
         since, until = 0, 0.0
         for at in range(min(true), end + 1, STEP):
             if at in true:
@@ -109,13 +109,13 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
 
 
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
-    """The rules in rounds, each of which reads only what earlier rounds record.
+    """The rules in rounds, each of which only reads records of earlier rounds.
 
-    If rules read each other, or their own previous values, they can't all wait: the first one then goes ahead, and
-    doesn't see the others.
+    If rules read each other, or their own previous values, not all can wait: the first one then goes ahead, without the
+    others' records.
     """
     reads = [set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", rule.expr)) for rule in rules]
-    # Of several rules for one record, those that read it themselves depend on the others.
+    # If several rules have the same record, rules that read it depend on the others.
     awaited = [
         {
             other
@@ -142,7 +142,7 @@ class Past(NamedTuple):
 
 
 def records(rules: list[Rule], past: Past) -> Iterator[Series]:
-    """What the rules would have recorded."""
+    """The rules' records."""
     samples: dict[str, dict[int, str]] = {}
     answers = _evaluated([rule.expr for rule in rules], past, story.CYCLE)
     steps = {rule.record: rule.step for rule in rules}
@@ -156,7 +156,7 @@ def records(rules: list[Rule], past: Past) -> Iterator[Series]:
 
 
 def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
-    """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, from which it restores alerts at its start."""
+    """ALERTS as Prometheus would have recorded it, and ALERTS_FOR_STATE, from which it restores alerts at startup."""
     samples: dict[str, dict[int, str]] = {}
     # No `for` is longer than an hour.
     answers = _evaluated([alert.expr for alert in rules], past, 2 * story.CYCLE)
@@ -171,10 +171,10 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
 
 
 def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Iterator[tuple[int, str]]:
-    """A record from the past's beginning on, derived from the last hour: it was the same in each hour of the story.
+    """A record since the past's beginning, derived from the last hour: the story is the same each hour.
 
     In the last two hours there are `step` seconds between samples. They are in the order of their times: several series
-    of an answer may be one series of the record, and promtool drops what comes after a later sample.
+    of an answer may be one series of the record, and promtool drops samples older than the previous one.
     """
     name = series.partition("{")[0]
     begin = past.end - _LONGER.get(name, past.end - past.begin)
@@ -208,7 +208,7 @@ def _series(name: str, labels: Mapping[str, str]) -> str:
 
 
 def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
-    """The series of each expression over the last seconds of the past, as from Prometheus's API."""
+    """The series of each expression over the last seconds of the past, as in Prometheus's API."""
     end = past.end // STEP * STEP
 
     def series(expr: str) -> list[dict[str, Any]]:
@@ -253,7 +253,7 @@ def _serving(past: Past) -> Iterator[int]:
 
 
 def _free_port() -> int:
-    """A port that nothing listens on, and that the kernel gives to no connection (ip_local_port_range)."""
+    """A port without a listener, outside the kernel's range for connections (ip_local_port_range)."""
     for port in random.sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

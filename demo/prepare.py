@@ -1,4 +1,4 @@
-"""What the demo needs to start: configuration, a day of history that ends now, and recordings to replay from now on."""
+"""The demo's files: configuration, a day of history until now, and recordings to replay from now on."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from demo.targets import Ports, stage, targets
 from virtscope.toolkit.recording import Header, Writer
 
 HISTORY = 27 * 3600  # seconds: baselines need a day, and the maximum of requests two hours more
-# Seconds from now until all of it is made, on an otherwise idle machine.
+# Seconds until everything is generated, on an otherwise idle machine.
 _QUIET = 10
 _ORIGIN = "origin"
 # Seconds between two readings, the maximum delay of a counter. OpenVZ's overhead is a small difference of two counters,
-# one of which comes from here and the other from the sensors' pages.
+# one from this recording and one from the sensors' pages.
 _INTERVAL = 0.5
 _XL_INTERVAL = 30  # seconds; the exporter's own interval
 _Read = Callable[[Counters, float], object]
@@ -70,7 +70,7 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
     soon = int(time.time() + 2 * busy) // history.LIVE_STEP * history.LIVE_STEP
     if soon > end:  # so that live rates are complete from the first one on
         add(history.latest(wanted, end, soon, origin))
-    # Prometheus, which is started then, discards what is older than samples that it has.
+    # Prometheus, started after this, discards samples older than its own.
     time.sleep(max(end - time.time(), soon - time.time(), 0))
     return end
 
@@ -92,9 +92,9 @@ def _record(folder: Path, origin: float, begin: float) -> None:
 
 
 def _ahead() -> int:
-    """How far the history extends into the future, in seconds: until Prometheus is started, later on a busy machine.
+    """How far the history extends into the future, in seconds: until Prometheus is started, longer on a busy machine.
 
-    If it takes longer, records are missing; a gap of a minute isn't visible.
+    If startup takes longer, records are missing; a gap of a minute isn't visible.
     """
     return round(_QUIET * min(1 + os.getloadavg()[0] / (os.cpu_count() or 1) / 2, 8))
 

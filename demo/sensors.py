@@ -51,7 +51,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     yield Page("lab", labels, [*_step(_RUN, story.step_at(seconds), list(state.answers)), *measured])
     if platform == "xen":
         for name, work in state.work.items():
-            if name in story.JOB_NAMES:  # no perf-exporter is installed for a job
+            if name in story.JOB_NAMES:  # jobs have no perf-exporter
                 continue
             if name == HOST:
                 yield Page("perf", labels, [*_merged([({"cpu": "0"}, work, up)]), *_profile("xen_dom0", work, up)])
@@ -63,7 +63,7 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                     [*_merged([({"cpu": "0"}, work, ages[name])]), *_profile(table, work, ages[name])],
                 )
         return
-    if platform == "openvz":  # nothing on the host shows a container's network, but a node_exporter inside does
+    if platform == "openvz":  # the host doesn't expose a container's network, but a node_exporter inside does
         for name, work in state.work.items():
             if name != HOST:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))
@@ -181,7 +181,7 @@ def _step(run: Labels, step: story.Step, apps: Sequence[str]) -> list[Metric]:
 
 
 def _measurements() -> list[Metric]:
-    """What the lab exposes of a run that has measured the study's systems one after the other."""
+    """The lab's metrics of a run that measured the study's systems one after the other."""
     found: list[tuple[Labels, float]] = []
     for chapter in study.CHAPTERS:
         for platform in study.PLATFORMS:

@@ -23,10 +23,10 @@ class Phase(NamedTuple):
     mean: float  # response, in seconds
     requests: float  # per second
     cpus: Mapping[str, float]
-    waits: Mapping[str, float]  # for each second of CPU
+    waits: Mapping[str, float]  # per CPU second
     caps: Mapping[str, float]
     throttled: Mapping[str, float]
-    misses: float  # times the usual ones of the last-level cache
+    misses: float  # last-level cache misses, relative to the usual number
 
 
 def _phases() -> Iterator[Phase]:

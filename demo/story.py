@@ -1,7 +1,7 @@
-"""Which step of the experiment runs at any given time: an hour's story that repeats by the clock.
+"""The experiment's step at any given time: an hour's story that repeats by the clock.
 
-Additional guests come and go in it: jobs in their own guests, a reboot, a migration. They are the same on every host
-that has guests (study.yml, jobs).
+Additional guests start and end in it: jobs in their own guests, a reboot, a migration. They are the same on every host
+with guests (study.yml, jobs).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def instances_on(platform: str, step: Step) -> int:
 class Job:
     """A guest that runs from `begin` until `end`, in seconds of the hour; `begin` is greater if it runs past the hour.
 
-    Those with the same name follow each other. One that `migrates` is on another host in between.
+    Jobs with the same name run one after the other. A job that `migrates` is on another host in between.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the study published, and what was assumed where it published nothing: study.yml, and the lab's file."""
+"""The study's published numbers, and assumptions for the rest: study.yml, and the lab's file."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ JOBS = {
 _RECORDED = {"xen": "xentop", "openvz": "vestat", "kvm": "kvm"}
 RULES = Path(__file__).with_name("rules.yml")
 MARK = "DEMO, not live: "  # before an alert's summary and description
-# True of the demo, and on purpose: it would show a host that needs nobody among those that need attention.
+# Expected in the demo: it would list a host without problems among hosts that need attention.
 NOT_PLAYED = "AlertmanagerNotReached"
 _LOCAL = shutil.ignore_patterns("running*.yml", "secrets")
-REPLAYED = "replayed"  # the label of replayed series: exporters add it themselves, the pages get it here
+REPLAYED = "replayed"  # label of replayed series: exporters add it themselves, pages get it here
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: as a dictionary key its labels aren't hashed
+@dataclass(frozen=True, eq=False)  # compared by identity, which avoids hashing its labels as a dictionary key
 class Target:
     """An address with the labels that Prometheus adds to its series; `path` is that of its page."""
 
@@ -54,7 +54,7 @@ class Ports:
 
 def targets(ports: Ports) -> list[Target]:
     """All targets of the demo; guests that don't exist at a given time have an empty page then."""
-    # The stack's own Prometheus, which isn't part of the story: its cost is real.
+    # The stack's own Prometheus isn't part of the story: its cost is real.
     found = [Target("prometheus", f"127.0.0.1:{ports.prometheus}", {"host": "demo-base", "platform": "base"})]
     for host, platform in story.PLATFORMS.items():
         labels = {"host": host, "platform": platform}
@@ -85,7 +85,7 @@ def _guests(platform: str) -> list[str]:
 def stage(folder: Path, wanted: list[Target]) -> Path:
     """Copy Prometheus's configuration, rules and alerts to `folder`, to scrape only these targets; return its path.
 
-    There is no Alertmanager: the demo's alerts show in Prometheus, and no notifications are sent.
+    There is no Alertmanager: the demo's alerts appear in Prometheus, and no notifications are sent.
     """
     for part in ("prometheus", "alerts"):
         shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True, ignore=_LOCAL)

@@ -14,7 +14,7 @@ from virtscope.xen.runstate import RawRunstate
 from virtscope.xen.xl import Answer, RawToolstack
 
 _SECTOR = 512
-_PACKET = 1000  # bytes, about
+_PACKET = 1000  # bytes, approximate
 _XVDA = 202 << 8
 
 
@@ -72,7 +72,7 @@ def _domains(counters: Counters, seconds: float) -> list[tuple[Life, str, Work]]
 def _domain(domid: int, name: str, work: Work) -> RawDomain:
     nanoseconds = int(work.cpu * 1e9)
     guest = name != HOST
-    # libxenstat reports Dom0's end of an interface: what it received is what the guest sent.
+    # libxenstat reports Dom0's end of an interface: its received bytes are the guest's sent bytes.
     network = RawNetwork(
         0, int(work.sent), int(work.sent) // _PACKET, 0, 0, int(work.received), int(work.received) // _PACKET, 0, 0, 0
     )
@@ -100,5 +100,5 @@ def _domain(domid: int, name: str, work: Work) -> RawDomain:
 def _runstate(domid: int, work: Work, up: float) -> RawRunstate:
     running, runnable = int(work.cpu * 1e9), int(work.wait * 1e9)
     blocked = max(int(up * 1e9) - running - runnable, 0)
-    # A domain of one vCPU runs, waits (full contention) or is blocked.
+    # A domain with one vCPU runs, waits (full contention) or is blocked.
     return RawRunstate(domid, 0, 0, (running, runnable, 0, blocked, 0, 0), runnable)
