@@ -1,8 +1,8 @@
 """How many clients on this machine correspond to the study's.
 
-In the study four sites with 800 clients each asked for more than the one CPU that they shared, two of them did not. So
-one site is to use about 0.3 CPUs. The cost of a request differs between machines by an order of magnitude, so it is
-measured: a site is visited for a while, and the CPU time of its tiers is divided by its answers.
+In the study, four sites with 800 clients each exceeded the one CPU that they shared, and two sites did not. So one site
+should use about 0.3 CPUs. The cost of a request differs between machines by an order of magnitude, so it is measured:
+one site is visited for a while, and the CPU time of its tiers is divided by its answers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lab import LabError
 
 STUDY_CLIENTS = 800
 THEIR_CPUS = 0.3
-# For the measurement: this many clients with this short think time give a steady load that any machine can handle.
+# This many clients with this short think time give a steady load that any machine can handle.
 PROBING_CLIENTS = 10
 PROBING_THINK_SECONDS = 0.5
 MIN_ANSWERS = 50
@@ -32,9 +32,9 @@ class Scale:
 
 
 def scale(cpu_seconds: float, answers: float, think_seconds: float) -> Scale:
-    """The scale from the measurement; raises `LabError` if that has too few answers.
+    """The scale from the measurement; raises `LabError` if it has too few answers.
 
-    A client sends a request once per think time and response time, which is about the CPU time of the request. Clients
+    A client sends one request per think time plus response time, which is about the CPU time of the request. Clients
     use `THEIR_CPUS` if together they send `THEIR_CPUS` / cost requests per second.
     """
     if answers < MIN_ANSWERS or cpu_seconds <= 0:

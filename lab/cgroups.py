@@ -1,8 +1,8 @@
 """The cgroups that are the lab's virtual servers, under either version of the kernel's interface.
 
-Version 2 is one tree for everything (Documentation/admin-guide/cgroup-v2.rst). Under version 1 each controller has a
-tree of its own (Documentation/admin-guide/cgroup-v1); there a virtual server is the same path in each of them, and in
-the tree of version 2 beside them, which has perf_event and pressure. All paths begin with /virtscope.
+Version 2 is a single tree (Documentation/admin-guide/cgroup-v2.rst). Under version 1 each controller has its own tree
+(Documentation/admin-guide/cgroup-v1); a virtual server is the same path in each of them, and in the additional tree of
+version 2, which has perf_event and pressure. All paths begin with /virtscope.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lab import LabError, wait_until
 
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
-CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 is to version 1 what 100 is to version 2
-# Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and the time that they wait is
-# missing in its log.
+CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 in version 1 corresponds to 100 in version 2
+# Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and their waiting time is missing
+# in its log.
 CAP_PERIOD = 0.02  # seconds
 PERIOD_US = round(CAP_PERIOD * 1e6)
-SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel lets a group run for no less than 1 ms at a time
+SMALLEST_CAP = 0.001 / CAP_PERIOD  # the kernel's minimum quota is 1 ms
 KILL_SECONDS = 10.0
-LOCK_SECONDS = 3.0  # for the guard of a run that was killed to have cleaned up
-# Joins all cgroups before it starts the command, so that the program never runs outside of them.
+LOCK_SECONDS = 3.0  # for the guard of a killed run to clean up
+# Joins all cgroups before starting the command, so the program never runs outside them.
 _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec "$@"'
 
 
@@ -37,23 +37,23 @@ class CgroupError(LabError):
     """A cgroup can't be created, changed or removed; the message names the file and says what to do."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
-        """`number` is the kernel's errno, if it was the kernel that refused."""
+        """`number` is the kernel's errno, if the kernel refused."""
         super().__init__(message)
         self.errno = number
 
 
 @dataclass(frozen=True)
 class TierLimits:
-    """What a virtual server may use of the machine."""
+    """Limits of a virtual server."""
 
-    cpu_weight: int = 100  # 1 to 10,000: its share relative to others' weights when there is too little CPU
-    cap: float | None = None  # CPUs that it may use at most, such as 0.2
-    cpus: str | None = None  # CPUs that it may run on, such as "0" or "0-1,3"; all if None
+    cpu_weight: int = 100  # 1 to 10,000: its share relative to others' weights under CPU contention
+    cap: float | None = None  # maximum CPUs, such as 0.2
+    cpus: str | None = None  # allowed CPUs, such as "0" or "0-1,3"; None for all
 
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Where the trees of cgroups are mounted."""
+    """Mount points of the trees of cgroups."""
 
     unified: Path | None  # version 2's
     by_controller: dict[str, Path]  # version 1's, which may share a tree
@@ -65,7 +65,7 @@ class Hierarchies:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """All trees that a virtual server is in, without duplicates."""
+        """All trees that contain a virtual server, without duplicates."""
         return tuple(dict.fromkeys([*([self.unified] if self.unified else []), *self.by_controller.values()]))
 
 
@@ -101,7 +101,7 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
 
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
-    """The controller, the file and what to write to it for each limit."""
+    """The controller, the file and its content for each limit."""
     weight = limits.cpu_weight if version == 2 else max(2, round(limits.cpu_weight * 1024 / 100))
     cpu = [("cpu", CPU_WEIGHT[version], str(weight))]
     if version == 1:
@@ -111,7 +111,7 @@ def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
 
 
 def cap_setting(cap: float | None, version: int) -> tuple[str, str]:
-    """The file that a cap is in, and what to write to it; under version 1 the period has a file of its own."""
+    """The file of a cap, and its content; under version 1 the period has its own file."""
     quota = None if cap is None else round(cap * PERIOD_US)
     if version == 2:
         return "cpu.max", f"{'max' if quota is None else quota} {PERIOD_US}"
@@ -127,15 +127,15 @@ class Cgroup:
         self.path = f"/{PARENT}/{name}"
         self._hierarchies = hierarchies
         self._folders = [root / PARENT / name for root in hierarchies.roots]
-        self.lock: int | None = None  # a descriptor: as long as it is open anywhere, the cgroup has an owner
+        self.lock: int | None = None  # a descriptor: the cgroup has an owner while it is open anywhere
 
     @property
     def is_ours(self) -> bool:
-        """Whether this object has created it, and it still exists."""
+        """Whether this object created it, and it still exists."""
         return self.lock is not None
 
     def make(self, limits: TierLimits) -> None:
-        """Create it with limits, replacing what a killed run left; raises `CgroupError`."""
+        """Create it with limits, replacing a killed run's; raises `CgroupError`."""
         if self._folders[0].is_dir():
             os.close(_locked(self._folders[0]))  # raises if it is in use
         if any(folder.is_dir() for folder in self._folders):
@@ -165,12 +165,12 @@ class Cgroup:
         self._weigh_parent()
 
     def cap(self, cpus: float) -> None:
-        """Change its cap alone, in CPUs: a single write to a single file. Raises `CgroupError`."""
+        """Change only its cap, in CPUs, by a single write to a single file. Raises `CgroupError`."""
         name, value = cap_setting(cpus, self._hierarchies.version)
         _write(self._folder("cpu") / name, value)
 
     def joining(self, command: Sequence[str | Path]) -> list[str]:
-        """A command that joins the cgroup in each tree and then becomes this command."""
+        """A command that joins the cgroup in each tree and then executes this command."""
         procs = [str(folder / "cgroup.procs") for folder in self._folders]
         return ["sh", "-c", _JOIN, "join", *procs, "--", *map(str, command)]
 
@@ -178,7 +178,7 @@ class Cgroup:
         """Pids of its processes."""
         found: set[int] = set()
         for folder in self._folders:
-            with contextlib.suppress(OSError):  # gone, or going
+            with contextlib.suppress(OSError):  # gone, or ending
                 found.update(map(int, (folder / "cgroup.procs").read_text().split()))
         return sorted(found)
 
@@ -196,9 +196,9 @@ class Cgroup:
             raise CgroupError(f"{self.path} has processes that can't be stopped: {pids}")
 
     def remove(self) -> None:
-        """Kill its processes and remove it; does nothing if it is gone already. Raises `CgroupError`."""
+        """Kill its processes and remove it; does nothing if it doesn't exist. Raises `CgroupError`."""
         self.kill()
-        for folder in reversed(self._folders):  # the one with the lock last: until then no other run can take the name
+        for folder in reversed(self._folders):  # the lock's folder last: until then no other run can take the name
             with _explained(folder):
                 _remove(folder)
             with contextlib.suppress(OSError):  # it isn't empty
@@ -208,7 +208,7 @@ class Cgroup:
             self.lock = None
 
     def cpu_seconds(self) -> float:
-        """CPU time that its processes have used so far."""
+        """CPU time used so far by its processes."""
         if self._hierarchies.version == 2:
             [usage] = re.findall(r"^usage_usec (\d+)$", (self._folder("cpu") / "cpu.stat").read_text(), re.MULTILINE)
             return int(usage) / 1e6
@@ -222,27 +222,27 @@ class Cgroup:
     def _weigh_parent(self) -> None:
         """Give /virtscope the sum of its children's weights.
 
-        So each competes with the rest of the machine directly, not all of them together as one.
+        So each child competes directly with the rest of the machine, instead of all children together as one.
         """
         name = CPU_WEIGHT[self._hierarchies.version]
         parent = self._folder("cpu").parent
         weights = []
         for child in parent.glob(f"*/{name}"):
-            with contextlib.suppress(OSError):  # another run's, and just gone
+            with contextlib.suppress(OSError):  # another run's, just removed
                 weights.append(int(child.read_text()))
         most = 10_000 if self._hierarchies.version == 2 else 2**18
         _write(parent / name, str(min(sum(weights), most)))
 
 
 def _make(folder: Path, hierarchies: Hierarchies) -> None:
-    """Create it below /virtscope, which the end of another run may remove as long as it is empty."""
+    """Create it below /virtscope, which another run may remove at its end while it is empty."""
 
     def made() -> bool:
         try:
             _make_parent(folder.parent, hierarchies)
             folder.mkdir()
         except (OSError, CgroupError) as error:
-            # The second is that of a file which was open already.
+            # The second error is from a file that was already open.
             if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise
             return False
@@ -256,7 +256,7 @@ def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
     """Create /virtscope in a tree, with controllers enabled for its children."""
     parent.mkdir(exist_ok=True)
     if hierarchies.version == 2:
-        # A controller must be enabled for children in each cgroup, all the way from the top.
+        # A controller must be enabled for children in each cgroup from the root down.
         for folder in (parent.parent, parent):
             there = set((folder / "cgroup.controllers").read_text().split())
             if absent := set(CONTROLLERS) - there:
@@ -279,7 +279,7 @@ def _inherit_cpuset(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor that holds the cgroup's lock; raises `CgroupError` if it stays locked by others."""
+    """A descriptor that holds the cgroup's lock; raises `CgroupError` if others keep it locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def locked() -> bool:

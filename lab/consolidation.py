@@ -1,4 +1,4 @@
-"""The steps of a consolidation: applications are started and loaded with clients, each load is held and measured."""
+"""The steps of a consolidation: applications are started and loaded with clients; each load is held and measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
 
 @contextlib.contextmanager
 def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
-    """As `Study.ready`. The values of a step are queries over its time, so its outcome has no measurements."""
+    """See `Study.ready`. Values of a step are queries over its time, so its outcome has no measurements."""
     sensors.get()
     programs.root(programs.LAB)
     facts = {"seed": str(what.seed), **machine.description()}
@@ -31,7 +31,7 @@ def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Consolidation) -> list[str]:
-    """What a run makes on this machine, as lines to read."""
+    """The changes that a run makes on this machine, as lines to read."""
     number = max(what.instances)
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
@@ -60,7 +60,7 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
-        # Scrapes may fail on an overloaded machine, and a step without samples must not count as done.
+        # Scrapes may fail on an overloaded machine; a step without samples must not count as done.
         too_few = f"step {step.name} less than {STEP_SCRAPES} times"
         run.scrapes.await_samples(lambda: _enough(run, step, time.monotonic() - began), too_few, stage.check)
         seconds = time.monotonic() - began
@@ -82,13 +82,13 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
 
 
 def _enough(run: Run, step: Step, seconds: float) -> str:
-    """The query that has a result once Prometheus has enough samples of a step that is shown since so long."""
+    """A query with a result once Prometheus has enough samples of a step shown for this long."""
     marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(seconds)}s]'
     return f"count_over_time({marks}) >= {STEP_SCRAPES}"
 
 
 def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
-    """The cost of a request on this machine, measured once in a run, with one instance under light load."""
+    """The cost of a request on this machine, measured once per run, with one instance under light load."""
     if run.state.scale is None:
         run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
         run.state.save()

@@ -1,9 +1,8 @@
 """Where a study runs a program: on the machine itself, in a cgroup with limits, or in a guest over ssh.
 
-Each has a name, as the report calls it; what virtualises it, and whether the machine below is emulated: then what is
-measured is no more than a proof that it works. It is `ready` as long as it is used, which raises `LabError`, and
-`run` returns what a program prints, on standard output and error, or raises `ProgramError` if that fails or isn't
-done in time. In a scenario's file:
+Each has a name for the report, its virtualization, and whether the machine below is emulated: then measurements only
+prove that it works. `ready` prepares it while the block lasts, and raises `LabError`. `run` returns a program's
+standard output and error; it raises `ProgramError` if the program fails or times out. In a scenario's file:
 
     environments:
       - base
@@ -37,7 +36,7 @@ FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgr
 
 @dataclass(frozen=True)
 class Base:
-    """The machine itself, on these CPUs (a list for taskset, such as "1"); on all if None."""
+    """The machine itself, on these CPUs (a list for taskset, such as "1"); None for all."""
 
     cpus: str | None = None
     name: str = "base"
@@ -70,7 +69,7 @@ class Limited(Model):
 
     @property
     def limits(self) -> TierLimits:
-        """What its programs may use."""
+        """Limits of its programs."""
         return TierLimits(self.weight, self.cap, self._cpus)
 
     def pinned(self, cpus: str) -> Self:
@@ -79,7 +78,7 @@ class Limited(Model):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """Make the cgroup; a guard removes it with its programs if the lab is killed."""
+        """Make the cgroup; if the lab is killed, a guard removes it and its programs."""
         self._cgroup = Cgroup("environment", mounted())
         with guard.guarded(FOLDER, [(self._cgroup, self.limits)]):
             yield
@@ -90,7 +89,7 @@ class Limited(Model):
 
 
 class Guest(Model):
-    """A guest that the user's own ssh reaches without a password; `ssh` is as for ssh(1)."""
+    """A guest that the user's own ssh reaches without a password; `ssh` is a destination for ssh(1)."""
 
     name: Annotated[str, Field(min_length=1)]
     ssh: Annotated[str, Field(min_length=1)]
@@ -99,7 +98,7 @@ class Guest(Model):
 
     @property
     def virtualization(self) -> str:
-        """As of the others."""
+        """See the other environments."""
         return self.platform
 
     def pinned(self, _cpus: str) -> Self:
@@ -107,7 +106,7 @@ class Guest(Model):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """Raises `LabError` if it can't be reached, or lacks timeout(1)."""
+        """Raises `LabError` if the guest is unreachable, or lacks timeout(1)."""
         self.run(["true"], timeout=CONNECT_SECONDS)
         yield
 
@@ -117,19 +116,19 @@ class Guest(Model):
         return output(_named(self.name, command), there, seconds, holds_input=True)
 
     def address(self) -> str:
-        """Its address, as seen by itself, at which ssh reaches it."""
+        """Its own address, at which ssh reaches it."""
         said = self.run(["sh", "-c", 'echo "$SSH_CONNECTION"'], timeout=CONNECT_SECONDS)
-        words = said.split()[-4:]  # of sshd: the client's address and port, and the server's
+        words = said.split()[-4:]  # sshd's: the client's address and port, and the server's
         if len(words) != 4:
             raise LabError(f"{self.name}: its sshd doesn't say at which address it was reached, but {said.strip()!r}")
         return words[2]
 
     @contextlib.contextmanager
     def serving(self, command: Sequence[str], ready: str, timeout: float, called: str = "") -> Iterator[None]:
-        """Run a server in the guest while the block lasts, which begins once the server has printed `ready`.
+        """Run a server in the guest while the block lasts, which begins after the server has printed `ready`.
 
-        The guest itself ends it with the block, after `timeout` seconds, and if the lab or the connection is gone.
-        Raises `LabError` with what it has said if it ends before; `called` names it there, in place of the command.
+        The guest itself ends the server with the block, after `timeout` seconds, and if the lab or the connection is
+        gone. If it ends earlier, raises `LabError` with its output; `called` replaces the command in the message.
         """
         with running(self._ssh(command, timeout), holds_input=True) as (process, held):
             try:
@@ -141,7 +140,7 @@ class Guest(Model):
                 yield
             finally:
                 held.close()
-                with contextlib.suppress(subprocess.TimeoutExpired):  # else it may still be there for the next one
+                with contextlib.suppress(subprocess.TimeoutExpired):  # or the next one could meet it
                     process.communicate(timeout=CONNECT_SECONDS)
 
     def _ssh(self, command: Sequence[str], timeout: float) -> list[str]:
@@ -153,10 +152,10 @@ def _named(where: str, command: Sequence[str]) -> str:
     return f"{where}: {shlex.join(command)}"
 
 
-# The end of the standard input is the sign that nobody waits any more. Then a program has ten seconds to remove its
-# files; nothing that it has started stays in any case. A script is to ignore SIGTERM while it cleans up: timeout(1) is
-# in its group and passes it on, and it is sent again after five seconds, since a shell that has just forked loses it
-# (the child has its handler until it executes the program, which then never hears of it).
+# The end of standard input means that nobody waits any more. Then a program has ten seconds to remove its files; all
+# processes it started end in any case. A script should ignore SIGTERM while it cleans up: timeout(1) is in its group
+# and passes it on. It is sent again after five seconds, since a shell that has just forked loses it (the child has
+# the shell's handler until it executes the program, which then never gets the signal).
 _WATCHED = """exec 3<&0
 setsid "$@" </dev/null 3<&- &
 program=$!

@@ -1,9 +1,9 @@
-"""Removes what the lab has made once the lab has ended without doing so, by `kill -9` for example.
+"""Cleans up after a lab that ended without doing so, for example by `kill -9`.
 
     python3 -m lab.guard PID GROUP PATH CGROUP...
 
-GROUP is a process group to kill, PATH a file or folder to remove; either may be "-". Not PR_SET_PDEATHSIG: that ends
-children with the thread that started them, and only Apache's first process.
+GROUP is a process group to kill, PATH a file or folder to remove; either may be "-". PR_SET_PDEATHSIG isn't enough: it
+ends children when the thread that started them ends, and only Apache's first process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NONE = "-"
 
 @contextlib.contextmanager
 def watching(path: Path | None = None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Iterator[None]:
-    """A guard, until the block ends, for a folder or file, cgroups or a process group that this process has made."""
+    """A guard, until the block ends, for a file or folder, cgroups or a process group made by this process."""
     what = (_NONE if group is None else str(group), str(path or _NONE), *(cgroup.name for cgroup in cgroups))
     process = subprocess.Popen(
         [sys.executable, "-m", "lab.guard", str(os.getpid()), *what],
@@ -51,9 +51,9 @@ def watching(path: Path | None = None, cgroups: Sequence[Cgroup] = (), group: in
 @contextlib.contextmanager
 def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[None]:
     """A new folder, and cgroups with limits, while the block lasts. Raises `CgroupError`, leaving nothing behind."""
-    # Cgroups end before the folder that their programs use, and until all is gone it is guarded.
+    # Cgroups end before the folder that their programs use; both are guarded until removed.
     with contextlib.ExitStack() as at_last, contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
-        for cgroup, limits in cgroups:  # which ends what a killed run has left
+        for cgroup, limits in cgroups:  # also ends programs left by a killed run
             cgroup.make(limits)
             made.callback(cgroup.remove)
         shutil.rmtree(folder, ignore_errors=True)  # after a crash of the machine
@@ -64,7 +64,7 @@ def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> 
 
 
 def await_all(folders: Path) -> None:
-    """Wait until the guards of a killed lab have removed all in here; after a crash of the machine there are none."""
+    """Wait until the guards of a killed lab have emptied this folder; after a crash of the machine there are none."""
     wait_until(lambda: not any(folders.glob("*")), CLEANUP_SECONDS, POLL_SECONDS)
 
 
@@ -85,7 +85,7 @@ def main() -> None:
 
     def gone() -> bool:
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # in vain where a program that another guard kills still writes
+            shutil.rmtree(path, ignore_errors=True)  # fails if a program that another guard kills is still writing
         else:
             path.unlink(missing_ok=True)
         return not path.exists()

@@ -1,4 +1,4 @@
-"""What the files of all studies' scenarios have, and the types of their values."""
+"""Keys that the scenario files of all studies have, and types of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScenarioError(LabError):
 
 
 class Step(Protocol):
-    """What is measured at a time."""
+    """One measurement of a scenario."""
 
     @property
     def name(self) -> str:
@@ -29,7 +29,7 @@ class Step(Protocol):
 
 
 class Scenario(Model):
-    """A valid scenario, as its file has it; times in seconds."""
+    """A valid scenario, as in its file; times in seconds."""
 
     about: Annotated[str, Field(min_length=1)]
     repetitions: Annotated[int, Field(ge=1, le=100)] = 5
@@ -38,17 +38,17 @@ class Scenario(Model):
 
     @property
     def name(self) -> str:
-        """Its file's name, without the ending."""
+        """Its file's name without the extension."""
         return self._name
 
     @property
     def digest(self) -> str:
-        """Of its file: a run is only resumed with the scenario that it began with."""
+        """The file's digest: a run is only resumed with the same scenario."""
         return self._digest
 
     @property
     def steps(self) -> Sequence[Step]:
-        """All steps, in the order in which they run."""
+        """All steps, in order."""
         raise NotImplementedError
 
     @classmethod
@@ -64,7 +64,7 @@ class Scenario(Model):
 
 
 def rotated(of: Sequence[T], turn: int) -> list[T]:
-    """The same in another order each time, so that in repetitions none is always the first."""
+    """The same in another order each time, so that repetitions start with different ones."""
     first = turn % len(of) if of else 0
     return [*of[first:], *of[:first]]
 
@@ -81,7 +81,7 @@ def _listed(given: Any) -> Any:
 
 
 def distinct(by: Callable[[Any], object] = lambda one: one) -> AfterValidator:
-    """Refuses a value that is in a list twice, or two of which this is the same."""
+    """Refuses a list with equal values, or with values for which `by` is equal."""
 
     def check(found: tuple[T, ...]) -> tuple[T, ...]:
         seen = [by(one) for one in found]

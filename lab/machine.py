@@ -1,4 +1,4 @@
-"""This machine as the lab uses it: which CPUs the applications have, and its description for the report."""
+"""This machine as the lab uses it: the applications' CPUs, and a description for the report."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cpus:
-    """Which CPUs are used for what, as lists for cpuset and taskset, such as "0-2"."""
+    """CPUs by purpose, as lists for cpuset and taskset, such as "0-2"."""
 
     by_tier: dict[str, str]  # of all instances
     others: str  # clients and sensors
 
     @property
     def count(self) -> int:
-        """How many CPUs all tiers together may use."""
+        """The number of CPUs for all tiers together."""
         return len(set(self.by_tier.values()))
 
 
 def cpus(placement: str, available: set[int]) -> Cpus:
-    """Which CPUs the tiers get: the last one for everything, like a node of the study.
+    """The tiers' CPUs: the last one for everything, like a node of the study.
 
     With "two nodes" the database tiers have the CPU before it. Raises `LabError` if there are too few.
     """
@@ -60,11 +60,11 @@ def description() -> dict[str, str]:
 
 
 def host(cpuinfo: Path = Path("/proc/cpuinfo"), os_release: Path = Path("/etc/os-release")) -> dict[str, str]:
-    """The machine alone, and which checkout this is, as labels of lab_run_info; unknown ones are empty."""
+    """The machine alone, and the checkout's revision, as labels of lab_run_info; unknown ones are empty."""
     cpu = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(), re.MULTILINE)
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
     git = ["git", "describe", "--always", "--dirty"]
-    # Without git, as in an unpacked archive, it is empty.
+    # Empty without git, as in an unpacked archive.
     version = subprocess.run(git, cwd=CHECKOUT, capture_output=True, text=True, check=False) if which("git") else None
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
@@ -85,12 +85,12 @@ def _upstream(version: str) -> str:
 
 
 def cpu_seconds() -> float:
-    """CPU time used on the whole machine so far, by whoever."""
+    """CPU time used on the whole machine so far."""
     return busy_seconds(Path("/proc/stat").read_text().partition("\n")[0])
 
 
 def busy_seconds(line: str) -> float:
-    """User, nice, system, irq and softirq of a line of /proc/stat; raises `ValueError` if it is none.
+    """User, nice, system, irq and softirq of a line of /proc/stat; raises `ValueError` if it isn't such a line.
 
     >>> busy_seconds("cpu  100 0 50 9000 0 10 40 0 0 0") * TICKS
     200.0

@@ -3,12 +3,12 @@
     lab_measurement{run="20261123T090512-suites",step="base-2",environment="base",virtualization="none",emulated="no",
                     test="fork",unit="microseconds",better="lower",repetition="2",attempt="1795424712"} 131.5
 
-A value is exposed from the end of its step to the end of the run, and a step is only finished once Prometheus has it.
-One that was interrupted before that is measured again: of two attempts, Unix times of their ends, the later counts.
+A value is exposed from the end of its step to the end of the run, and a step is only finished after Prometheus has it.
+A step interrupted before that is measured again: `attempt` is the Unix time of its end, and the later attempt counts.
 
     lab_step_unsettled_cpus{run="20261123T090512-suites",step="base-2"} 1.3
 
-Of steps that have begun although others used the machine.
+For steps that began although other programs used the machine.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The runner's metrics: facts about the run, the results of its steps, and which step of a consolidation is measured.
+"""The runner's metrics: facts about the run, results of its steps, and the current step of a consolidation.
 
     lab_step_info{run="20261121T090512-scale",scenario="scale",step="4x700-1",instances="4",clients="700",
                   placement="one node",repetition="1"} 1
 
-The series of such a step exist only while it is measured, not during its warm-up: their samples define the time over
-which its values are computed.
+The series of such a step exist only while it is measured, not during its warm-up: their samples define the time range
+of its values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNSETTLED_HELP = "CPUs that others used right before the step, if the machine d
 
 
 class RunnerMetrics:
-    """What a runner exposes, on loopback."""
+    """A runner's metrics, on loopback."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -70,12 +70,12 @@ class RunnerMetrics:
             gauge.labels(*labels).set(value)
 
     def end_step(self) -> None:
-        """Show none."""
+        """Show no step."""
         for gauge in self._of_step:
             gauge.clear()
 
     def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
-        """Expose what a step has measured."""
+        """Expose a step's measurements."""
         attempt = int(time.time())
         for one in found:
             where = one.environment, one.virtualization, "yes" if one.emulated else "no"
@@ -83,7 +83,7 @@ class RunnerMetrics:
             self._measured.labels(*labels).set(one.value)
 
     def unsettled(self, run: str, step: str, cpus: float) -> None:
-        """Expose that others used so many CPUs right before a step."""
+        """Expose the CPUs that others used right before a step."""
         self._unsettled.labels(run, step).set(cpus)
 
     def stop(self) -> None:

@@ -3,6 +3,6 @@
     scenario -> switching -> containers (a load in each, in a cgroup), results
                           -> lab.measurements -> the stack's Prometheus -> lab.report.allocation
 
-Containers share one CPU by caps that always add up to it. Every T seconds the caps change places: who had the smaller
-share has the larger one. Each step is compared with a static one, and with a control that writes the same caps again.
+Containers share one CPU by caps that always add up to it. Every T seconds the smaller and the larger caps are swapped.
+Each step is compared with a static one, and with a control that writes unchanged caps.
 """

@@ -1,4 +1,4 @@
-"""The containers whose caps are switched: cgroups with a computational load each, or a server and clients outside."""
+"""The containers with switched caps: cgroups with a computational load each, or a server and clients outside."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import LOOPBACK, Process
 
-WEIGHT = 10_000  # the maximum: nothing else on the machine gets in their way
-START_SECONDS = 30.0  # until each has finished a task, with the least of caps and on a busy machine
+WEIGHT = 10_000  # the maximum, to win against everything else on the machine
+START_SECONDS = 30.0  # until each has finished a task, with the smallest caps and on a busy machine
 
 
 class Containers:
-    """A number of running containers with equal caps at first. They end with the process that created them."""
+    """A number of running containers, initially with equal caps. They end with the process that created them."""
 
     def __init__(self, number: int, cpus: str | None, load: str, folder: Path, log: Path) -> None:
         """Nothing runs yet.
 
-        cpus: those that they may run on, as a list for cpuset; all if None.
-        load: one of `LOADS`; the clients of a transactional one are in a cgroup of their own.
-        folder: of their own, and there as long as they are; a killed lab's guard removes it with them.
-        log: gets what the loads have to complain about.
+        cpus: allowed CPUs, as a list for cpuset; None for all.
+        load: one of `LOADS`; the clients of a transactional one have their own cgroup.
+        folder: for these containers only, and removed with them, by a guard if the lab is killed.
+        log: the loads' error output.
         """
         self._folder, self._log = folder, log
         self._limits = TierLimits(WEIGHT, 1 / number, cpus)
@@ -44,7 +44,7 @@ class Containers:
         with contextlib.ExitStack() as ending:
             ending.callback(self._wait)
             cgroups = [(cgroup, self._limits) for cgroup in self._cgroups]
-            # Clients end first: they would complain about servers that are gone.
+            # Clients end first: they would report missing servers.
             clients = [(self._clients, TierLimits(WEIGHT))] if self._clients else []
             ending.enter_context(guard.guarded(self._folder, [*cgroups, *clients]))
             if self._clients:
@@ -66,11 +66,11 @@ class Containers:
         self._ending.close()
 
     def cap(self, container: int, cpus: float) -> None:
-        """Change the cap of one, from 0, and nothing else; raises `CgroupError`."""
+        """Set one container's cap and nothing else; containers count from 0. Raises `CgroupError`."""
         self._cgroups[container].cap(cpus)
 
     def sample(self) -> Sample:
-        """Totals now. The machine's CPU is without that of the clients: they stand for other machines."""
+        """Totals now. The machine's CPU excludes the clients: they represent other machines."""
         used = [cgroup.cpu_seconds() for cgroup in self._cgroups]
         of_all = machine.cpu_seconds() - (self._clients.cpu_seconds() if self._clients else 0.0)
         return Sample(time.monotonic(), of_all, used, sum(count.read() for count in self._counts))

@@ -16,16 +16,16 @@ from lab.processes import Process, over_ssh
 from lab.shell import Shell
 
 START_SECONDS = 60.0  # until each load has finished a task
-# The computational load where nothing but awk can be counted on: about 20 ms of CPU, and a line when it is done. It
-# ends when nobody reads its lines any more.
+# The computational load with awk only: about 20 ms of CPU per printed line. It ends when nobody reads its output any
+# more.
 LOAD = "awk 'BEGIN { for (;;) { for (i = 0; i < 200000; i++) x += i * i; print; fflush() } }'"
 
 
 class Guests:
-    """As `Containers`. The host itself takes the caps back when the connection ends, whatever ends it."""
+    """Like `Containers`. The host itself restores the caps when the connection ends for any reason."""
 
     def __init__(self, elsewhere: Elsewhere, log: Path) -> None:
-        """Nothing is connected yet; `log` gets what the loads have to complain about."""
+        """Nothing is connected yet; `log` gets the loads' error output."""
         self._elsewhere = elsewhere
         self._log = log
         self._shell = Shell(elsewhere.host)
@@ -43,7 +43,7 @@ class Guests:
             xl_info = shell.run("xl info") if self._elsewhere.platform == "xen" else None
             self._platform = platforms.of(self._elsewhere.platform, names, xl_info)
             shell.undo(self._platform.undo(shell.run(self._platform.look)))
-            self._platform.times(shell.run(self._platform.sample))  # raises if it isn't understood
+            self._platform.times(shell.run(self._platform.sample))  # raises if the output isn't understood
             for guest in self._elsewhere.guests:
                 if guest.ssh:
                     self._loads.append(load := _Load(guest.name, guest.ssh, self._log))
@@ -57,11 +57,11 @@ class Guests:
         self._ending.close()
 
     def cap(self, container: int, cpus: float) -> None:
-        """Change the cap of one, from 0, and nothing else; raises `LabError`."""
+        """Set one guest's cap and nothing else; guests count from 0. Raises `LabError`."""
         self._shell.run(self._platform.cap(self._elsewhere.guests[container].name, cpus))
 
     def sample(self) -> Sample:
-        """Totals now, by the host's clock; its host's other guests are outside of the containers.
+        """Totals now, by the host's clock; the host's other guests count as outside the containers.
 
         Raises `LabError` if a guest has restarted.
         """
@@ -70,7 +70,7 @@ class Guests:
         for guest, was, now in zip(self._elsewhere.guests, before.guests, times.guests, strict=True):
             if now < was:
                 raise LabError(f"{guest.name} has restarted while it was measured: its CPU time is {now:g} s now")
-        # What came has a history elsewhere, what went takes its own along.
+        # A domain that came has earlier CPU time, and one that left takes its CPU time along.
         both = before.machine.keys() & times.machine.keys()
         self._machine += sum(times.machine[part] - before.machine[part] for part in both)
         return Sample(times.clock, self._machine, times.guests, sum(load.tasks for load in self._loads))
@@ -86,7 +86,7 @@ class Guests:
 
 
 def commands(elsewhere: Elsewhere, caps: list[float]) -> list[str]:
-    """What runs where, as lines to read; `caps` are all those that a scenario has."""
+    """Commands and where they run, as lines to read; `caps` are all caps of a scenario."""
     names = [guest.name for guest in elsewhere.guests]
     of = platforms.of(elsewhere.platform, names)
     scheduler = [f"xl info  (its scheduler: {SCHEDULERS[0]}, as below, or {SCHEDULERS[1]})"]
@@ -108,7 +108,7 @@ def _in_guest(guest: Guest) -> str:
 
 
 class _Load(Process):
-    """A load in a guest, which prints a line for each task that it has finished."""
+    """A load in a guest, which prints a line for each finished task."""
 
     def __init__(self, guest: str, destination: str, log: Path) -> None:
         super().__init__(f"the load in {guest}", over_ssh(destination, LOAD), log, talks=True)
@@ -118,7 +118,7 @@ class _Load(Process):
 
     @property
     def tasks(self) -> int:
-        """How many it has finished."""
+        """The number of finished tasks."""
         assert self.popen.stdout is not None
         with contextlib.suppress(BlockingIOError):  # no more yet
             while more := os.read(self.popen.stdout.fileno(), 65_536):

@@ -1,11 +1,11 @@
-"""The loads in containers, in closed loops: each task is the same amount of work, the next begins when it is done.
+"""The loads in containers, in closed loops: each task is the same amount of work, and starts when the last one ends.
 
-    python3 -m lab.allocation.loads compute DESCRIPTOR         of shared memory for the number of finished tasks
-    python3 -m lab.allocation.loads serve DESCRIPTOR           a container's server; of a listening socket
-    python3 -m lab.allocation.loads visit DESCRIPTOR PORT...   the clients of all servers; of shared memory
+    python3 -m lab.allocation.loads compute DESCRIPTOR         shared memory for the number of finished tasks
+    python3 -m lab.allocation.loads serve DESCRIPTOR           a container's server; a listening socket
+    python3 -m lab.allocation.loads visit DESCRIPTOR PORT...   the clients of all servers; shared memory
 
-Clients ask for a page, wait for all of it, and ask for the next at once. A page takes its server as much computation as
-ten tasks of the computational load, and is sent over the loopback's TCP.
+Clients request a page, wait for all of it, and request the next at once. A page takes as much computation as ten tasks
+of the computational load, and is sent over the loopback's TCP.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from collections.abc import Sequence
 
 COMPUTING = "SHA-256 without pause, by python3 -m lab.allocation.loads"  # in words
 ANSWERING = "pages over TCP on loopback, to 10 clients each, by python3 -m lab.allocation.loads"
-COUNTER = struct.Struct("@Q")  # native: written and read as a whole
-ROUNDS = 1000  # about half a millisecond of CPU, as a task of the study; hashing needs neither memory nor the kernel
+COUNTER = struct.Struct("@Q")  # native, so that it is read and written atomically
+ROUNDS = 1000  # about half a millisecond of CPU, like the study's tasks; hashing needs neither memory nor the kernel
 PAGE = hashlib.sha256(b"virtscope").digest() * 256  # 8 KiB
 REQUEST = b"?"
-CLIENTS = 10  # of each container: enough that its server always has a request
+CLIENTS = 10  # per container: enough for its server to always have a request
 
 
 class Count:
@@ -37,7 +37,7 @@ class Count:
         self._memory = mmap.mmap(self.descriptor, COUNTER.size)
 
     def read(self) -> int:
-        """How many tasks are finished."""
+        """The number of finished tasks."""
         done: int = COUNTER.unpack_from(self._memory)[0]
         return done
 
@@ -58,12 +58,12 @@ def main() -> None:
 
 
 def work(tasks: int) -> None:
-    """Take the CPU of this number of tasks."""
+    """Use the CPU time of this number of tasks."""
     hashlib.pbkdf2_hmac("sha256", b"virtscope", b"allocation", tasks * ROUNDS)
 
 
 def compute(memory: mmap.mmap) -> None:
-    """Finish and count tasks for ever."""
+    """Run and count tasks forever."""
     done = 0
     while True:
         work(1)
@@ -72,7 +72,7 @@ def compute(memory: mmap.mmap) -> None:
 
 
 def serve(listening: socket.socket) -> None:
-    """Answer requests, one after the other, for ever."""
+    """Answer requests one at a time, forever."""
     waiting = selectors.DefaultSelector()
     waiting.register(listening, selectors.EVENT_READ)
     while True:
@@ -91,7 +91,7 @@ def serve(listening: socket.socket) -> None:
 
 
 def visit(memory: mmap.mmap, ports: Sequence[int]) -> None:
-    """Ask and count, until a server is gone."""
+    """Request and count pages until a server is gone."""
     waiting = selectors.DefaultSelector()
     missing = {}  # bytes of the page, by connection
     for port in list(ports) * CLIENTS:

@@ -1,8 +1,8 @@
-"""How caps are read, written and taken back on each platform, and CPU time is read: commands, and what they print.
+"""How to read, write and restore caps and read CPU time on each platform: commands, and their output.
 
-`xl sched-credit2` and `xl sched-credit` (percent of a CPU, 0: none), as xl(1) has them; `vzctl set --cpulimit` (the
-same, without --save: until the container restarts), as vzctl(8) has it; `virsh schedinfo` (global_quota of
-global_period, in microseconds; below 0: none), as virsh(1) has it since libvirt 1.3.3.
+`xl sched-credit2` and `xl sched-credit` (percent of a CPU, 0: none), see xl(1); `vzctl set --cpulimit` (the same,
+without --save: until the container restarts), see vzctl(8); `virsh schedinfo` (global_quota of global_period, in
+microseconds; below 0: none), see virsh(1), since libvirt 1.3.3.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen import xl_domains, xl_host
 
 T = TypeVar("T")
-SCHEDULERS = ("credit2", "credit")  # of Xen, those with caps
-PERIOD_US = 20_000  # of caps under KVM; as of the lab's own cgroups, and for the same reason
+SCHEDULERS = ("credit2", "credit")  # Xen's schedulers with caps
+PERIOD_US = 20_000  # of caps under KVM; like the lab's own cgroups, and for the same reason
 _VIRSH = "virsh -c qemu:///system"
-_NO_QUOTA = 17_592_186_044_415  # what libvirt says under cgroup version 2 where there is none: 2 ** 44 - 1
+_NO_QUOTA = 17_592_186_044_415  # libvirt's value for no quota under cgroup version 2: 2 ** 44 - 1
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Totals at a moment, in seconds: of the host's clock, of CPU used on it by each part, and by each guest."""
+    """Totals at a moment, in seconds: the host's clock, and CPU used by each part of it and by each guest."""
 
     clock: float
     machine: Mapping[str, float]
-    """By domid on Xen, as a domain's time leaves with it; elsewhere one for all."""
+    """By domid on Xen, as a domain's CPU time disappears with it; elsewhere a single entry."""
     guests: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Commands for a shell on a host, and what they print; what isn't understood raises `LabError`."""
+    """Commands for a shell on a host, and parsers for their output; unknown output raises `LabError`."""
 
     look: str
-    """Says which caps there are, for `undo`."""
+    """Prints the current caps, for `undo`."""
     undo: Callable[[str], list[str]]
-    """The commands that give each guest the cap that it has now, as `look` has printed it, or none."""
+    """Commands that restore each guest's cap, or its absence, from the output of `look`."""
     cap: Callable[[str, float], str]
-    """The command that gives a guest this cap in CPUs."""
+    """The command that sets a guest's cap in CPUs."""
     sample: str
-    """Says how much CPU has been used, for `times`."""
+    """Prints the CPU time used, for `times`."""
     times: Callable[[str], CpuTimes]
-    """What `sample` has printed."""
+    """Parses the output of `sample`."""
 
 
 def xen(guests: Sequence[str], scheduler: str = "credit2") -> Platform:
@@ -60,7 +60,7 @@ def xen(guests: Sequence[str], scheduler: str = "credit2") -> Platform:
         return f"{look} -d {shlex.quote(guest)} -c {round(cpus * 100)}"
 
     def undo(printed: str) -> list[str]:
-        # Name  ID Weight Cap; names may hold anything, so columns count from the right.
+        # Name  ID Weight Cap; names may contain anything, so columns count from the right.
         lines = re.findall(r"^(.*?) +\d+ +\d+ +(\d+)$", printed, re.MULTILINE)
         caps = _those(guests, {name: int(percent) / 100 for name, percent in lines}, "domain", look)
         return [cap(guest, cpus) for guest, cpus in caps.items()]
@@ -81,14 +81,14 @@ def xen(guests: Sequence[str], scheduler: str = "credit2") -> Platform:
 
 
 def openvz(guests: Sequence[str]) -> Platform:
-    """Containers by CTID; user, nice and system time of /proc/vz/vestat, in the jiffies of that kernel."""
+    """Containers by CTID; user, nice and system time of /proc/vz/vestat, in jiffies of that kernel."""
     look = f"vzlist -H -o ctid,cpulimit {' '.join(map(shlex.quote, guests))}"
 
     def cap(guest: str, cpus: float) -> str:
         return f"vzctl set {shlex.quote(guest)} --cpulimit {round(cpus * 100)}"
 
     def undo(printed: str) -> list[str]:
-        lines = re.findall(r"^ *(\S+) +(\d+|-) *$", printed, re.MULTILINE)  # percent; 0 or - if there is no limit
+        lines = re.findall(r"^ *(\S+) +(\d+|-) *$", printed, re.MULTILINE)  # percent; 0 or - means no limit
         caps = {ctid: 0.0 if percent == "-" else int(percent) / 100 for ctid, percent in lines}
         return [cap(guest, cpus) for guest, cpus in _those(guests, caps, "container", look).items()]
 
@@ -107,7 +107,7 @@ def openvz(guests: Sequence[str]) -> Platform:
 
 
 def kvm(guests: Sequence[str]) -> Platform:
-    """Domains of libvirt by name; a domain's CPU is that of all of its QEMU's threads."""
+    """libvirt domains by name; a domain's CPU time includes all of its QEMU's threads."""
     quoted = [shlex.quote(guest) for guest in guests]
 
     def limit(guest: str, period: int, quota: int) -> str:
@@ -140,7 +140,7 @@ def kvm(guests: Sequence[str]) -> Platform:
 
 
 def of(platform: str, guests: Sequence[str], xl_info: str | None = None) -> Platform:
-    """The platform of this name; `xl_info` is what `xl info` prints, for Xen. Raises `LabError`."""
+    """The platform of this name; `xl_info` is the output of `xl info`, for Xen. Raises `LabError`."""
     if platform != "xen":
         return openvz(guests) if platform == "openvz" else kvm(guests)
     if xl_info is None:
@@ -157,9 +157,9 @@ _OF_HOST = "cat /proc/uptime && head -n 1 /proc/stat"
 
 
 def _of_host(printed: str, used: Callable[[str], Mapping[str, float]]) -> CpuTimes:
-    """The times of a host that prints `_OF_HOST` before what `used` reads.
+    """The times of a host that prints `_OF_HOST` before the input of `used`.
 
-    The machine's are all but idle and waiting for disks, in the 1/100 s that every architecture here has.
+    The machine's exclude idle and iowait; they are in 1/100 s, as on every supported architecture.
     """
     clock, stat, rest = (printed + "\n\n").split("\n", 2)
     if not (found := re.fullmatch(r"cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+)( \d+)*", stat)):
@@ -175,7 +175,7 @@ def _uptime(line: str) -> float:
 
 
 def _blocks(printed: str) -> dict[str, str]:
-    """The text after each line "Domain: NAME", which `virsh domstats` has in quotes."""
+    """The text after each line "Domain: NAME"; `virsh domstats` quotes the name."""
     parts = re.split(r"^Domain: '?(.*?)'?$", printed, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

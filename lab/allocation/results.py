@@ -1,6 +1,6 @@
-"""What a step of dynamic allocation has measured: sums by the seconds since the last switch, and their results.
+"""Measurements of a dynamic allocation step: sums by the seconds since the last switch, and their results.
 
-Capacity is the CPU of all containers together, performance the tasks that they finish; the host's CPU is all the rest.
+Capacity is the CPU use of all containers together, performance their finished tasks; the host's CPU is the rest.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from lab.allocation.scenario import Step
 from lab.measurements import Measurement
 
-FOLLOWED = 5  # seconds after a switch that have results of their own; later ones are one
-SETTLED = 2  # seconds until a switch has taken effect; the study saw 1 to 2
+FOLLOWED = 5  # seconds after a switch with results of their own; all later ones are one
+SETTLED = 2  # seconds until a switch has taken effect; 1 to 2 in the study
 NEVER = -1  # before the first switch
 FIRST, AFTER = tuple(range(SETTLED)), tuple(range(SETTLED, FOLLOWED + 1))
 
@@ -24,13 +24,13 @@ RAISED, CUT = "delay of a larger cap", "delay of a smaller cap"
 
 
 def host_after(second: int) -> str:
-    """The test of the host's CPU in this second after a switch."""
+    """The test for the host's CPU in this second after a switch."""
     return f"{HOST}, second {second}"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Totals at a moment, in seconds: of the clock, of all CPU used on the machine, of that of each container."""
+    """Totals at a moment, in seconds: the clock, CPU used on the whole machine, and by each container."""
 
     clock: float
     machine_cpu: float
@@ -40,7 +40,7 @@ class Sample:
 
 @dataclass
 class Sums:
-    """Of a step; times in seconds, by the whole seconds since the last switch, and of containers by their cap too."""
+    """Sums of a step; times in seconds, by whole seconds since the last switch, and for containers also by cap."""
 
     seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     machine_cpu: dict[int, float] = field(default_factory=lambda: defaultdict(float))
@@ -51,7 +51,7 @@ class Sums:
     call_seconds: float = 0.0
 
     def add(self, before: Sample, after: Sample, since: int, caps: Sequence[float]) -> None:
-        """What was used between two samples, so many seconds after the last switch, at these caps of the containers."""
+        """Add the use between two samples, `since` seconds after the last switch, at these caps of the containers."""
         since = min(since, FOLLOWED)
         self.seconds[since] += after.clock - before.clock
         self.machine_cpu[since] += after.machine_cpu - before.machine_cpu
@@ -70,7 +70,7 @@ class Sums:
         return sum(self.container_cpu.values()) / self.duration
 
     def host(self, *since: int) -> float | None:
-        """CPUs that everything outside of the containers used, in only these seconds if given; None without any."""
+        """CPUs used outside the containers, only in these seconds if given; None without any."""
         when = since or tuple(self.seconds)
         if not (seconds := sum(self.seconds.get(each, 0) for each in when)):
             return None
@@ -78,15 +78,15 @@ class Sums:
         return (sum(self.machine_cpu.get(each, 0) for each in when) - contained) / seconds
 
     def _at_cap(self, cap: float, *since: int) -> float | None:
-        """CPUs that the containers with this cap used in these seconds since a switch; None without any."""
+        """CPUs used by containers with this cap in these seconds since a switch; None without any."""
         if not (seconds := sum(self.seconds.get(each, 0) for each in since)):
             return None
         return sum(cpu for (when, of), cpu in self.container_cpu.items() if when in since and of == cap) / seconds
 
     def cpu_of_a_switch(self) -> float | None:
-        """CPU seconds outside of the containers in the first seconds after a switch, beyond what is used later.
+        """CPU seconds outside the containers in the first seconds after a switch, beyond later use.
 
-        A second way to the cost of a switch, from within one step: drift between steps doesn't matter to it.
+        A second way to measure the cost of a switch, within one step: drift between steps doesn't matter.
         """
         settled, first = self.host(*AFTER), [self.host(when) for when in FIRST]
         if settled is None or None in first:
@@ -94,11 +94,11 @@ class Sums:
         return sum((cpu or 0) - settled for cpu in first)  # each for one second
 
     def delay(self, cap: float, before: float) -> float | None:
-        """Seconds until a cap has taken effect, on average over its switches from the cap `before`; None if unknown.
+        """Mean seconds until a cap has taken effect, over switches from the cap `before`; None if unknown.
 
-        A container that goes on as before for d seconds uses d * (before - now) more than one that changes at once.
-        What it used in the first seconds, compared with what as many containers of both caps use later, gives d; at
-        most `SETTLED`. It doesn't depend on how fine the samples are, and may be a little below 0 by their noise.
+        A container that stays at the old cap for d seconds uses d * (before - now) more than one that changes at once.
+        d follows from the use in the first seconds, compared with the later use of as many containers of both caps; it
+        is at most `SETTLED`. It doesn't depend on the sampling interval, and noise may make it slightly negative.
         """
         settled, settled_before = self._at_cap(cap, *AFTER), self._at_cap(before, *AFTER)
         first = [self._at_cap(cap, when) for when in FIRST]

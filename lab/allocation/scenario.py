@@ -5,9 +5,9 @@
     magnitudes: [[0.4, 0.6], [0.2, 0.8]]
     intervals: [6s, 30s]
 
-A magnitude is the smaller and the larger cap; as all caps add up to one CPU, it says how many containers there are.
+A magnitude is the smaller and the larger cap; all caps add up to one CPU, so it also sets the number of containers.
 For each number of containers, interval and repetition there is a block of steps: a static one with equal caps, a
-control that writes equal caps again, and one for each magnitude.
+control that writes unchanged equal caps, and one for each magnitude.
 
 The containers are cgroups of this machine, or guests of another host:
 
@@ -16,7 +16,7 @@ The containers are cgroups of this machine, or guests of another host:
       host: root@xen1
       guests: [{name: web1, ssh: root@web1}, {name: web2, ssh: root@web2}]
 
-or of a list of such hosts: then there is a run of each, one after the other.
+or of a list of such hosts: then each host has a run, one after the other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lab.keys import OneOrMore, Seconds, WholeSeconds, distinct, rotated
 
 STUDY = "allocation"
 CONTAINERS = (2, 4)
-IN_PERCENT = ("xen", "openvz")  # how their tools take caps
+IN_PERCENT = ("xen", "openvz")  # their tools take caps in percent
 Load = Literal["computational", "transactional"]
 COMPUTATIONAL, TRANSACTIONAL = LOADS = get_args(Load)
 STATIC, CONTROL, DYNAMIC = "static", "control", "dynamic"
@@ -72,13 +72,13 @@ class Step:
 
     @property
     def environment(self) -> str:
-        """Of all its repetitions, such as "2 containers, unpinned, computational, dynamic [0.2, 0.8], 6 s"."""
+        """Common to all its repetitions, such as "2 containers, unpinned, computational, dynamic [0.2, 0.8], 6 s"."""
         caps = f"{self.mode} [{self.low:g}, {self.high:g}]"
         return f"{self.containers} containers, {self.pinning}, {self.load}, {caps}, {self.interval} s"
 
     @classmethod
     def parse(cls, environment: str, repetition: int = 1) -> Step | None:
-        """The step of this environment; None if it is of another study."""
+        """The step of this environment; None if it belongs to another study."""
         if not (found := _ENVIRONMENT.fullmatch(environment)):
             return None
         containers, pinning, load, mode, low, high, interval = found.groups()
@@ -86,16 +86,16 @@ class Step:
 
     @property
     def unit(self) -> str:
-        """What its load finishes, in the plural."""
+        """The unit of its load's work, in the plural."""
         return "requests" if self.load == TRANSACTIONAL else "tasks"
 
     def cap(self, container: int, switches: int) -> float:
-        """The cap of a container, from 0, after this number of switches: neighbours in antiphase."""
+        """The cap of a container, from 0, after this number of switches: neighbours alternate."""
         return self.low if (container + switches) % 2 == 0 else self.high
 
 
 def _argument(text: str) -> str:
-    """A name for a command on one line, never taken for an option."""
+    """A name for a command line; it is never taken for an option."""
     if not text.isprintable() or not text or text.startswith("-"):
         raise ValueError(f"{text!r} is no name: it must be printable, and not begin with -")
     return text
@@ -105,7 +105,7 @@ Argument = Annotated[str, AfterValidator(_argument)]
 
 
 class Guest(Model):
-    """A guest whose cap is switched: its name on its host, and where ssh(1) reaches it to run its load, if it may."""
+    """A guest whose cap is switched: its name on the host, and perhaps an ssh(1) destination to run its load."""
 
     name: Argument
     ssh: Argument | None = None
@@ -117,7 +117,7 @@ class Guest(Model):
 
 
 class Elsewhere(Model):
-    """A host whose guests' caps are switched; `host` is as for ssh(1), `emulated` says that the machine below is."""
+    """A host whose guests' caps are switched; `host` is for ssh(1), `emulated` is for the machine below."""
 
     platform: Platform
     host: Argument
@@ -126,7 +126,7 @@ class Elsewhere(Model):
 
     @property
     def short(self) -> str:
-        """The host without a user, for the name of its run, such as "xen1"."""
+        """The host without a user, for its run's name, such as "xen1"."""
         return re.sub(r"[^A-Za-z0-9.]+", "-", self.host.rpartition("@")[2]).strip("-")
 
     def refuse(self, magnitude: tuple[float, float]) -> str:
@@ -159,7 +159,7 @@ class Allocation(keys.Scenario):
 
     study: Literal["allocation"]
     magnitudes: Annotated[tuple[Magnitude, ...], distinct(), Field(min_length=1)]
-    # From 3 s on there is a second between two switches in which the first has taken effect.
+    # At least 3 s: a switch takes up to 2 s to take effect, and one more second is measured before the next.
     intervals: OneOrMore[Annotated[WholeSeconds, Field(ge=3, le=3_600)]]
     duration: Annotated[WholeSeconds, Field(ge=6, le=86_400)] = 360
     warm_up: Annotated[Seconds, Field(le=3_600)] = 5.0
@@ -182,13 +182,13 @@ class Allocation(keys.Scenario):
 
     @property
     def target(self) -> Elsewhere | None:
-        """The host of this run; None if it is this machine."""
+        """The host of this run; None for this machine."""
         [target] = self.targets or (None,)
         return target
 
     @property
     def runs(self) -> tuple[Allocation, ...]:
-        """One for each host, in their order; with several hosts the names of runs end in theirs."""
+        """One run for each host, in order; with several hosts their names end in the host's."""
         if len(self.targets or ()) < 2:
             return (self,)
         return tuple(self._of_host(each) for each in self.targets or ())
@@ -200,13 +200,13 @@ class Allocation(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
+        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         repetitions = range(1, self.repetitions + 1)
         groups = itertools.product(repetitions, self.load, self.pinning, CONTAINERS, self.intervals)
         return tuple(step for group in groups for step in self._block(*group))
 
     def _block(self, repetition: int, load: str, pinning: str, containers: int, interval: int) -> Iterator[Step]:
-        """A static step, a control and each magnitude; rotated by repetition, so that none is always the first."""
+        """A static step, a control and each magnitude; rotated by repetition, so that the first one varies."""
         pairs = [pair for pair in self.magnitudes if containers_of(pair) == containers]
         if not pairs:
             return
@@ -217,7 +217,7 @@ class Allocation(keys.Scenario):
 
 
 def containers_of(magnitude: tuple[float, float]) -> int | None:
-    """How many containers add up to one CPU with these caps, each pair in antiphase; None if neither 2 nor 4 do."""
+    """How many containers add up to one CPU with these caps, in alternating pairs; None if neither 2 nor 4 do."""
     return next((number for number in CONTAINERS if abs(sum(magnitude) * number / 2 - 1) < 1e-6), None)
 
 

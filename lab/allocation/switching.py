@@ -1,4 +1,4 @@
-"""The steps of dynamic allocation: caps are switched on a schedule, and everything is sampled each second."""
+"""The steps of dynamic allocation: caps are switched on a schedule, with samples each second."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lab.cgroups import PARENT, cap_setting, mounted
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
 
-INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
-SCRAPE_SECONDS = 5  # prometheus.yml's; the rules are evaluated as often
-LATE_SECONDS = 2.0  # of a sample over ssh
-BETWEEN_SECONDS = 5.0  # about; a step waits for the scrape of its last values, the next for its second to begin at
+INSTANCES = FOLDER / "instances"  # removed by a killed lab's guards
+SCRAPE_SECONDS = 5  # from prometheus.yml; also the rules' evaluation interval
+LATE_SECONDS = 2.0  # maximum delay of a sample over ssh
+BETWEEN_SECONDS = 5.0  # approximate; a step waits for the scrape of its last values, the next one for its second
 
 
 @contextlib.contextmanager
@@ -35,7 +35,7 @@ def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
 
 @dataclass
 class _Switching:
-    """A run's steps, one after the other. Containers stay as long as the next steps have the same."""
+    """A run's steps, one after the other. Consecutive steps with the same containers share them."""
 
     what: Allocation
     run: Run
@@ -88,7 +88,7 @@ class _Switching:
             if step.mode != STATIC and second % step.interval == 0 and second < planned:
                 cpu, clock = time.thread_time(), time.monotonic()
                 caps = _write_caps(step, second // step.interval, containers)
-                if not self.what.target:  # there it is the host's own commands
+                if not self.what.target:  # a target has the host's own commands instead
                     sums.call_cpu += time.thread_time() - cpu
                 sums.call_seconds += time.monotonic() - clock
                 sums.calls += 1
@@ -97,7 +97,7 @@ class _Switching:
 
 
 def plan(what: Allocation) -> list[str]:
-    """What a run changes, and the commands that it runs on other machines, as lines to read."""
+    """The changes that a run makes, and the commands it runs on other machines, as lines to read."""
     caps = sorted({cap for step in what.steps for cap in (step.low, step.high)})
     if what.targets:
         return [line for target in what.targets for line in commands(target, caps)]
@@ -119,7 +119,7 @@ def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
 
 
 def _where(what: Allocation) -> dict[str, str]:
-    """Labels of lab_run_info: whose caps are switched."""
+    """Labels of lab_run_info: where caps are switched."""
     if not what.target:
         return {"virtualization": "cgroup", "emulated": "no", "target": ""}
     return {
@@ -137,7 +137,7 @@ def _containers(what: Allocation, number: int, pinning: str, load: str, log: Pat
 
 
 def _write_caps(step: Step, switches: int, containers: Containers | Guests) -> list[float]:
-    """Write all caps as they are after this number of switches; a control's never change."""
+    """Write all caps for this number of switches; a control's never change."""
     caps = [step.cap(container, switches) for container in range(step.containers)]
     for container, cap in enumerate(caps):
         containers.cap(container, cap)
@@ -145,10 +145,10 @@ def _write_caps(step: Step, switches: int, containers: Containers | Guests) -> l
 
 
 def _until_its_second(now: float, repetition: int) -> float:
-    """How long from `now`, a Unix time, until a step of this repetition may begin.
+    """Seconds from `now`, a Unix time, until a step of this repetition may begin.
 
-    What happens every 5 s, scrapes above all, would fall into the same second after each switch if caps are switched
-    every 10 s. So a repetition's steps all begin at the same second of the 5, and the next repetition's at the next.
+    With caps switched every 10 s, events every 5 s, such as scrapes, would fall into the same second after each switch.
+    So all steps of a repetition begin at the same second of the 5, and steps of the next repetition one second later.
     """
     return (repetition - now) % SCRAPE_SECONDS
 

@@ -1,4 +1,4 @@
-"""Closed-loop clients: each sends a request, waits for the answer, and thinks. They run in a process of their own.
+"""Closed-loop clients: each sends a request, waits for the answer, and thinks. They run in their own process.
 
-`lab.clients.child.Clients` starts that process and tells it how many clients each application has.
+`lab.clients.child.Clients` starts that process and sets each application's number of clients.
 """

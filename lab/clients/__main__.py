@@ -32,7 +32,7 @@ class Crowd:
         self._habits: Habits | None = None
 
     def carry_out(self, order: Order) -> dict[str, int]:
-        """Start and stop visitors until each application has as many as ordered; returns their numbers."""
+        """Start and stop visitors until each application has the ordered number; returns the numbers."""
         if order.habits != self._habits:
             for visitors in self._visitors.values():
                 self._end(visitors, 0)
@@ -56,7 +56,7 @@ class Crowd:
         return self._kinds[name]
 
     def _end(self, visitors: list[User], kept: int) -> None:
-        """Stop the last ones: at once if they think, else after their answer, so that each request is counted."""
+        """Stop the last visitors: immediately if thinking, else after the answer, so that each request is counted."""
         gevent.joinall([visitor.greenlet for visitor in visitors[kept:] if not visitor.stop()])
         del visitors[kept:]
 
@@ -66,7 +66,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the lab, which then stops this process
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     lines = FileObjectPosix(sys.stdin.fileno(), "r")
-    disable_created_metrics()  # series' creation times are of no use here
+    disable_created_metrics()  # creation times of series aren't needed here
     metrics = Metrics()
     crowd = Crowd(metrics)
     server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(metrics.registry), log=None)

@@ -16,15 +16,15 @@ from lab.clients.orders import Order, encode
 from lab.processes import Process, beside, read_until
 from lab.prometheus import DIRECT
 
-START_SECONDS = 60.0  # Locust takes two seconds to import, on a machine that is not busy
+START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
 LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What the clients have counted so far."""
+    """The clients' counters so far."""
 
-    answers: Mapping[str, float]  # of any status, by application
+    answers: Mapping[str, float]  # with any status, by application
     starts: float  # of requests
     late_starts: float  # later than `LATE_SECONDS`
 
@@ -35,11 +35,11 @@ class Counts:
 
 
 class Clients(Process):
-    """The running process; `port` is where its metrics are, on loopback."""
+    """The running process; it serves metrics on loopback, on `port`."""
 
     def __init__(self, log: Path, cpus: str) -> None:
         """Start it. Raises `LabError` if it doesn't start."""
-        # With priority over others on its CPU: a client that is delayed measures itself, not the application.
+        # Higher priority than others on its CPU: a delayed client measures itself, not the application.
         command = beside(cpus, [sys.executable, "-m", "lab.clients"], niceness=-15)
         super().__init__("the clients' process", command, log, talks=True)
         try:
@@ -49,7 +49,7 @@ class Clients(Process):
             raise
 
     def carry_out(self, order: Order) -> None:
-        """Carry out an order; returns once clients have been started, and stopped ones have had their answers."""
+        """Carry out an order; returns after clients have started, and stopped ones have received their answers."""
         assert self.popen.stdin is not None
         try:
             self.popen.stdin.write(encode(order).encode())
@@ -59,7 +59,7 @@ class Clients(Process):
         self._answer(START_SECONDS + order.habits.timeout_seconds)
 
     def counts(self) -> Counts:
-        """The clients' counters, read from their metrics; raises `LabError` if there is no answer."""
+        """The clients' counters, read from their metrics; raises `LabError` without an answer."""
         answers: dict[str, float] = {}
         starts = punctual = 0.0
         for family in text_string_to_metric_families(self._metrics()):

@@ -1,4 +1,4 @@
-"""What the clients count, as Prometheus scrapes it.
+"""The clients' metrics, as scraped by Prometheus.
 
 lab_client_request_duration_seconds_bucket{app="auction-1",page="item",status="2xx",le="0.1"} 118
 lab_client_request_duration_seconds_count{app="auction-1",page="item",status="timeout"} 2
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-# The sensors' edges, so that sensors and clients can be compared bucket by bucket.
+# The sensors' edges, so that buckets of sensors and clients can be compared.
 DURATION_EDGES = (
     *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75),
     *(1.0, 1.5, 2.0, 3.0, 5.0, 10.0),
 )
 LATENESS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
-# If more than this share of the requests is sent this late, the measurements say more about the clients than about the
+# If more than this share of the requests is sent this late, the measurements describe the clients rather than the
 # applications.
 LATE_SECONDS = 0.05  # one of LATENESS_EDGES
 LATE_SHARE = 0.01
@@ -30,7 +30,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        # The clients' own cost, to distinguish it from the applications'.
+        # The clients' own cost, separate from the applications'.
         ProcessCollector(registry=self.registry)
         self.durations = Histogram(
             "lab_client_request_duration_seconds",

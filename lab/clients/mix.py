@@ -1,4 +1,4 @@
-"""What a visitor of the auction site looks at: the browsing mix, as a table of transitions between pages."""
+"""The pages that a visitor of the auction site views: the browsing mix, as transitions between pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lab.site import data
 
-# Page -> address; what is in braces is chosen at random for each request, among what exists.
+# Page -> address; placeholders in braces are filled at random for each request, from existing values.
 PAGES = {
     "home": "/",
     "categories": "/categories",
@@ -22,7 +22,7 @@ FIRST_PAGE = "home"
 LEAVE = "leave"
 
 # From each page, the probability of the next; LEAVE ends the session. Nobody bids, as in the studies' browsing mix:
-# visitors go from lists to items, look at the bids of some, at who sells or bids, and go back to the lists.
+# visitors go from lists to items, view bids, sellers and bidders, and return to the lists.
 TRANSITIONS: Mapping[str, Mapping[str, float]] = {
     "home": {"categories": 0.55, "search": 0.25, "item": 0.15, LEAVE: 0.05},
     "categories": {"category": 0.85, "search": 0.10, LEAVE: 0.05},
@@ -37,7 +37,7 @@ _WORDS = data.search_words()
 
 
 def next_page(page: str, chance: random.Random) -> str:
-    """The page that follows, or `LEAVE`."""
+    """The next page, or `LEAVE`."""
     followers = TRANSITIONS[page]
     return chance.choices(list(followers), list(followers.values()))[0]
 

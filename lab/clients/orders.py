@@ -1,11 +1,11 @@
 """The protocol between the lab and the clients' process: one JSON object per line, with an answer to each.
 
-    <- {"port": 40123}                                             first: the port of its metrics
+        <- {"port": 40123}                                             first: the port of its metrics
     -> {"habits": {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0},
         "applications": {"auction-1": {"url": "http://127.0.0.1:40080", "clients": 210}}}
-    <- {"auction-1": 210}                                          once they run, or have ended
+        <- {"auction-1": 210}                                          after they have started or ended
 
-The process ends with its standard input, and so with the process that started it.
+The process ends with its standard input, and so with its parent process.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Application:
 class Habits:
     """How every client behaves."""
 
-    seed: str  # of everything random
+    seed: str  # for everything random
     think_seconds: float  # mean of an exponential distribution
-    timeout_seconds: float  # after which a client stops waiting for an answer, and its session ends
+    timeout_seconds: float  # after this a client stops waiting for an answer, and its session ends
 
 
 @dataclass(frozen=True)
 class Order:
-    """The applications and their clients from now on; an application that isn't named keeps its clients.
+    """The applications and their clients from now on; an application that isn't listed keeps its clients.
 
-    If the habits differ from before, all clients are replaced by new ones, each with its own sequence from the seed:
-    the same order gives the same visits, however long the process has run.
+    If the habits change, new clients replace all, each with its own random sequence from the seed: the same order gives
+    the same visits, however long the process has run.
     """
 
     habits: Habits
@@ -44,7 +44,7 @@ class Order:
 
 
 def encode(message: Order | dict[str, int]) -> str:
-    """One line, with its end."""
+    """One line, including its end."""
     return json.dumps(asdict(message) if isinstance(message, Order) else message) + "\n"
 
 

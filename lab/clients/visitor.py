@@ -15,8 +15,8 @@ from lab.clients import mix
 from lab.clients.metrics import Metrics
 from lab.clients.orders import Habits
 
-# Each page view has its own connection: visitors think longer than web servers keep idle connections, and one that the
-# server is just closing would give an error that real visitors don't see.
+# Each page view has its own connection: visitors think longer than web servers keep idle connections, and a request on
+# a connection just being closed would fail, unlike for real visitors.
 HEADERS = {"Connection": "close", "Accept-Encoding": "gzip"}
 
 
@@ -66,7 +66,7 @@ class Visitor(FastHttpUser):
 
     def _get(self, address: str) -> str:
         """Class of the answer ("2xx"), "timeout" or "error"."""
-        # Locust's own timeouts are per read; an answer that trickles must time out too.
+        # Locust's own timeouts are per read; a slowly trickling answer must time out too.
         with (
             gevent.Timeout(self.habits.timeout_seconds) as patience,
             self.client.get(address, headers=HEADERS, allow_redirects=False, catch_response=True) as answer,

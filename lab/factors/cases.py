@@ -1,4 +1,4 @@
-"""What runs side by side in a step: how many virtual servers on how many CPUs, and what limits them."""
+"""The virtual servers that run side by side in a step: their number, their CPUs, and their limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 BASE = "base"
-WEIGHT = 100  # what each cgroup has by default, as has everything else on the machine
+WEIGHT = 100  # the default of each cgroup, and of everything else on the machine
 
 
 @dataclass(frozen=True, order=True)
@@ -16,15 +16,15 @@ class Case:
 
     servers: int = 1
     cpus: int = 1
-    """That they share: the last ones of the machine."""
+    """Shared by the servers: the machine's last ones."""
     pinned: bool = True
-    """Each to one CPU, in turn; otherwise the scheduler moves them among all of these."""
+    """Each server to one CPU, in turn; otherwise the scheduler moves them among all of these."""
     weights: tuple[int, ...] = ()
-    """Of each, as of cgroups of version 2; all `WEIGHT` if there are none."""
+    """Of each server, in units of cgroup version 2; if empty, all have `WEIGHT`."""
     cap: float | None = None
-    """Of each, in CPUs."""
+    """Of each server, in CPUs."""
     elsewhere: str = ""
-    """`BASE` outside of cgroups, or a guest's name; then it is a single program."""
+    """`BASE` outside cgroups, or a guest's name, for a single program."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class Case:
 
     @property
     def slug(self) -> str:
-        """The same in the name of a step, such as "4on2-free"."""
+        """For a step's name, such as "4on2-free"."""
         return self._said(f"{self.servers}on{self.cpus}-", "-", "-", "-") or re.sub(r"[^\w.-]+", "-", self.elsewhere)
 
     def _said(self, begin: str, between: str, blank: str, of_weights: str) -> str:
@@ -45,7 +45,7 @@ class Case:
         return f"{begin}{'pinned' if self.pinned else 'free'}{weights}{cap}"
 
     def of_server(self, server: int) -> str:
-        """The name of one of its virtual servers, from 0, where they differ."""
+        """The name of one of its virtual servers, from 0, if they differ."""
         return f"{self.name}, server {server + 1}"
 
     @property
@@ -54,7 +54,7 @@ class Case:
         return self.servers / self.cpus
 
     def places(self, cpus: list[int]) -> list[str]:
-        """The CPUs of each virtual server, as lists for cpuset; `cpus` are the machine's that they share.
+        """The CPUs of each virtual server, as lists for cpuset; `cpus` are the machine's shared ones.
 
         >>> Case(3, 2, pinned=True).places([2, 3]), Case(2, 2, pinned=False).places([2, 3])
         (['2', '3', '2'], ['2,3', '2,3'])
@@ -64,7 +64,7 @@ class Case:
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The case that has this name; None if it is no case of virtual servers.
+        """The case with this name; None if it isn't a case of virtual servers.
 
         >>> Case.parse("2 servers on 1 CPU, pinned, weights 100:300, cap 0.5")
         Case(servers=2, cpus=1, pinned=True, weights=(100, 300), cap=0.5, elsewhere='')

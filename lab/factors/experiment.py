@@ -21,8 +21,8 @@ from lab.progress import Course
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
 
-INSTANCES = FOLDER / "instances"  # what a killed lab's guards remove
-BETWEEN_SECONDS = 4.0  # about; cgroups are made, and a step waits until its values are scraped
+INSTANCES = FOLDER / "instances"  # removed by a killed lab's guards
+BETWEEN_SECONDS = 4.0  # approximate; cgroups are made, and a step waits until its values are scraped
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def ready(what: Factors, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Factors) -> list[str]:
-    """What a run makes on this machine, and what it runs in guests, as lines to read."""
+    """The changes that a run makes on this machine, and its programs in guests, as lines to read."""
 
     def commands(workload: str) -> list[str]:
         return [" ".join(one.command(what.warm_up, what.duration)) for one in BENCHMARKS[workload]]
@@ -67,14 +67,14 @@ def planned_seconds(what: Factors, steps: Sequence[Step]) -> float:
 
 @dataclass(frozen=True)
 class Cases:
-    """Steps on this machine, which has these CPUs."""
+    """Steps on this machine, with these CPUs."""
 
     what: Factors
     available: Sequence[int]
     course: Course
 
     def measure(self, step: Step) -> Outcome:
-        """Run a step's benchmarks, as `Experiment.measure`."""
+        """Run a step's benchmarks; see `Experiment.measure`."""
         self.course.doing(f"{step.name}: measuring")
         found = [
             measurement
@@ -85,7 +85,7 @@ class Cases:
         return Outcome(f"{step.name}: {', '.join(values)}", found)
 
     def _measured(self, step: Step, benchmark: Benchmark, values: Sequence[float]) -> Iterator[Measurement]:
-        """The mean of all virtual servers, and of those that have weights each one too."""
+        """The mean over all virtual servers, and with weights also each server's value."""
         where, case = self._where(step.case), step.case
         of = {case.name: statistics.fmean(values)}
         if case.weights:
@@ -95,7 +95,7 @@ class Cases:
             yield Measurement(name, *platform, benchmark.name, benchmark.unit, "higher", step.repetition, value)
 
     def _where(self, case: Case) -> Environment | None:
-        """Where the only program of a case runs; None if it is one of virtual servers."""
+        """The environment of a case with a single program; None for virtual servers."""
         if case.elsewhere == BASE:
             return Base(str(self.available[-1]))
         return next((guest for guest in self.what.guests if guest.name == case.elsewhere), None)
@@ -112,7 +112,7 @@ class Cases:
             return [benchmark.read(text) for text in self._said(case, commands)]
 
     def _said(self, case: Case, commands: Sequence[list[str]]) -> list[str]:
-        """What the benchmarks print."""
+        """The benchmarks' output."""
         seconds = self.what.warm_up + self.what.duration + workloads.TAIL
         where = self._where(case)
         if where is None:

@@ -1,6 +1,6 @@
-"""What the benchmarks print, to one number each: sysbench's text, and the JSON of fio and iperf3. Pure.
+"""Benchmarks' output to one number each: sysbench's text, and the JSON of fio and iperf3. Pure.
 
-All programs are asked for a warm-up, which is not in the number.
+All programs run a warm-up, which the number excludes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from lab import LabError
 
-REPORTS = 3  # of sysbench: of its warm-up, of the measurement, and of the second in which others may still be measured
+REPORTS = 3  # sysbench's: warm-up, measurement, and the extra second while others may still be measuring
 MIB = 1 << 20
-BITS = 8  # of a byte
+BITS = 8  # per byte
 
 
 class OutputError(LabError):
-    """A benchmark has not printed its result; the message has what it said instead."""
+    """A benchmark has not printed its result; the message has its output instead."""
 
 
 def sysbench_cpu(text: str) -> float:
@@ -41,14 +41,14 @@ def sysbench_memory(text: str) -> float:
 
 
 def fio(text: str) -> float:
-    """Reads per second of its one job; raises `OutputError`. The format is that of --output-format=json."""
+    """Reads per second of its one job; raises `OutputError`. The format is --output-format=json."""
     if error := _at(found := _json(text), "jobs", 0, "error"):
         raise OutputError(f"fio reports error {error} of its job")
     return _number(_at(found, "jobs", 0, "read", "iops"), "fio", text)
 
 
 def iperf3(text: str) -> float:
-    """Bytes per second that were received, by whichever end; raises `OutputError`. The format is that of --json."""
+    """Bytes per second received at either end; raises `OutputError`. The format is --json."""
     if error := _at(found := _json(text), "error"):
         raise OutputError(f"iperf3: {error}")
     return _number(_at(found, "end", "sum_received", "bits_per_second"), "iperf3", text) / BITS
@@ -62,14 +62,14 @@ def _measured(text: str, pattern: str, what: str) -> float:
 
 
 def _json(text: str) -> object:
-    """The object in a text; fio may print notes before and after it. None without one."""
+    """The object in a text; fio may print notes before and after it. None if there is none."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.JSONDecoder().raw_decode(text, max(0, text.find("{")))[0]
     return None
 
 
 def _at(found: Any, *path: str | int) -> Any:
-    """What is there in nested lists and objects; None if there is nothing."""
+    """The value at a path in nested lists and objects; None if absent."""
     with contextlib.suppress(LookupError, TypeError):
         for step in path:
             found = found[step]
@@ -85,6 +85,6 @@ def _number(found: object, program: str, text: str) -> float:
 
 
 def _end(text: str) -> str:
-    """The last line that says something, shortened."""
+    """The last non-empty line, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t}]")]
     return f"it ends with {lines[-1][:200]!r}" if lines else "it has said nothing"

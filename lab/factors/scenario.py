@@ -1,4 +1,4 @@
-"""Scenarios of influence factors: which benchmarks run, and what is varied.
+"""Scenarios of influence factors: benchmarks to run, and factors to vary.
 
     study: factors
     about: How far may this host be overcommitted, and does pinning help?
@@ -6,8 +6,8 @@
     factors: [virtualisation, overcommit, affinity]
     cpus: 2
 
-Each factor is a few cases that differ in it alone; a case that several factors need is measured once. A step is a case
-under a workload, in each repetition once.
+Each factor is a few cases that differ only in it; a case of several factors is measured once. A step is a case under a
+workload, once per repetition.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lab.keys import Cap, OneOrMore, Weight, WholeSeconds, distinct, rotated
 STUDY = "factors"
 Workload = Literal["cpu", "memory", "disk", "network"]
 WORKLOADS = get_args(Workload)
-COMPUTING = ("cpu", "memory")  # workloads that CPU factors act upon
+COMPUTING = ("cpu", "memory")  # workloads that CPU factors affect
 Factor = Literal["virtualisation", "servers", "overcommit", "affinity", "spare core", "weights", "caps"]
 VIRTUALISATION, SERVERS, OVERCOMMIT, AFFINITY, SPARE_CORE, WEIGHTS, CAPS = FACTORS = get_args(Factor)
 OF_ALL_WORKLOADS = (VIRTUALISATION, SERVERS)
-SEVERAL_CPUS = (AFFINITY, SPARE_CORE)  # factors that mean nothing on a single one
+SEVERAL_CPUS = (AFFINITY, SPARE_CORE)  # factors that need more than one CPU
 MAX_SERVERS = 512
 
 
@@ -83,7 +83,7 @@ class Factors(keys.Scenario):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Refuse values that are only invalid together."""
+        """Refuse values that are invalid only in combination."""
         given = self.model_fields_set
         if self.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in self.factors), None)):
             raise KeyProblem(f"{one} needs at least two CPUs; leave it out of factors", "cpus")
@@ -102,11 +102,11 @@ class Factors(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
+        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         return tuple(step for repetition in range(1, self.repetitions + 1) for step in self._block(repetition))
 
     def _block(self, repetition: int) -> Iterator[Step]:
-        """Each case of each workload once; rotated by repetition, so that none is always the first."""
+        """Each case of each workload once; rotated by repetition, so that the first one varies."""
         for workload in self.workloads:
             wanted = [factor for factor in self.factors if workload in COMPUTING or factor in OF_ALL_WORKLOADS]
             cases = list(dict.fromkeys(case for factor in wanted for case in self.cases(factor, workload)))
@@ -114,9 +114,9 @@ class Factors(keys.Scenario):
                 yield Step(workload, case, repetition)
 
     def cases(self, factor: str, workload: str) -> list[Case]:
-        """The cases that differ in one factor, the one to compare with first."""
+        """The cases that differ in one factor, the baseline first."""
         many = self.cpus
-        # A guest's disk and network end elsewhere than the machine's own, so they have nothing to be compared with.
+        # A guest's disk and network have other endpoints than the machine's own, so there is no baseline for them.
         guests = [Case(elsewhere=guest.name) for guest in self.guests] if workload in COMPUTING else []
         numbers = self.servers or range(1, many + 1)
         return {

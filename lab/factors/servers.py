@@ -16,18 +16,18 @@ from lab.processes import LOOPBACK, Process, free_ports
 from lab.servers import enclosure
 
 START_SECONDS = 10.0  # for a peer to listen, and for benchmarks to begin and end
-# A benchmark waits here until all others do, so that none runs alone at first. Its output is in one file.
+# A benchmark waits here for all others, so that none runs alone at first. Its output goes to one file.
 _TOGETHER = 'read -r _; exec "$@" >&2'
 
 Waiting = Callable[[float, Callable[[], None]], None]
-"""Lets seconds pass, and calls the other all the time, which raises if something has failed; as Course.pass_time."""
+"""Waits, and calls the function repeatedly, which raises if something has failed; see Course.pass_time."""
 
 
 @contextlib.contextmanager
 def side_by_side(case: Case, cpus: list[int], folder: Path) -> Iterator[Servers]:
     """The virtual servers of a case on these CPUs, while the block lasts; a killed lab's guard removes them.
 
-    folder: of their own, and there as long as they are. Raises `LabError`.
+    folder: for these servers only, and removed with them. Raises `LabError`.
     """
     limits = [
         TierLimits(case.weights[server] if case.weights else WEIGHT, case.cap, place)
@@ -46,10 +46,10 @@ class Servers:
         self._folder = folder
 
     def run(self, commands: Sequence[list[str]], seconds: float, pass_time: Waiting) -> list[str]:
-        """Run a command in each, all started together, and return what each has printed.
+        """Run a command in each, all started together, and return each one's output.
 
-        seconds: for which they are expected to run; they have as long again to end.
-        Raises `LabError` with the end of what one printed if it fails.
+        seconds: expected duration; the commands have as long again to end.
+        If one fails, raises `LabError` with the end of its output.
         """
         running: list[Process] = []
 
@@ -65,7 +65,7 @@ class Servers:
                 ending.callback(cgroup.kill)
             for process in running:
                 assert process.popen.stdin is not None  # a pipe
-                with contextlib.suppress(BrokenPipeError):  # it has failed, and says so below
+                with contextlib.suppress(BrokenPipeError):  # it has failed, which is reported below
                     process.popen.stdin.write(b"\n")
                     process.popen.stdin.close()
             pass_time(seconds, check)
@@ -89,22 +89,22 @@ class Servers:
 
 @contextlib.contextmanager
 def own_folder(folder: Path) -> Iterator[Path]:
-    """A folder for a benchmark outside of cgroups to write to; a killed lab's guard removes it too."""
+    """A writable folder for a benchmark outside cgroups; a killed lab's guard removes it too."""
     with guard.guarded(folder):
         enclosure.make_state(folder / "state")
         yield folder / "state"
 
 
 def enclosed(state: Path, command: Sequence[str]) -> list[str]:
-    """A benchmark's command, as user nobody who sees the benchmarks' packages and may write to `state` alone."""
+    """A benchmark's command, as user nobody; it can read the benchmarks' packages, and write only to `state`."""
     return enclosure.enclosed(state, [f"/usr/bin/{command[0]}", *command[1:]], programs.BENCHMARKS, beside=())
 
 
 @contextlib.contextmanager
 def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
-    """The ports of so many `iperf3 --server` on loopback and on these CPUs, outside of all virtual servers.
+    """The ports of this many `iperf3 --server` on loopback and on these CPUs, outside all virtual servers.
 
-    folder: of their own, and there as long as they are. Raises `LabError`.
+    folder: for these servers only, and removed with them. Raises `LabError`.
     """
     cgroup = Cgroup("factors-peers", mounted())
     limits = TierLimits(min(WEIGHT * number, 10_000), None, cpus)
@@ -124,7 +124,7 @@ def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
 
 
 def _await_listening(peer: Process) -> None:
-    """Not by connecting: that would be the test that it serves."""
+    """Without connecting: iperf3 would serve that as its test."""
 
     def listens() -> bool:
         peer.check()

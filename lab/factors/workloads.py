@@ -1,8 +1,7 @@
-"""The benchmarks: a small known one for each workload, single-threaded, and how its result is read.
+"""The benchmarks: a small known one for each workload, single-threaded, and a parser of its result.
 
-Each runs for a warm-up that doesn't count, and the measurement. sysbench, whose virtual servers may be many more than
-CPUs, runs a second longer (`TAIL`), so that the last of those that were started together is still measured beside all
-others.
+Each runs a warm-up that doesn't count, then the measurement. There may be many more virtual servers than CPUs, so
+sysbench runs a second longer (`TAIL`): when the last of the servers is measured, all others are still running.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from dataclasses import dataclass
 from lab.factors import outputs
 
 TAIL = 1  # seconds
-BLOCK = "64M"  # of memory that is written at a time: more than most caches hold
-DISK = "64m"  # the size of the file of each virtual server
+BLOCK = "64M"  # written at a time: larger than most caches
+DISK = "64m"  # file size of each virtual server
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One with a result, of which more is better."""
+    """A benchmark with one result; higher is better."""
 
     name: str
-    """As the report calls it; the workload's own, unless that has several."""
+    """Its name in the report; the workload's own, unless that has several."""
     unit: str
     command: Callable[[int, int], list[str]]
-    """Of a warm-up and a measurement, both in seconds."""
+    """The command for a warm-up and a measurement, both in seconds."""
     read: Callable[[str], float]
-    """The result in what it prints; raises `OutputError`."""
+    """Finds the result in its output; raises `OutputError`."""
     has_peer: bool = False
-    """Whether it connects to an `iperf3 --server`, whose port is to be appended to the command."""
+    """Whether it connects to an `iperf3 --server`, whose port is appended to the command."""
 
 
 def _sysbench(*what: str) -> Callable[[int, int], list[str]]:
@@ -42,7 +41,7 @@ def _sysbench(*what: str) -> Callable[[int, int], list[str]]:
 
 
 def _fio(warm_up: int, duration: int) -> list[str]:
-    # One request at a time past the page cache: what a virtual server waits for a block that is nowhere in memory.
+    # One request at a time, bypassing the page cache: the wait for a block that isn't in memory.
     what = ["--name=disk", "--filename=/srv/state/disk", f"--size={DISK}", "--rw=randread", "--bs=4k"]
     how = ["--direct=1", "--ioengine=psync", "--thread", "--output-format=json"]
     return ["fio", *what, *how, "--time_based", f"--ramp_time={warm_up}", f"--runtime={duration}"]
@@ -72,9 +71,9 @@ BENCHMARKS: Mapping[str, tuple[Benchmark, ...]] = {
         Benchmark("network received", "bytes/s", _iperf3("--reverse"), outputs.iperf3, has_peer=True),
     ),
 }
-"""By workload: what is measured in a step, one after the other."""
+"""By workload: the benchmarks of a step, one after the other."""
 
 
 def seconds(workload: str, warm_up: int, duration: int) -> int:
-    """How long all benchmarks of a workload run."""
+    """The duration of all benchmarks of a workload."""
     return len(BENCHMARKS[workload]) * (warm_up + duration + TAIL)

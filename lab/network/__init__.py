@@ -1,4 +1,4 @@
-"""What bytes and requests cost on their way: over loopback, a veth pair and a bridge of the lab's own, and to guests.
+"""Costs of bytes and requests on their path: over loopback, a veth pair and a bridge of the lab's own, and to guests.
 
 scenario (configurations) -> experiment -> paths (namespaces, and both ends in one script), web (nginx and vegeta)
                                         -> outputs

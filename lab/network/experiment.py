@@ -23,14 +23,14 @@ from lab.servers import enclosure
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study
 
-STATE = FOLDER / "instances" / "network"  # what iperf3 may write to; a killed lab's guard removes it
-BETWEEN_SECONDS = 3.0  # about; a path is made, and a step waits until its values are scraped
-SLACK_SECONDS = 30.0  # in which a path is made, beyond the time for which iperf3 runs
+STATE = FOLDER / "instances" / "network"  # writable for iperf3; a killed lab's guard removes it
+BETWEEN_SECONDS = 3.0  # approximate; a path is made, and a step waits until its values are scraped
+SLACK_SECONDS = 30.0  # for making a path, in addition to iperf3's run time
 THROUGHPUT, REQUESTS, FAILED, CPU = "throughput", "requests", "failed requests", "CPU"
 PER_BYTE, PER_REQUEST = " per byte", " per request"
 P50, P99 = "latency p50", "latency p99"
 LATENCIES = {P50: 0.5, P99: 0.99}
-ADDRESS = "ADDRESS"  # of a guest, in a plan: nobody has asked it yet
+ADDRESS = "ADDRESS"  # placeholder for a guest's address in a plan, which contacts no guest
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
     if what.web_rates:
         programs.root(programs.WEB_SERVER)
         try:
-            go_programs.path("vegeta")  # built before it is needed in a step
+            go_programs.path("vegeta")  # built before a step needs it
         except GoProgramsError as error:
             raise LabError(f"no vegeta for the web load: {error}; leave web_rates out") from None
     cpus, counts, course = ends_on(sorted(os.sched_getaffinity(0))), counts_events(), run.course
@@ -62,7 +62,7 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Network) -> list[str]:
-    """What a run makes on this machine, and what it runs in guests, as lines to read."""
+    """The changes that a run makes on this machine, and its programs in guests, as lines to read."""
     direction, size = what.directions[0], what.sizes[0]
     loads = [(size, rate) for size in FILES for rate in what.web_rates or ()]
     lines = ["On this machine, in network namespaces that only the step's own processes see, gone when these end:"]
@@ -92,7 +92,7 @@ def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
 
 
 def ends_on(available: Sequence[int]) -> paths.Cpus:
-    """The client on the last CPU, the server on the one before it; on one CPU both.
+    """The client on the last CPU, the server on the one before it; with one CPU both on it.
 
     >>> ends_on([0, 1, 2])
     Cpus(server='1', client='2')
@@ -112,7 +112,7 @@ def counts_events() -> bool:
 
 @dataclass(frozen=True)
 class Reached:
-    """A guest, at which address it is, and through which of this machine's devices."""
+    """A guest, its address, and the device of this machine on the path to it."""
 
     guest: Guest
     address: str
@@ -121,7 +121,7 @@ class Reached:
 
 @contextlib.contextmanager
 def reach(guest: Guest) -> Iterator[Reached]:
-    """Where a guest is. Raises `LabError` if ssh doesn't reach it, or if what is sent to it stays on this machine."""
+    """The path to a guest. Raises `LabError` if ssh fails, or if traffic to the guest stays on this machine."""
     with guest.ready():
         address = guest.address()
         device = paths.device(Base(name=guest.name).run(["ip", "-oneline", "route", "get", address], SLACK_SECONDS))
@@ -135,7 +135,7 @@ def reach(guest: Guest) -> Iterator[Reached]:
 def measured(
     step: Step, what: Network, reached: Mapping[str, Reached], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
-    """Run a step on a path that is made, or on that to a guest. Raises `LabError`; in any case everything has ended."""
+    """Run a step on an existing path, or on the one to a guest. Raises `LabError`; in any case everything has ended."""
     of, to, duration = step.configuration, reached.get(step.configuration.path), what.duration
     address, guest = (to.address, to.guest) if to else (paths.ends(of.path)[2], None)
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
@@ -163,17 +163,17 @@ def measured(
 
 
 Value = tuple[str, str, str, float]
-"""Test, unit, which is better, and the value."""
+"""Test, unit, better direction, and value."""
 
 
 def values(step: Step, counted: Counted, duration: int, guest: Guest | None = None) -> list[Measurement]:
-    """What a step has measured: rates, and what each byte cost, by CPU time and by event."""
+    """A step's measurements: rates, and the cost of each byte in CPU time and events."""
     costs = _costs(counted, "byte", counted.throughput * duration, duration)
     return _measurements(step, [(THROUGHPUT, "bytes/s", "higher", counted.throughput), *costs], guest)
 
 
 def web_values(step: Step, served: Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
-    """The same of requests that were answered, and how long their answers took."""
+    """The same for answered requests, and their response times."""
     answered = len(served.latencies)
     found = [
         (REQUESTS, "requests/s", "higher", answered / max(served.seconds, duration)),
@@ -185,7 +185,7 @@ def web_values(step: Step, served: Served, duration: int, guest: Guest | None = 
 
 
 def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[Value]:
-    """What was used per second, and for each of so many."""
+    """Use per second, and per byte or request."""
     for test, whole, unit in ((CPU, counted.cpu_seconds, "s"), *((name, n, "") for name, n in counted.events.items())):
         yield test, f"{unit}/s" if unit else "per second", "lower", whole / duration
         yield f"{test} per {of}", f"{unit}/{of}" if unit else f"per {of}", "lower", whole / number

@@ -1,9 +1,8 @@
 """Switches a network device's segmentation offloads, as `ethtool -K DEVICE tso on gso on gro on` does.
 
-    python3 -m lab.network.offloads on|off DEVICE...
+        python3 -m lab.network.offloads on|off DEVICE...
 
-Run in the device's network namespace. The commands are those of linux/ethtool.h; ethtool(8) itself is not on every
-host.
+Run in the device's network namespace. The commands are from linux/ethtool.h; not every host has ethtool(8).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OFFLOADS = {"tso": (0x1E, 0x1F), "gso": (0x23, 0x24), "gro": (0x2B, 0x2C)}
 
 
 def switch(device: str, *, on: bool) -> None:
-    """Switch all of them; raises `OSError` if one can't be switched."""
+    """Switch all of them; raises `OSError` if one fails."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name, (get, put) in OFFLOADS.items():
             _ethtool(control, device, put, int(on))
@@ -29,7 +28,7 @@ def switch(device: str, *, on: bool) -> None:
 
 
 def _ethtool(control: socket.socket, device: str, command: int, value: int) -> int:
-    """Run a command with a struct ethtool_value, and return the value in it afterwards."""
+    """Run a command with a struct ethtool_value, and return its value afterwards."""
     data = array.array("I", [command, value])
     address, _ = data.buffer_info()
     fcntl.ioctl(control, SIOCETHTOOL, struct.pack("16sP16x", device.encode(), address))

@@ -1,11 +1,11 @@
-"""What a step's script prints, to numbers. Pure.
+"""Output of a step's script to numbers. Pure.
 
 cpu  84180 5 10233 ...     the first line of /proc/stat (man proc_stat)
 {"start": ...}             iperf3 --json, which lab.factors.outputs reads
 cpu  84390 5 10421 ...
 4710341,,instructions,1000413,100.00,1.05,insn per cycle      perf stat -x, (man perf-stat, CSV FORMAT)
-afterwards:                of a web load, with nothing between the CPU times
-1795424712000105000,200,410551,0,0,,,,0,GET,...               vegeta encode -to=csv: a request a line (its README)
+afterwards:                for a web load, with nothing between the CPU times
+1795424712000105000,200,410551,0,0,,,,0,GET,...               vegeta encode -to=csv: a request per line (its README)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OK = 200
 
 @dataclass(frozen=True)
 class Counted:
-    """Bytes per second; CPU seconds of the whole machine and its events, over the same seconds."""
+    """Bytes per second; the whole machine's CPU seconds and events, over the same seconds."""
 
     throughput: float
     cpu_seconds: float
@@ -35,22 +35,22 @@ class Counted:
 
 @dataclass(frozen=True)
 class Served:
-    """Requests that were answered: their seconds from when they were due, shortest first; and what was used."""
+    """Answered requests: seconds since they were due, shortest first; and the machine's use."""
 
     latencies: Sequence[float]
     seconds: float
-    """From when the first was due until the last answer."""
+    """From the first due time until the last answer."""
     failed: int
     cpu_seconds: float
     events: Mapping[str, float]
 
     def latency(self, quantile: float) -> float:
-        """The time within which this share of the answers came: of the sorted times the one at rank ceil(q * n)."""
+        """The time within which this share of the answers arrived: the sorted time at rank ceil(q * n)."""
         return self.latencies[max(0, math.ceil(quantile * len(self.latencies)) - 1)]
 
 
 class _Result(NamedTuple):
-    """What became of a request; `sent` is a Unix time, `took` until the end of its answer, in nanoseconds."""
+    """A request's outcome; `sent` is a Unix time, `took` ends with the answer, in nanoseconds."""
 
     sent: int
     code: int
@@ -60,7 +60,7 @@ class _Result(NamedTuple):
 
 
 def read(text: str) -> Counted:
-    """Of a step in which bytes were sent; raises `OutputError`."""
+    """Read the output of a step that sent bytes; raises `OutputError`."""
     cpu, counted, between, _ = _parts(text)
     throughput = iperf3(between)
     if not throughput > 0:
@@ -69,7 +69,7 @@ def read(text: str) -> Counted:
 
 
 def read_web(text: str, rate: int) -> Served:
-    """Of a step with so many requests a second; raises `OutputError`."""
+    """Read the output of a step with `rate` requests per second; raises `OutputError`."""
     cpu, counted, _, results = _parts(text)
     try:
         rows = [*csv.reader(results)]
@@ -81,8 +81,8 @@ def read_web(text: str, rate: int) -> Served:
     if not good:
         why = next((one.error or f"status {one.code}" for one in answers), "it has sent none")
         raise OutputError(f"no request was answered, so nothing is known of its cost: {why}")
-    interval = 10**9 // rate  # as vegeta's ConstantPacer has it
-    # The first was due when the one that was least late says so: none is sent before its time.
+    interval = 10**9 // rate  # like vegeta's ConstantPacer
+    # The least late request gives the first due time: none is sent early.
     first = min(one.sent - one.number * interval for one in answers)
     latencies = sorted((one.sent + one.took - first - one.number * interval) / 10**9 for one in good)
     seconds = (max(one.sent + one.took for one in good) - first) / 10**9
@@ -90,7 +90,7 @@ def read_web(text: str, rate: int) -> Served:
 
 
 def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
-    """CPU seconds and events, what was said meanwhile, and the lines after all was measured."""
+    """CPU seconds and events, the output in between, and the lines after the measurement."""
     lines = text.splitlines()
     at = [number for number, line in enumerate(lines) if line.startswith("cpu ")]
     if len(at) != 2:
@@ -106,17 +106,17 @@ def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
 
 
 def _whole(text: str) -> int:
-    """A whole number of 64 bits; raises `ValueError` if it is none."""
+    """A 64-bit whole number; raises `ValueError` otherwise."""
     if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
         raise ValueError
     return int(text)
 
 
 def events(text: str) -> dict[str, float]:
-    """The counts by event, without those that the machine doesn't have or didn't count.
+    """The counts by event, without events that the machine lacks or didn't count.
 
-    A 0 is none: a machine that moves bytes has instructions and cycles. One counted for a part of the time only is
-    scaled by perf itself.
+    A 0 means not counted: a machine that moves bytes has instructions and cycles. perf itself scales events counted for
+    only a part of the time.
 
     >>> events("4710341,,instructions,1000413,100.00,,\\n<not supported>,,cycles,0,100.00,,")
     {'instructions': 4710341.0}

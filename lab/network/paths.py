@@ -1,8 +1,8 @@
-"""A step as one shell script: it makes a path between two network namespaces, and runs what is measured over it.
+"""A step as one shell script: it makes a path between two network namespaces, and runs the measured programs over it.
 
-The script has a mount namespace of its own with an empty /run, in which the names of the network namespaces are. Nobody
-else sees them, and nothing is to be removed: the kernel does, once the last of the script's processes has ended. The
-path to a guest is there already, as the user has made it.
+The script has its own mount namespace with an empty /run, which holds the names of the network namespaces. They are
+invisible to others and need no cleanup: the kernel removes them after the script's last process has ended. The path to
+a guest exists already, as the user has set it up.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from lab.network.scenario import BRIDGE, LOOPBACK, RECEIVE, VETH, Configuration
 
 PORT, WARM_UP_PORT = 5201, 5202
 SERVER, CLIENT, SWITCH = "server", "client", "switch"
-ADDRESSES = {SERVER: "192.0.2.1", CLIENT: "192.0.2.2"}  # of TEST-NET-1 (RFC 5737)
-MTU = 1500  # of all, loopback too, so that packets are the same on each path
+ADDRESSES = {SERVER: "192.0.2.1", CLIENT: "192.0.2.2"}  # from TEST-NET-1 (RFC 5737)
+MTU = 1500  # of all devices, including loopback, so that packets are the same on each path
 DEVICE = "eth0"
 EVENTS = ("instructions", "cycles")
-LISTENING = "Server listening on"  # what iperf3 says when it does
+LISTENING = "Server listening on"  # iperf3's message when it does
 LISTEN_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The commands of a step: the end that waits, what isn't measured at first, what is, and what says more then."""
+    """The commands of a step: servers, a warm-up, the measured client, and commands for its results afterwards."""
 
     servers: Mapping[int, Sequence[str]]
-    """By the port on which each listens."""
+    """By listening port."""
     warm_up: Sequence[str]
     client: Sequence[str]
     afterwards: Sequence[str] = ()
 
     def enclosed(self, by: Callable[[Sequence[str]], list[str]]) -> Ends:
-        """The same with each command as this makes it."""
+        """The same with each command wrapped by this function."""
         after = by(self.afterwards) if self.afterwards else ()
         servers = {port: by(server) for port, server in self.servers.items()}
         return Ends(servers, by(self.warm_up), by(self.client), after)
 
 
 class Cpus(NamedTuple):
-    """Where both ends run, as lists for taskset."""
+    """CPUs of both ends, as lists for taskset."""
 
     server: str
     client: str
@@ -63,7 +63,7 @@ def ends(path: str) -> tuple[str, str, str, list[tuple[str, str]]]:
 
 
 def make(path: str) -> list[list[str]]:
-    """The commands of ip(8) that make a path."""
+    """The ip(8) commands that make a path."""
     if path == LOOPBACK:
         return [line.split() for line in (f"ip netns add {SERVER}", f"ip -n {SERVER} link set lo mtu {MTU} up")]
     lines = [f"ip netns add {name}" for name in (SERVER, CLIENT)]
@@ -82,26 +82,26 @@ def make(path: str) -> list[list[str]]:
 
 
 def iperf3_client(of: Configuration, address: str, seconds: int, port: int = PORT) -> list[str]:
-    """The end that connects, and says who sends. Without Nagle's delay, so that small messages stay small."""
+    """The connecting end; it decides who sends. Without Nagle's delay, so that small messages stay small."""
     direction = ["--reverse"] if of.direction == RECEIVE else []
     what = [f"--length={of.size}", "--no-delay", f"--time={seconds}", *direction]
     return ["iperf3", f"--client={address}", f"--port={port}", "--json", *what]
 
 
 def iperf3(of: Configuration, address: str, warm_up: int, duration: int) -> Ends:
-    """Both ends of a stream; each is to be enclosed, but the servers in a guest.
+    """Both ends of a stream; each runs enclosed, except servers in a guest.
 
-    The warm-up has a server of its own: after each client iperf3 closes its socket and opens it again, and resets who
-    has connected meanwhile.
+    The warm-up has its own server: after each client iperf3 closes its socket and reopens it, and resets connections
+    made in between.
     """
-    server = ["iperf3", "--server", "--forceflush", f"--bind={address}"]  # which says at once that it listens
+    server = ["iperf3", "--server", "--forceflush", f"--bind={address}"]  # reports at once that it listens
     servers = {port: [*server, f"--port={port}"] for port in (WARM_UP_PORT, PORT)}
     before = iperf3_client(of, address, warm_up, WARM_UP_PORT)
     return Ends(servers, before, iperf3_client(of, address, duration))
 
 
 def device(said: str) -> str:
-    """The device in what `ip route get` prints of an address; empty if there is none.
+    """The device in the output of `ip route get`; empty if there is none.
 
     >>> device("192.0.2.5 dev virbr0 src 192.0.2.1 uid 0 \\\\    cache")
     'virbr0'
@@ -111,9 +111,9 @@ def device(said: str) -> str:
 
 
 def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: bool) -> str:
-    """A whole step: CPU times before and after, what the client says between, and perf's counts.
+    """A whole step: CPU times before and after, the client's output between, and perf's counts.
 
-    path: None for that to a guest, where the servers run already.
+    path: None for the path to a guest, where the servers already run.
     """
     lines = [shlex.join(["cd", str(CHECKOUT)]), "mount -t tmpfs -o mode=755 tmpfs /run"]
     run = ["taskset", "--cpu-list", cpus.client]
@@ -129,7 +129,7 @@ def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: boo
 
 
 def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -> list[str]:
-    """The lines that start a server, and go on once it listens; `there` comes before what runs there."""
+    """The lines that start a server, and wait until it listens; `there` is a prefix of its commands."""
     listening = [*there, "grep", "-q", f":{port:04X} 00000000:0000 0A", "/proc/net/tcp"]
     return [
         f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *server])} >/run/server 2>&1 &",
@@ -143,7 +143,7 @@ def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -
 
 
 def _measured(run: Sequence[str], of: Ends, *, events: bool) -> list[str]:
-    """The part of a script in which the servers listen; `run` comes before what the client's end runs."""
+    """The part of a script after the servers listen; `run` is a prefix of the client's commands."""
     perf = ["perf", "stat", "-a", "-x,", f"--event={','.join(EVENTS)}", "--output=/run/events", "--"] if events else []
     return [
         f"{shlex.join([*run, *of.warm_up])} >/run/warm-up 2>&1 || {{ cat /run/warm-up; exit 1; }}",

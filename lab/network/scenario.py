@@ -1,4 +1,4 @@
-"""Scenarios of network costs: over which paths, in which directions, messages of which sizes, with offloads or without.
+"""Scenarios of network costs: paths, directions, message sizes, and offloads.
 
     study: network
     about: What does a bridge cost, for bytes and for requests?
@@ -7,7 +7,7 @@
     web_rates: 1000
 
 A configuration is one of each, or a path and a load of requests for one of two files; a guest is one more path. A step
-is a configuration, in each repetition once.
+is a configuration, once per repetition.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Direction = Literal["send", "receive"]
 SEND, RECEIVE = DIRECTIONS = get_args(Direction)
 Offloads = Literal["on", "off"]
 ON, OFF = OFFLOADS = get_args(Offloads)
-UNCHANGED = "unchanged"  # of the path to a guest: what it is made of belongs to the user
-GUEST = "guest "  # how the path to one begins
-FILES = (1_024, 131_072)  # bytes; a small page, and an image
+UNCHANGED = "unchanged"  # offloads on the path to a guest: its devices belong to the user
+GUEST = "guest "  # prefix of the path to a guest
+FILES = (1_024, 131_072)  # bytes: a small page, and an image
 
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """How bytes go from one end to the other; `size` is that of each write, in bytes."""
+    """How bytes are sent from one end to the other; `size` is that of each write, in bytes."""
 
     path: str
     """One of `PATHS`, or "guest " with a guest's name."""
@@ -52,12 +52,12 @@ class Configuration:
 
     @property
     def slug(self) -> str:
-        """The same in the name of a step."""
+        """For a step's name."""
         return f"{_slug(self.path)}-{self.direction}-{self.size}-offloads-{self.offloads}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The configuration that has this name; None if none has.
+        """The configuration with this name; None if there is none.
 
         >>> Configuration.parse("veth, send, 256 bytes, offloads on")
         Configuration(path='veth', direction='send', size=256, offloads='on')
@@ -68,7 +68,7 @@ class Configuration:
 
 @dataclass(frozen=True, order=True)
 class WebLoad:
-    """Requests for a static file of `size` bytes, `rate` of them each second, whenever the answers come."""
+    """`rate` requests per second for a static file of `size` bytes, independent of the answers."""
 
     path: str
     """One of `PATHS`, or "guest " with a guest's name."""
@@ -82,12 +82,12 @@ class WebLoad:
 
     @property
     def slug(self) -> str:
-        """The same in the name of a step."""
+        """For a step's name."""
         return f"{_slug(self.path)}-web-{self.size}-{self.rate}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The load that has this name; None if none has.
+        """The load with this name; None if there is none.
 
         >>> WebLoad.parse("veth, web, 1024 bytes, 1000 requests/s")
         WebLoad(path='veth', size=1024, rate=1000)
@@ -136,7 +136,7 @@ class Network(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they run; rotated by repetition, so that none is always the first."""
+        """All steps, in order; rotated by repetition, so that the first one varies."""
         of_guests = [guest_path(guest) for guest in self.guests]
         of: list[Configuration | WebLoad] = [
             *(Configuration(*one) for one in product(self.paths, self.directions, self.sizes, self.offloads)),
@@ -147,7 +147,7 @@ class Network(keys.Scenario):
 
 
 def guest_path(guest: Guest) -> str:
-    """The path to a guest, as configurations have it."""
+    """The path to a guest, as named in configurations."""
     return f"{GUEST}{guest.name}"
 
 

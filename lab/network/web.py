@@ -1,7 +1,7 @@
-"""An open-loop web load: nginx with two static files, and vegeta, which asks for one of them at a constant rate.
+"""An open-loop web load: nginx with two static files, and vegeta, which requests one of them at a constant rate.
 
-A request is due at its time whether the ones before are answered or not. How long it took is counted from when it was
-due, as wrk2 does: a client that waits for its turn is a user who waits.
+A request is due at its time whether or not earlier ones are answered. Response time counts from the due time, as in
+wrk2: a delayed client would be a waiting user.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ CONFIG = Path(__file__).with_name("nginx.conf")
 IN_GUEST = Path(__file__).with_name("nginx.sh")
 PORT = 8080  # as in CONFIG
 SERVER = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
-STARTED = "start worker process "  # what it says when it listens
-MOST_AT_ONCE = 1_000  # requests; the others wait, and this counts
-TIMEOUT = 10  # seconds until a request has failed
+STARTED = "start worker process "  # nginx's message when it listens
+MOST_AT_ONCE = 1_000  # requests in flight; others wait, which counts as response time
+TIMEOUT = 10  # seconds until a request fails
 VEGETA = "/srv/config/vegeta"
 RESULTS = "/srv/state/results"
 
 
 def prepare(folder: Path, target: str) -> None:
-    """Put into a folder what nginx and vegeta read, for everybody to read. Raises `GoProgramsError`."""
+    """Write the files that nginx and vegeta read to a folder, readable for everybody. Raises `GoProgramsError`."""
     config, site = folder / "config", folder / "site"
     for made in (config, site):
         made.mkdir(mode=0o755)
@@ -38,12 +38,12 @@ def prepare(folder: Path, target: str) -> None:
 
 
 def target(of: WebLoad, address: str) -> str:
-    """What is asked for, as vegeta reads it."""
+    """The requested URL, in vegeta's format."""
     return f"GET http://{_socket(address)}/{of.size}"
 
 
 def server_in_guest(address: str) -> list[str]:
-    """nginx with the same files and configuration in a guest that has it, at this address of the guest alone."""
+    """nginx with the same files and configuration, for a guest where it is installed, on this guest address only."""
     config = CONFIG.read_text().replace(f"listen {PORT};", f"listen {_socket(address)};")
     return ["sh", "-c", IN_GUEST.read_text(), "nginx", config, *map(str, FILES)]
 
@@ -57,7 +57,7 @@ def _socket(address: str) -> str:
 
 
 def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
-    """Both ends, each to be enclosed."""
+    """Both ends, each to be run enclosed."""
     return Ends(
         servers={PORT: SERVER},
         warm_up=attack(of, warm_up, "/dev/null"),
@@ -67,6 +67,6 @@ def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
 
 
 def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
-    """The requests of so many seconds; what became of each goes to this file."""
+    """The requests for this many seconds; their results go to this file."""
     when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MOST_AT_ONCE}", f"-timeout={TIMEOUT}s"]
     return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]
