@@ -1,4 +1,4 @@
-"""Programs that the lab runs, on this machine and over the user's own ssh(1), which must ask for nothing."""
+"""Programs that the lab runs, on this machine and over the user's own ssh(1), which must not prompt."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LOOPBACK = "127.0.0.1"
 PORTS = range(21_000, 31_000)
 CONNECT_SECONDS = 15
 STOP_SECONDS = 10.0
-LINES = 5  # of what a program has said, in an error
-_TIMED_OUT = 124  # the status of timeout(1)
-# A program waits here until its guard is there: a lab that is killed before leaves a shell that reads its end.
+LINES = 5  # of a program's output, in an error
+_TIMED_OUT = 124  # exit status of timeout(1)
+# A program waits here for its guard: if the lab is killed before, only a shell remains, which reads end of input.
 _ONCE_GUARDED = 'read -r _ && exec "$@"'
 
 
 def over_ssh(destination: str, there: str) -> list[str]:
-    """The command that runs a line in a shell there; `destination` is as for ssh(1)."""
+    """The ssh command that runs a line in a shell on another host; `destination` is for ssh(1)."""
     return ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}", "--", destination, there]
 
 
@@ -39,15 +39,15 @@ def beside(cpus: str, command: Sequence[str | Path], niceness: int = 0) -> list[
 
 
 def and_said(said: str) -> str:
-    """The last lines that a program has printed, as the end of a message."""
+    """The last lines of a program's output, as the end of a message."""
     lines = said.splitlines()[-LINES:]
     return "\n  ".join([" and said:", *lines]) if lines else ""
 
 
 class ProgramError(LabError):
-    """A program that failed, or wasn't done in time; the message ends with the last lines of what it said.
+    """A program that failed, or timed out; the message ends with the last lines of its output.
 
-    how: in words, such as "ended with status 1". said: all that it has printed.
+    how: in words, such as "ended with status 1". said: its whole output.
     """
 
     def __init__(self, name: str, how: str, said: str) -> None:
@@ -56,7 +56,7 @@ class ProgramError(LabError):
 
 
 class Process:
-    """A running program in a session of its own: Ctrl-C is for the lab, which then ends it."""
+    """A running program in its own session: Ctrl-C is for the lab, which then ends it."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Process:
     ) -> None:
         """Start it in the checkout.
 
-        name: in errors, such as "Telegraf".
-        log: gets what it prints; of one that `talks`, only its standard error.
-        environment: all of it; the lab's own if None.
+        name: for errors, such as "Telegraf".
+        log: gets its output; of a program that `talks`, only its standard error.
+        environment: its complete environment; the lab's own if None.
         """
         self.name, self.log = name, log
         with open_log(log) as file:
@@ -100,7 +100,7 @@ class Process:
             raise self.failure(f"has ended with status {status}")
 
     def failure(self, what: str) -> LabError:
-        """The error to raise about it, with the end of its log."""
+        """An error about it, with the end of its log."""
         end = ""
         # If the log is a link or a pipe, a server has replaced it.
         with contextlib.suppress(OSError), open(self.log, errors="replace", opener=_open_no_link) as log:
@@ -127,10 +127,10 @@ def _open_no_link(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], *, holds_input: bool = False) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A program while the block lasts. At the end, and after kill -9 of the lab, it ends with all that it has started.
+    """A program while the block lasts. With its children, it ends with the block, and after kill -9 of the lab.
 
-    holds_input: its standard input is a pipe that ends when the block does, and with the lab; else it is empty. The
-        other end is the second of what the block gets.
+    holds_input: its standard input is a pipe that ends with the block or the lab, otherwise empty. The block gets the
+        pipe's other end as the second value.
     """
     waiting = _ONCE_GUARDED if holds_input else f"{_ONCE_GUARDED} </dev/null"
     process = subprocess.Popen(
@@ -160,12 +160,12 @@ def _kill_group(group: int) -> None:
 
 
 def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bool = False) -> str:
-    """What a program prints; it and all that it has started have ended at the end. Raises `ProgramError`."""
+    """A program's output; at the end, it and all processes it started have ended. Raises `ProgramError`."""
     with running(command, holds_input=holds_input) as (process, _):
         try:
             said, _ = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
-            until_then: bytes = error.output or b""  # not decoded, whatever Popen was asked
+            until_then: bytes = error.output or b""  # bytes even if Popen decodes
             raise ProgramError(name, f"wasn't done after {timeout:g} s", until_then.decode(errors="replace")) from None
     if process.returncode == _TIMED_OUT:
         raise ProgramError(name, "wasn't done in time", said)
@@ -175,7 +175,7 @@ def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bo
 
 
 def read_until(text: bytes, pipe: IO[bytes] | IO[str] | None, seconds: float, said: bytes = b"") -> bytes:
-    """What a program has `said` before, and what it prints until this text, its end, or the end of the time."""
+    """The output, starting with `said`, until this text, the end of output, or the end of the time."""
     assert pipe is not None
     deadline = time.monotonic() + seconds
     while text not in said:
@@ -187,7 +187,7 @@ def read_until(text: bytes, pipe: IO[bytes] | IO[str] | None, seconds: float, sa
 
 
 def free_ports(count: int) -> list[int]:
-    """So many unused ports on loopback, all different."""
+    """This many unused ports on loopback, all different."""
     with contextlib.ExitStack() as taken:
         found: list[int] = []
         for port in PORTS:

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar with the time left on a terminal, plain lines elsewhere."""
+"""A run's progress for the user: a bar with the time left on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Course:
         self._done = 0.0
         self._console = console
         self._bar = Progress(
-            # The plan is known to the second, so the time left is too and needn't be estimated.
+            # The plan is exact to the second, so the time left needn't be estimated.
             *(BarColumn(), TextColumn("{task.fields[left]} left"), TextColumn("{task.description}")),
             console=console,
             transient=True,
             disable=not console.is_terminal,
-            refresh_per_second=1 / TICK_SECONDS,  # not rich's ten times, which would disturb the measurement
+            refresh_per_second=1 / TICK_SECONDS,  # rich's default is ten times, which would disturb the measurement
         )
         self._task = self._bar.add_task("", total=self._planned, left=self._left())
 
@@ -37,7 +37,7 @@ class Course:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Print a line that stays, beside the bar."""
+        """Print a permanent line, next to the bar."""
         left = "" if self._console.is_terminal else f"  ({self._left()} left)"
         self._console.print(f"{text}{left}", highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
@@ -46,7 +46,7 @@ class Course:
         self._bar.update(self._task, description=what)
 
     def pass_time(self, seconds: float, check: Callable[[], None]) -> None:
-        """Let planned time pass, and check every second that nothing has failed."""
+        """Let planned time pass, and check for failures every second."""
         before, start = self._done, time.monotonic()
         while (passed := time.monotonic() - start) < seconds:
             self.reach(before + passed)
@@ -55,7 +55,7 @@ class Course:
         self.reach(before + seconds)
 
     def reach(self, planned_seconds: float) -> None:
-        """So much of the plan is done, however long it took."""
+        """Set the progress to this many planned seconds, however long they took."""
         self._done = min(planned_seconds, self._planned)
         self._bar.update(self._task, completed=self._done, left=self._left())
 

@@ -14,11 +14,11 @@ from typing import Any
 from lab import LabError
 
 TIMEOUT_SECONDS = 60
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # without the proxies of the environment
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # ignores proxies in the environment
 
 
 class PrometheusError(LabError):
-    """Prometheus can't be reached, or rejects a query: the message has its address and its error."""
+    """Prometheus is unreachable, or rejects a query: the message has its address and its error."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One series of a range selector: the recorded samples themselves, as (Unix time in seconds, value)."""
+    """One series of a range selector: its recorded samples, as (Unix time in seconds, value)."""
 
     labels: Mapping[str, str]
     samples: tuple[tuple[float, float], ...]
@@ -48,7 +48,7 @@ class Prometheus:
         return [Sample(series["metric"], float(series["value"][1])) for series in self._result(query, wanted="vector")]
 
     def recorded(self, selector: str) -> list[Recorded]:
-        """The samples that a range selector (`up[1h]`) covers, with the times at which they were scraped.
+        """The samples that a range selector (`up[1h]`) covers, with their scrape times.
 
         Raises `PrometheusError`.
         """
@@ -66,7 +66,7 @@ class Prometheus:
         except urllib.error.HTTPError as error:
             try:
                 complaint = json.load(error)["error"]
-            except (ValueError, KeyError, TypeError):  # something else answers
+            except (ValueError, KeyError, TypeError):  # another program answers
                 complaint = f"HTTP {error.code}"
             raise PrometheusError(f"{self.url} rejects a query: {complaint}\n{query}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:

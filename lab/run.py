@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Return the exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
-    os.umask(0o022)  # the stack's Prometheus, which may run as another user, reads these files
+    os.umask(0o022)  # the stack's Prometheus may run as another user, and reads these files
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -67,7 +67,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def run(study: Study, what: Scenario, *, new: bool = False) -> None:
-    """Run a scenario, or the rest of its latest runs. Raises `LabError`; in any case everything is cleaned up."""
+    """Run a scenario, or the rest of its latest run. Raises `LabError`; in any case everything is cleaned up."""
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
     console, runs = Console(), study.runs(what)
@@ -83,7 +83,7 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
 
 
 def _carry_out(study: Study, what: Scenario, state: State, console: Console, prometheus_port: int) -> None:
-    """Measure the steps that aren't finished; each is, once Prometheus has its results."""
+    """Measure unfinished steps; a step is finished once Prometheus has its results."""
     going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
     about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *study.plan(what)])
     console.print(about, highlight=False, markup=False, soft_wrap=True)
@@ -113,7 +113,7 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
 
 
 def plan(study: Study, what: Scenario) -> list[str]:
-    """What a run would do, as lines to read."""
+    """The actions of a run, as lines to read."""
     runs, steps = len(study.runs(what)), [f"  {step.name}" for step in what.steps]
     several = " on each host" if runs > 1 else ""
     duration = _duration(study.planned_seconds(what, what.steps) * runs)
@@ -123,8 +123,8 @@ def plan(study: Study, what: Scenario) -> list[str]:
 def _show(lines: list[str]) -> None:
     try:
         print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # who reads has enough: make lab DRY_RUN=1 | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would raise again at exit
+    except BrokenPipeError:  # the reader has enough: make lab DRY_RUN=1 | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # unwritten output would raise again at exit
 
 
 def _duration(seconds: float) -> str:
@@ -167,7 +167,7 @@ def _alone() -> Iterator[None]:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Handle all signals like Ctrl-C; only once, so that nothing disturbs the cleanup."""
+    """Handle all signals like Ctrl-C, but only once, so that nothing disturbs the cleanup."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

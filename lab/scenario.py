@@ -1,11 +1,11 @@
-"""Scenarios of consolidation: which applications, how, and how many clients each has, as small YAML files.
+"""Scenarios of consolidation: applications, their setup, and the number of clients of each, as small YAML files.
 
     about: One application, then two, then four of them on one CPU.
     instances: [1, 2, 4]
     clients: [500, 600, 700, 800]
     duration: 60s
 
-Each combination of a placement, a number of instances and of clients, and with a batch job or none, is a step, held for
+Each combination of a placement, a number of instances and of clients, with or without a batch job, is a step, held for
 `duration` after `warm_up`; docs/lab.md has all keys. Mistakes are refused with line, key and the offending text.
 """
 
@@ -27,16 +27,16 @@ STUDY = "consolidation"
 FOLDER = Path(__file__).with_name("scenarios")
 
 Batch = Literal["none", "running", "stopped"]
-"""What of a batch job beside the sites: none yet, one that runs, none any more."""
+"""The batch job next to the sites: not yet started, running, ended."""
 NONE, RUNNING, STOPPED = get_args(Batch)
-MAX_CLIENTS = 10_000  # of all instances together: the limit of one process at a think time of 7 s
+MAX_CLIENTS = 10_000  # for all instances together: the limit of one process at a think time of 7 s
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 
 
 class Limit(Model):
-    """What virtual servers may use of their CPU; see lab.cgroups.TierLimits."""
+    """CPU limits of virtual servers; see lab.cgroups.TierLimits."""
 
-    weight: Weight = 10_000  # the maximum: nothing else on this CPU gets in the way of the applications
+    weight: Weight = 10_000  # the maximum: the applications win against everything else on this CPU
     cap: Cap | None = None
 
 
@@ -59,7 +59,7 @@ class Step:
 
     @property
     def setting(self) -> str:
-        """All but the load, in words: its placement in metrics and the report."""
+        """Everything but the load, in words: its placement in metrics and the report."""
         return self.placement if self.batch == NONE else f"{self.placement}, batch job {self.batch}"
 
 
@@ -98,7 +98,7 @@ class Consolidation(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they run. Repetitions are the outermost loop, so that drift shows."""
+        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         return tuple(
             Step(instances, clients, placement, repetition, batch)
             for repetition, placement, instances, clients, batch in itertools.product(
@@ -107,7 +107,7 @@ class Consolidation(keys.Scenario):
         )
 
     def limit(self, instance: str, tier: str) -> Limit:
-        """The limits of a tier of an instance: those given for this one, else for its tier in all instances."""
+        """The limits of a tier of an instance: its own, or its tier's in all instances."""
         return self.limits.get(f"{instance}-{tier}") or self.limits.get(tier) or Limit()
 
 
@@ -115,7 +115,7 @@ parse = Consolidation.parse
 
 
 def find(name: str) -> Path:
-    """The file of a scenario given by name or path; raises `ScenarioError`."""
+    """The file of a scenario with this name or path; raises `ScenarioError`."""
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():
             raise ScenarioError(f"{name}: no such file")

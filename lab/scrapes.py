@@ -1,6 +1,6 @@
-"""Shows the stack's Prometheus what to scrape, and waits until it has: what it hasn't seen is no result.
+"""Sets scrape targets of the stack's Prometheus, and waits for scrapes: only scraped values are results.
 
-Targets files are `JOB-lab-PID.yml` for each of its jobs.
+Targets files are `JOB-lab-PID.yml`, one for each of its jobs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _OURS = re.compile(r"(telegraf|cadvisor|lab)-lab(-\d+)?\.(yml|new)", re.ASCII)
 def targets_written(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> Iterator[None]:
     """Targets files for these loopback ports, by job, while the block lasts.
 
-    A killed lab's guards remove them, as of targets that are gone alerts would fire. Its pid is in their names, so that
-    these guards leave the next run's.
+    A killed lab's guards remove them, as missing targets would cause alerts. Their names have the lab's pid, so these
+    guards don't remove the next run's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in [file for file in folder.iterdir() if _OURS.fullmatch(file.name)]:  # after a crash of the machine
@@ -49,7 +49,7 @@ def targets_written(ports: Mapping[str, Iterable[int]], folder: Path = targets.F
 
 
 class Scrapes:
-    """What the stack's Prometheus on this port has scraped."""
+    """Scrapes by the stack's Prometheus on this port."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -68,16 +68,16 @@ class Scrapes:
             raise LabError(f"the stack's Prometheus does not scrape {', '.join(sorted(missing))}: see make status")
 
     def await_measurements(self, run: str, step: str, found: Sequence[object], check: Callable[[], None]) -> None:
-        """Return once it has all measurements of a step; raises `LabError` if it doesn't get them."""
+        """Return once Prometheus has all measurements of a step; raises `LabError` if it doesn't get them."""
         attempts = f"{METRIC}{{run={json.dumps(run)}, step={json.dumps(step, ensure_ascii=False)}}}"
         query = f"max(count by (attempt) ({attempts})) >= {len(found)}"
         self.await_samples(lambda: query, f"not all measurements of step {step}", check)
 
     def await_samples(self, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:
-        """Return once a query has a result; raises `LabError` if it hasn't within a minute.
+        """Return once a query has a result; raises `LabError` if it has none within a minute.
 
         query: called each time, as its range may grow.
-        lacking: what was scraped until then, such as "step 4x700-1 less than 3 times", for the message.
+        lacking: the scrapes so far, such as "step 4x700-1 less than 3 times", for the message.
         """
 
         def seen() -> bool:

@@ -16,7 +16,7 @@ TELEGRAF = CHECKOUT / "telegraf"
 
 
 def get() -> None:
-    """Have both programs, and say how long that takes if they are missing; raises `LabError`."""
+    """Download both programs if missing, and print how long that takes; raises `LabError`."""
     for suite in (catalogue.TELEGRAF, catalogue.CADVISOR):
         if programs.got(suite) is None:
             build_time = go_programs.PROGRAMS[suite.name].module.build_time
@@ -30,12 +30,12 @@ def get() -> None:
 def start(
     folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
 ) -> Iterator[Process]:
-    """Start both on these loopback ports, for instances that may be started later; call `get` first.
+    """Start both on these loopback ports, for instances that may start later; call `get` first.
 
     folder: created for Telegraf's configuration and state.
     """
     telegraf_port, cadvisor_port = ports
-    folder.mkdir(parents=True, mode=0o700)  # the databases' passwords are in it
+    folder.mkdir(parents=True, mode=0o700)  # contains the databases' passwords
     for instance in instances:
         _copy_sensors(instance, folder)
     telegraf: list[str | Path] = [programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf"]

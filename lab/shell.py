@@ -1,8 +1,8 @@
 """A shell on another host, over the user's own ssh, in which commands run one after the other.
 
-Whatever ends it (the lab's end, Ctrl-C, `kill -9`, a connection that breaks), the host itself then runs the commands
-that undo what was changed: it waits for its next line, and the end of them is its sign. If the connection is cut
-without a word, that is when the host's sshd notices (ClientAliveInterval, or TCP keepalives after two hours).
+When it ends for any reason (the lab's end, Ctrl-C, `kill -9`, a broken connection), the host itself runs the commands
+that undo the changes: it reads lines, and the end of input is the signal. If the connection is lost silently, the
+host's sshd has to notice (ClientAliveInterval, or TCP keepalives after two hours).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from lab.processes import and_said, over_ssh, read_until
 
 COMMAND_SECONDS = 60.0
 UNDO_SECONDS = 30.0
-# What is written to a connection that is gone must not end it: hence the signals. The lock is kept until all is undone,
-# so that no other lab takes what this one has changed for what there was.
+# Writing to a lost connection must not end the shell: hence the signals. The lock is held until everything is undone,
+# so that no other lab mistakes this one's changes for the original state.
 _LOOP = """trap '' HUP PIPE
 exec 9>"$HOME/.virtscope-lab.lock" && flock -n 9 || {
   echo 'another lab changes this host, or one that was killed is not yet undone: wait for it'; exit 1
@@ -36,7 +36,7 @@ printf '\\n0 MARK\\n'"""
 
 
 class Shell:
-    """A shell on a host; `destination` is as for ssh(1)."""
+    """A shell on a host; `destination` is for ssh(1)."""
 
     def __init__(self, destination: str) -> None:
         self.destination = destination
@@ -46,7 +46,7 @@ class Shell:
         self._process: subprocess.Popen[bytes]
 
     def __enter__(self) -> Self:
-        """Connect; raises `LabError` if that isn't possible."""
+        """Connect; raises `LabError` if that fails."""
         loop = shlex.join(["sh", "-c", _LOOP.replace("MARK", self._mark)])
         self._process = subprocess.Popen(
             over_ssh(self.destination, loop),
@@ -63,7 +63,7 @@ class Shell:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Let the host undo what was changed, and wait for it; raises `LabError` if it doesn't say that it has."""
+        """Let the host undo the changes, and wait for it; raises `LabError` without its confirmation."""
         self._end_input()
         try:
             failed, _status = self._answer("undo", UNDO_SECONDS)
@@ -75,7 +75,7 @@ class Shell:
             problem = f"{failed.strip()}\n{self.destination} may not be as it was; if so, run there:{by_hand}"
             if kind is None:
                 raise LabError(problem)
-            print(f"error: {problem}", file=sys.stderr)  # what has happened first is said too
+            print(f"error: {problem}", file=sys.stderr)  # the earlier error is reported too
 
     def _end_input(self) -> None:
         assert self._process.stdin is not None
@@ -83,7 +83,7 @@ class Shell:
             self._process.stdin.close()
 
     def _end(self) -> None:
-        """End the connection; the host undoes what was changed, also if it is slow."""
+        """End the connection; the host undoes the changes, even if it is slow."""
         self._end_input()
         with self._process.stdout or contextlib.nullcontext():
             try:
@@ -93,10 +93,10 @@ class Shell:
                 self._process.wait()
 
     def run(self, command: str) -> str:
-        """Return what a command of one line prints; raises `LabError` if it fails, or isn't done within a minute."""
+        """Return the output of a command of one line; raises `LabError` if it fails, or takes over a minute."""
         assert self._process.stdin is not None
         assert "\n" not in command
-        with contextlib.suppress(BrokenPipeError):  # what it has said is the reason
+        with contextlib.suppress(BrokenPipeError):  # the output has the reason
             self._process.stdin.write(command.encode() + b"\n")
             self._process.stdin.flush()
         said, status = self._answer(command, COMMAND_SECONDS)
@@ -105,13 +105,13 @@ class Shell:
         return said
 
     def undo(self, commands: Sequence[str]) -> None:
-        """Commands that the host runs at the end, all of them, whatever the others do; they replace earlier ones."""
+        """Set commands that the host runs at the end, all of them even if some fail; they replace earlier ones."""
         each = (f"{command} >/dev/null || echo {shlex.quote(command)} failed; " for command in commands or [":"])
         self.run(f"undo() {{ {''.join(each)}}}")
         self._undo = tuple(commands)
 
     def _answer(self, command: str, seconds: float) -> tuple[str, int]:
-        """What it has printed until its status, and that."""
+        """The output until the status line, and the status."""
         mark = f" {self._mark}\n".encode()
         self._said = read_until(mark, self._process.stdout, seconds, self._said)
         before, found, after = self._said.partition(mark)

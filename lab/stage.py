@@ -22,11 +22,11 @@ from lab.servers import DB, TIERS, WEB, Instance
 FOLDER = CHECKOUT / ".stack" / "lab"
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
-BATCH_WEIGHT = 10_000  # the maximum: whose weight is less has as much less of the CPU
+BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
 
 
 class Stage:
-    """Sensors and clients for all instances run from the start; instances are started as steps need them."""
+    """Sensors and clients for all instances run from the start; instances start as steps need them."""
 
     def __init__(self, scenario: Consolidation, logs: Path) -> None:
         """Nothing runs yet; logs will be in `logs`."""
@@ -75,7 +75,7 @@ class Stage:
         self._ending.close()
 
     def set_up(self, instances: int, placement: str, *, beside_batch: bool = False) -> int:
-        """Run this number of instances in this placement, and a batch job on the web tiers' CPU or none.
+        """Run this number of instances in this placement, with or without a batch job on the web tiers' CPU.
 
         Returns the instances' number of CPUs; raises `LabError`.
         """
@@ -105,7 +105,7 @@ class Stage:
         self.clients.carry_out(Order(habits, applications))
 
     def cpu_seconds(self) -> float:
-        """CPU time that all tiers of all running instances have used so far."""
+        """CPU time used so far by all tiers of all running instances."""
         return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
 
     def check(self) -> None:
@@ -117,7 +117,7 @@ class Stage:
 
     @property
     def ports(self) -> Mapping[str, tuple[int, ...]]:
-        """Of sensors and clients, on loopback, by Prometheus's job."""
+        """The ports of sensors and clients, on loopback, by Prometheus's job."""
         telegraf, cadvisor = self._sensor_ports
         return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self.clients.port,)}
 
@@ -126,7 +126,7 @@ class Stage:
         return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
 
     def _start_batch(self, cpus: str) -> None:
-        """Start a job beside the sites, which takes as much of these CPUs as it gets, unless it runs."""
+        """Start a job next to the sites that uses as much of these CPUs as it gets, unless it already runs."""
         if self._batch is not None:
             return
         cgroup = Cgroup(BATCH, mounted())

@@ -53,7 +53,7 @@ class State:
         return None
 
     def save(self) -> None:
-        """Put it on the disk; after a crash there is the old file or the new one, never an empty one."""
+        """Write it to disk atomically; after a crash there is the old file or the new one, never an empty one."""
         scale = None if self.scale is None else asdict(self.scale)
         content = {"digest": self.digest, "scale": scale, "finished": self.finished, "over": self.over}
         new = self.folder / "state.new"

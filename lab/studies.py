@@ -1,4 +1,4 @@
-"""All studies. The key `study` of a scenario's file names its own; without one, it is a consolidation."""
+"""All studies. A scenario's key `study` names its study; the default is consolidation."""
 
 from __future__ import annotations
 

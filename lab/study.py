@@ -1,4 +1,4 @@
-"""What a study is to the runner: scenarios that are a list of steps, and an experiment that measures one at a time.
+"""The runner's view of a study: scenarios as lists of steps, and an experiment that measures one step at a time.
 
 scenario -> Study.ready(scenario, Run) -> Experiment.measure(step) -> measurements -> lab.metrics -> Prometheus
 """
@@ -20,7 +20,7 @@ from lab.state import State
 
 @dataclass(frozen=True)
 class Run:
-    """A run that goes on."""
+    """A run in progress."""
 
     state: State
     course: Course
@@ -30,7 +30,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step has measured, and a line about it."""
+    """A step's measurements, and a line about it."""
 
     summary: str
     measurements: Sequence[Measurement] = ()
@@ -45,25 +45,25 @@ class Experiment:
     facts: Mapping[str, str]
     """Labels of lab_run_info."""
     steps: Sequence[Step]
-    """Those of the scenario that can run here."""
+    """The scenario's steps that can run here."""
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """On loopback, by Prometheus's job: what it scrapes besides the runner."""
+    """On loopback, by Prometheus's job: scrape targets besides the runner."""
     check: Callable[[], None] = lambda: None
     """Raises `LabError` if something that should run has ended."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study; its functions take its own scenarios, and its experiments their steps."""
+    """A study; its functions take its own scenarios, and its experiments take their steps."""
 
     name: str
     parse: Callable[[str, str], Any]
-    """The scenario in a text, from a file of this name; raises `ScenarioError`."""
+    """Parses a scenario's text, from a file with this name; raises `ScenarioError`."""
     plan: Callable[[Any], list[str]]
-    """What a run changes or runs where, as lines to read."""
+    """The changes and programs of a run, as lines to read."""
     planned_seconds: Callable[[Any, Sequence[Any]], float]
-    """How long steps take, about."""
+    """The approximate duration of steps."""
     ready: Callable[[Any, Run], AbstractContextManager[Experiment]]
-    """Makes the machine ready, as long as the block lasts. Raises `LabError`; in any case everything is cleaned up."""
+    """Makes the machine ready while the block lasts. Raises `LabError`; in any case everything is cleaned up."""
     runs: Callable[[Any], Sequence[Any]] = lambda scenario: (scenario,)
     """The scenarios of a scenario's runs, if it has several."""

@@ -1,4 +1,4 @@
-"""The report of dynamic allocation: what a switch of caps costs, what the containers lose, how soon it takes effect."""
+"""The report of dynamic allocation: the cost of switching caps, the containers' losses, and the delay of caps."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from lab.report.statistics import Estimate, Line, estimate, line, slope_through_
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
 
 NEGLIGIBLE = 0.01  # of a CPU
-# Of the machine's CPUs. Beyond, what a switch costs is taken from other load: CPU use can't rise, nor show a limit.
+# Share of the machine's CPUs. Above it, switching takes CPU from other load, so CPU use can't show its cost.
 FULL = 0.95
-SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't all that limited the containers
+SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
 EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 ONE_INTERVAL = "A chart needs more than one interval; the table has the numbers."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
@@ -59,9 +59,9 @@ _AT_A_SWITCH = {
 
 @dataclass(frozen=True)
 class Group:
-    """All steps with this number of containers, pinned or not, and this load, which may be compared with each other.
+    """All steps with the same number of containers, pinning and load: they may be compared with each other.
 
-    `steps` has the values of each by test; a case is a step with repetition 0.
+    `steps` has each step's values by test; a case is a step with repetition 0.
     """
 
     name: str
@@ -69,17 +69,17 @@ class Group:
 
     @property
     def tasks(self) -> str:
-        """The test of what its containers finish."""
+        """The test for its containers' finished tasks."""
         return next(iter(self.steps)).unit
 
     @property
     def cases(self) -> list[Step]:
-        """Static and control first, then the magnitudes from the smallest on; by interval."""
+        """Static and control first, then the magnitudes in ascending order; by interval."""
         found = {replace(step, repetition=0) for step in self.steps}
         return sorted(found, key=lambda case: (_ORDER.index(case.mode), -case.low, case.interval))
 
     def values(self, test: str, *, case: Step | None = None, mode: str = "", every: int = 0) -> list[float]:
-        """A test of each step that has it, of this case, in this mode, or switched this often."""
+        """A test's value in each step that has it; only for this case, mode, or interval."""
         return [
             found[test]
             for step, found in self.steps.items()
@@ -90,13 +90,13 @@ class Group:
         ]
 
     def mean(self, test: str, mode: str = DYNAMIC, every: int = 0) -> Estimate | None:
-        """Of those values."""
+        """The mean of those values."""
         return estimate(self.values(test, mode=mode, every=every))
 
     def losses(self, case: Step, test: str) -> list[float]:
-        """What each repetition of a case lost, relative to the static step of its own block.
+        """The loss in each repetition of a case, relative to the static step of its own block.
 
-        Steps of a block ran one after the other, so that a slow drift of the machine is in both.
+        Steps of a block ran one after the other, so a slow drift of the machine affects both.
         """
         static = {_block(step): found.get(test) for step, found in self.steps.items() if step.mode == STATIC}
         return [
@@ -106,22 +106,22 @@ class Group:
         ]
 
     def lost(self, test: str) -> list[tuple[Step, Estimate]]:
-        """What each switched case lost, if it can be compared."""
+        """The loss in each switched case that has a baseline."""
         switched = [case for case in self.cases if case.mode == DYNAMIC]
         return [(case, lost) for case in switched if (lost := estimate(self.losses(case, test))) is not None]
 
     def host_line(self, mode: str) -> Line | None:
-        """The host's CPU = static + c * f; c in CPU seconds per switch (or per call, of the control), f = 1 / T.
+        """The host's CPU = static + c * f; c in CPU seconds per switch (or per call, for the control), f = 1 / T.
 
-        The law is the one that the study's points follow. Static steps are at f = 0.
+        The study's points follow this law. Static steps are at f = 0.
         """
         return line([(_frequency(step), of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
 
     @property
     def reallocation(self) -> Estimate | None:
-        """The part of c beyond the call, in CPU seconds: what switched steps used more than the control of their block.
+        """c without the call, in CPU seconds: the use of switched steps beyond the control of their block.
 
-        Over magnitudes the mean is taken first, as they are compared with the same control.
+        Magnitudes are averaged first, as they are compared with the same control.
         """
         control = {_block(step): of[HOST] for step, of in self.steps.items() if step.mode == CONTROL}
         switched: dict[tuple[int, int], list[float]] = {}
@@ -132,7 +132,7 @@ class Group:
 
 
 def groups(of: Recording) -> list[Group]:
-    """The steps by what they may be compared with."""
+    """The steps, grouped by comparability."""
     found: dict[tuple[str, bool, int], dict[Step, dict[str, float]]] = {}
     for one in of.measurements:
         if step := Step.parse(one.environment, one.repetition):
@@ -146,7 +146,7 @@ def _name(step: Step) -> str:
 
 
 def _block(step: Step) -> tuple[int, int]:
-    """Interval and repetition of steps that ran one after the other."""
+    """Interval and repetition: steps with both in common ran one after the other."""
     return step.interval, step.repetition
 
 
@@ -157,7 +157,7 @@ def _frequency(step: Step) -> float:
 def write_up(recording: Recording) -> Page:
     """The report of a run."""
     study, of, known = load_study("allocation"), groups(recording), recording.info
-    # How many CPUs this machine has; those of another host aren't known.
+    # This machine's number of CPUs; another host's is unknown.
     cpus = float(known["cpus"]) if known.get("cpus", "").isdecimal() and not known.get("target") else None
     overview = tuple(
         (group.name, what, *spread(found, unit.write), study["xen"].get(group.name, {}).get(what.partition(":")[0], ""))
@@ -192,7 +192,7 @@ def write_up(recording: Recording) -> Page:
 
 
 def verdict(of: Sequence[Group], cpus: float | None, *, emulated: bool = False) -> list[str]:
-    """For readers who read no further: the cost of a switch first. `cpus` is how many the machine has, if known."""
+    """A summary for most readers: the cost of a switch first. `cpus` is the machine's number of CPUs, if known."""
     if not of:
         return ["No step was measured to its end, so there is nothing to compare."]
     found = [EMULATED] if emulated else []
@@ -226,7 +226,7 @@ def _cost(group: Group, cpus: float | None) -> str:
 
 
 def _effects(group: Group) -> Iterator[str]:
-    """What writing the caps took, and what they did to the containers, unless other load hides that."""
+    """The duration of writing the caps, and the containers' losses, unless other load hides them."""
     if cpu := group.mean(CALL_CPU):
         yield f"writing the caps took {CPU_TIME.write(cpu.value)} of CPU each time."
     elif seconds := group.mean(CALL_SECONDS):
@@ -246,7 +246,7 @@ def _effects(group: Group) -> Iterator[str]:
 
 
 def _beyond_noise(what: str, lost: Sequence[tuple[Step, Estimate]]) -> str:
-    """In how many cases more was lost than noise explains, and how much at most; empty without repetitions."""
+    """The number of cases whose loss exceeds noise, and the largest loss; empty without repetitions."""
     known = [found for _, found in lost if found.half is not None]
     if not known:
         return ""
@@ -259,7 +259,7 @@ def _beyond_noise(what: str, lost: Sequence[tuple[Step, Estimate]]) -> str:
 
 
 def _after(delay: Estimate) -> str:
-    """No sooner than within a period of the cap: in its first one a container still has what the kernel refills."""
+    """At best within one period of the cap: in the first period a container still has the kernel's last refill."""
     _, most = delay.ends
     if most <= CAP_PERIOD or not delay.differs():
         return f"within {RESPONSE.write(max(CAP_PERIOD, most))}"
@@ -298,7 +298,7 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
 
 
 def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
-    """A test of each case, of its tasks if "", and what containers lost relative to the static steps."""
+    """A test of each case, its tasks if "", and the containers' losses relative to the static steps."""
     rows = []
     for group, case in [(each, case) for each in of for case in each.cases]:
         name = test or group.tasks
@@ -314,7 +314,7 @@ def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
 
 
 def _charts(of: Sequence[Group]) -> dict[str, str | None]:
-    """By section: overheads against the interval, the host's CPU against the frequency of switches, and after one."""
+    """By section: overheads by interval, the host's CPU by switching frequency, and by seconds after a switch."""
     intervals = sorted({case.interval for group in of for case in group.cases})
     by_interval = XAxis("interval between switches, s", tuple((every, str(every)) for every in intervals))
     frequencies = ((0.0, "static"), *((1 / every, f"{every} s") for every in reversed(intervals)))

@@ -1,7 +1,7 @@
 """Charts as SVG, readable in colour, in grey, by colour-blind people, and on paper.
 
 Curves differ by marker shape and by lightness, which is also visible in grey; placements by line style and by filled or
-hollow markers. All repetitions are drawn as ticks beside their mean. Absent points leave a gap.
+hollow markers. All repetitions are ticks next to their mean. Missing points leave a gap.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ INK, FAINT = "#222222", "#767676"
 STYLE = Path(__file__).with_name("charts.mplstyle")
 WIDTH, HEIGHT, COLUMNS = 9.6, 3.1, 2  # inches; the height of one row
 LEFT, RIGHT = 0.07, 0.83  # of the width; legends are in the free space to the right of each pair of axes
-ROW, WORDS = 0.21, 0.46  # of a row of intervals: its height in inches, the share of the width for its words
+ROW, WORDS = 0.21, 0.46  # for rows of intervals: height in inches, and the text's share of the width
 
 
 @dataclass(frozen=True)
 class Point:
-    """The values of one load, one per repetition, in the axis's unit. Empty if nothing was measured."""
+    """The values of one load, one per repetition, in the axis's unit. Empty without measurements."""
 
     x: float
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """NaN, which isn't drawn, if there is none."""
+        """NaN, which isn't drawn, without values."""
         return sum(self.values) / len(self.values) if self.values else float("nan")
 
 
 @dataclass(frozen=True)
 class Curve:
-    """`shade` and `line` are indexes, from 0, of its colour and its line style."""
+    """`shade` and `line` are 0-based indexes of its colour and line style."""
 
     label: str
     points: tuple[Point, ...]
@@ -55,7 +55,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `limits` are lines across it, each with its name: an objective's threshold, a capacity."""
+    """One pair of axes. `limits` are named lines across it: an objective's threshold, a capacity."""
 
     title: str
     y_label: str
@@ -63,7 +63,7 @@ class Panel:
     limits: tuple[tuple[float, str], ...] = ()
     logarithmic: bool = False
     smooth: bool = True
-    """Lines between the points; without, they are dotted, as of loads that nobody has measured between."""
+    """Solid lines between the points; otherwise dotted, as nothing was measured between the loads."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
         for axis in axes[len(panels) :]:
             axis.remove()
         for number, panel in enumerate(panels):
-            # Adjacent panels with the same unit have the same scale, so that they can be compared.
+            # Adjacent panels with the same unit have the same scale, for comparison.
             if number % columns and panels[number - 1].y_label == panel.y_label:
                 axes[number].sharey(axes[number - 1])
             _draw_panel(axes[number], panel, x_axis)
@@ -106,7 +106,7 @@ def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
 
 
 def draw_intervals(rows: Sequence[tuple[str, Mark | None]], label: str) -> str:
-    """A row for each value with its interval, below the rows without one, which are headings, as an SVG file's text."""
+    """A row for each value with its interval, below headings (rows without a value), as an SVG file's text."""
     with matplotlib.rc_context(fname=STYLE):
         height = ROW * len(rows) + 0.7
         figure = Figure(figsize=(WIDTH, height))
@@ -151,7 +151,7 @@ def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
     for value, text in panel.limits:
         axis.axhline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
     if not panel.logarithmic:
-        axis.axhline(0, linewidth=0).sticky_edges.y.append(0)  # where the axis begins, unless a point lies below it
+        axis.axhline(0, linewidth=0).sticky_edges.y.append(0)  # the axis begins here, unless a point is below
     if panel.curves or panel.limits:
         axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, borderpad=0)
 

@@ -1,4 +1,4 @@
-"""The commands that write a report: of a run, and of results of benchmark suites that were made elsewhere."""
+"""The commands that write a report: of a run, or of external results of benchmark suites."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lab.suites import outputs, table
 from lab.suites.rows import OutputError
 
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
-# What writes up the runs of a study whose steps end in measurements.
+# Report writers of studies whose steps end in measurements.
 STUDIES: Mapping[str, Callable[[Recording], Page]] = {
     "allocation": allocation.write_up,
     "factors": factors.write_up,
@@ -65,7 +65,7 @@ def add_to(commands: Any) -> None:
 
 
 def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments: argparse.Namespace) -> int:
-    """Write a report and print its summary; returns the exit status, 1 without a run, a Prometheus or a file."""
+    """Write a report and print its summary; returns the exit status: 1 without a run, Prometheus or a file."""
     try:
         content, folder = make(arguments)
         page = write(content, folder)
@@ -94,7 +94,7 @@ def _of_files(arguments: argparse.Namespace) -> tuple[Page, Path]:
 
 
 def measurements(files: Sequence[str]) -> Iterator[Measurement]:
-    """What is measured in files as on the command line; raises `LabError` with the file's name, and `OSError`."""
+    """The measurements in files from the command line; raises `LabError` with the file's name, and `OSError`."""
     seen: Counter[tuple[str, str]] = Counter()
     for file in files:
         environment, is_output, name = file.partition("=")

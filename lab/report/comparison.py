@@ -1,4 +1,4 @@
-"""Tests in an environment beside a base: how studies compare what a run has measured."""
+"""Tests in an environment compared with a base: common to several studies."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from lab.report.units import SHARE
 
 @dataclass(frozen=True)
 class Pair:
-    """Two environments to compare, in words `what`; `tests` are those to compare, or all."""
+    """Two environments to compare, described by `what`; only `tests`, or all if None."""
 
     group: str
-    """What a section of the report or a factor goes by."""
+    """A key for a section of the report or a factor."""
     environment: str
     base: str
     what: str = ""
     should: float = 1.0
-    """What the ratio should be."""
+    """The expected ratio."""
     x: float = 0.0
-    """Where it is along an axis."""
+    """Its position on an axis."""
     tests: Collection[str] | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A test in both environments of a pair, its values by repetition."""
+    """A test in both environments of a pair; values are by repetition."""
 
     pair: Pair
     test: str
@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def lost(self) -> Estimate:
-        """The relative overhead: what lacks to the performance that there should be, as a share of that."""
+        """The relative overhead: the missing share of the expected performance."""
         return self.ratio.mapped(-1 / self.pair.should, 1)
 
 
@@ -56,14 +56,14 @@ class Values:
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> Values:
-        """Those of measurements."""
+        """The values in these measurements."""
         found: dict[str, dict[str, list[float]]] = {}
         for one in sorted(measurements, key=lambda one: one.repetition):
             found.setdefault(one.environment, {}).setdefault(one.test, []).append(one.value)
         return cls(measurements, found, {one.environment for one in measurements if one.emulated})
 
     def label(self, environment: str) -> str:
-        """Its name; of an emulated one, it says so."""
+        """Its name; says if it is emulated."""
         return label(environment, emulated=environment in self.emulated)
 
     def compare(self, pairs: Iterable[Pair]) -> list[Comparison]:
@@ -79,5 +79,5 @@ class Values:
 
 
 def plus_minus(of: Estimate) -> str:
-    """A share with half of its interval."""
+    """A share and half the width of its interval."""
     return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")

@@ -1,4 +1,4 @@
-"""The report of influence factors: cases that differ in one factor, and what performance each has and should have."""
+"""The report of influence factors: cases that differ in one factor, and their measured and expected performance."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lab.report.statistics import Estimate
 from lab.report.units import SHARE, significant
 
 TESTS = tuple(benchmark.name for workload in scenario.WORKLOADS for benchmark in BENCHMARKS[workload])
-ALONE = Case().name  # on a CPU of its own
-# The study's tree of what influences performance, and where a factor is in it.
+ALONE = Case().name  # on its own CPU
+# The study's tree of influences on performance, and each factor's place in it.
 TREE = {
     VIRTUALISATION: "Virtualisation type",
     SERVERS: "Resources / number of virtual servers",
@@ -29,7 +29,7 @@ TREE = {
     WEIGHTS: "Resources / CPU scheduling / priority (weight)",
     CAPS: "Resources / CPU scheduling / allocation (cap)",
 }
-LOSSES = ("loss, free", "loss, pinned")  # of as many virtual servers as CPUs against one alone
+LOSSES = ("loss, free", "loss, pinned")  # with as many virtual servers as CPUs, relative to one alone
 SECTIONS = {
     "virtualisation": (VIRTUALISATION,),
     "servers": (SERVERS,),
@@ -45,7 +45,7 @@ PEERS = (
 
 
 class Results:
-    """The comparisons of a run, in the order of tests. `cpus` is how many the virtual servers share."""
+    """The comparisons of a run, in the order of tests. `cpus` is the number that the virtual servers share."""
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         cases = {case for one in measurements if (case := Case.parse(one.environment))}
@@ -55,7 +55,7 @@ class Results:
         self.comparisons = sorted(found, key=lambda one: TESTS.index(one.test))
 
     def of(self, factor: str, test: str | None = None) -> list[Comparison]:
-        """Those of a factor."""
+        """The comparisons of a factor."""
         return [one for one in self.comparisons if one.pair.group == factor and test in {None, one.test}]
 
     def losses(self, test: str) -> list[Comparison]:
@@ -76,7 +76,7 @@ def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int
         yield pair(VIRTUALISATION, f"{name} ({kind})", name, BASE, tests=None)
     for case in cases:
         if case.cpus == many and not case.pinned and case.servers > 1:
-            # Beyond the CPUs, the law of overcommitment is about computing only.
+            # Beyond the CPUs, the law of overcommitment only applies to computing.
             tests = None if case.servers <= many else set(TESTS) - set(COMPUTING)
             what, alone = f"{case.servers} on {many} CPUs", Case(1, many, pinned=False)
             yield pair(SERVERS, what, case, alone, x=case.servers, tests=tests)
@@ -121,7 +121,7 @@ def _row(one: Comparison, printed: str) -> tuple[str, ...]:
 
 
 def _printed(one: Comparison, cpus: int, study: Study) -> str:
-    """What the study prints of the same; empty if nothing."""
+    """The study's printed value; empty if there is none."""
     factor = one.pair.group
     if factor == OVERCOMMIT:
         return f"at most {SHARE.write(study['overcommit']['deviation'])}"
@@ -132,7 +132,7 @@ def _printed(one: Comparison, cpus: int, study: Study) -> str:
 
 
 def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
-    """The study's rule of thumb for virtualisation in these words; nothing beside emulation, where it means nothing."""
+    """The study's rule of thumb for virtualisation in these words; nothing with emulation, where it doesn't apply."""
     found = study["rule_of_thumb"].get(one.test.split()[0])
     known = one.pair.group == VIRTUALISATION and not one.emulated and found is not None
     return [words.format(SHARE.write(found))] if known else []
@@ -142,7 +142,7 @@ def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
 
 
 def _chart_of_tree(results: Results) -> str | None:
-    """A row for each comparison below its factor: what it costs, with its interval; None without any."""
+    """A row for each comparison below its factor: its cost with interval; None without any."""
     rows: list[tuple[str, Mark | None]] = []
     for factor in scenario.FACTORS:
         if found := results.of(factor):
@@ -154,7 +154,7 @@ def _chart_of_tree(results: Results) -> str | None:
 
 
 def _chart_of_law(results: Results) -> str | None:
-    """The share that each virtual server has, against the law's 1/x; None without two overcommitments to join."""
+    """Each virtual server's share, compared with the law's 1/x; None without two overcommitments to connect."""
     panels, xs = [], {1.0}
     for test in COMPUTING:
         if not (found := results.of(OVERCOMMIT, test)):
@@ -170,7 +170,7 @@ def _chart_of_law(results: Results) -> str | None:
 
 
 def _chart_of_affinity(results: Results) -> str | None:
-    """What each virtual server has of what one alone has, free and pinned; None on a single CPU."""
+    """Each virtual server's share of the performance of one alone, free and pinned; None on a single CPU."""
     many = results.cpus
     panels = [
         Panel(
@@ -198,7 +198,7 @@ def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Poi
 
 
 def verdict(results: Results, study: Study) -> list[str]:
-    """For readers who read no further: the law of overcommitment first."""
+    """A summary for most readers: the law of overcommitment first."""
     said = (
         _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
         _pinning(results),
@@ -210,7 +210,7 @@ def verdict(results: Results, study: Study) -> list[str]:
 
 
 def _overcommit(found: Sequence[Comparison], limit: float) -> str:
-    """Whether the law holds: if every interval is within the study's deviation; not if one is wholly beyond it."""
+    """Whether the law holds: every interval is within the study's deviation; not if one is entirely outside it."""
     if not found:
         return ""
     xs = sorted({one.pair.x for one in found})
@@ -232,7 +232,7 @@ def _off(one: Comparison) -> str:
 
 
 def _away(one: Comparison) -> str:
-    """How far from what there should be, and in which direction."""
+    """The distance from the expected value, and its direction."""
     lost = one.lost
     return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
 
@@ -260,7 +260,7 @@ def _pinning(results: Results) -> str:
 
 
 def _found(effect: Estimate) -> str:
-    """A share with its interval, or that none was found, with the most that it may be."""
+    """A share with its interval; if none was found, its upper bound."""
     if effect.high is not None and not effect.differs():
         return f"nothing beyond noise (at most {SHARE.write(max(0.0, effect.high))})"
     ends = interval(effect, SHARE.write)
@@ -283,7 +283,7 @@ def _virtualisation(results: Results, study: Study) -> str:
 
 
 def _limits(results: Results) -> str:
-    """The weight and the cap that are furthest from what they should give."""
+    """The weight and the cap that are furthest from their expected effect."""
     parts = []
     for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a ")):
         if found := results.of(factor):

@@ -1,6 +1,6 @@
-"""The report of network costs: configurations beside one that differs in one thing, and what bytes and requests cost.
+"""The report of network costs: configurations compared with one that differs in one respect, per byte and per request.
 
-The cost ratio is that of Menon et al. 2005: the ratio of CPU time or of an event over the ratio of throughput.
+The cost ratio follows Menon et al. 2005: the ratio of CPU time or of an event over the ratio of throughput.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from lab.report.units import MISSING, significant, unit_of
 
 INSTRUCTIONS, _ = EVENTS
 COUNTED = (*EVENTS, CPU)
-GUEST = "xen-guest1 / xen-domain0"  # of the study: on a CPU of its own, as both ends are here
-ENOUGH = 0.98  # of the rate: a load that is reached
+GUEST = "xen-guest1 / xen-domain0"  # of the study: on its own CPU, like both ends here
+ENOUGH = 0.98  # of the rate: the load is reached
 OF_A_LOAD = {REQUESTS: "Answered", FAILED: "Failed", P50: "p50", P99: "p99", CPU + PER_REQUEST: "CPU time each"}
 Load = Configuration | WebLoad
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Ratios to a baseline: of throughput, of an event per second, and of what a byte or request cost of it."""
+    """Ratios to a baseline: of throughput, of an event per second, and of the event's count per byte or request."""
 
     group: str
     load: Load
@@ -41,7 +41,7 @@ class Compared:
 
 
 class Results:
-    """All comparisons of a run; `judged_by` is instructions where they were counted, else CPU time."""
+    """All comparisons of a run; `judged_by` is instructions if counted, otherwise CPU time."""
 
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         self.values = Values.of(measurements)
@@ -58,7 +58,7 @@ class Results:
         ]
 
     def of(self, group: str) -> list[Compared]:
-        """Those of paths, requests (over paths), offloads or sizes."""
+        """The comparisons of paths, requests (over paths), offloads or sizes."""
         return [one for one in self.compared if one.group == group]
 
     def _compare(self, group: str, one: Load, baseline: Load) -> Iterator[Compared]:
@@ -68,8 +68,8 @@ class Results:
         for event in COUNTED if test in found else ():
             if event in found:
                 throughput, counted, cost = found[test].ratio, found[event].ratio, found.get(event + per)
-                # The study's ratio, with the relative interval of the repetitions' costs: not with one from both
-                # ratios' intervals, as in a repetition that is slow both are smaller.
+                # The study's ratio, with the relative interval of the repetitions' costs. An interval from both ratios'
+                # intervals would be too wide, as a slow repetition lowers both.
                 of_means = counted.value / throughput.value
                 each = cost.ratio.mapped(of_means / cost.ratio.value) if cost and cost.ratio.value > 0 else None
                 yield Compared(group, one, baseline, event, throughput, counted, each, found[test].emulated)
@@ -80,12 +80,12 @@ def _parse(name: str) -> Load | None:
 
 
 def _rank(one: Load) -> tuple[int, str]:
-    """Guests come last."""
+    """Sort key: guests come last."""
     return (PATHS.index(one.path) if one.path in PATHS else len(PATHS), one.path)
 
 
 def _first_path(one: Load, loads: Sequence[Load]) -> Load:
-    """The same over the first of `PATHS` that was measured; of paths to guests beside it with offloads."""
+    """The same over the first measured one of `PATHS`; for paths to guests, the one with offloads."""
     first = min((each for each in loads if type(each) is type(one)), key=_rank).path
     if isinstance(one, WebLoad):
         return replace(one, path=first)
@@ -99,7 +99,7 @@ def _offloads(one: Load, _: Sequence[Load]) -> Load | None:
 
 
 def _largest(one: Load, loads: Sequence[Load]) -> Load | None:
-    """The same in the largest messages."""
+    """The same with the largest messages."""
     sizes = [each.size for each in loads if isinstance(each, Configuration)]
     return replace(one, size=max(sizes)) if isinstance(one, Configuration) else None
 
@@ -125,7 +125,7 @@ def write_up(recording: Recording) -> Page:
 
 
 def _compared(results: Results, group: str, each: str) -> Table:
-    """Ratios to the baseline, a row for each event that was counted; `each` is what costs, such as "a byte"."""
+    """Ratios to the baseline, a row for each counted event; `each` is the unit of cost, such as "a byte"."""
     rows = (
         (
             *(results.values.label(load.name) for load in (one.load, one.baseline)),
@@ -141,7 +141,7 @@ def _compared(results: Results, group: str, each: str) -> Table:
 
 
 def _loads(results: Results) -> Table:
-    """What each load of a web server reached, how long its answers took, and what one cost."""
+    """For each load of a web server: the rate reached, response times, and cost per request."""
     units = {one.test: unit_of(one.unit) for one in results.values.measurements}
 
     def cell(load: WebLoad, test: str) -> str:
@@ -156,9 +156,9 @@ def _loads(results: Results) -> Table:
 
 
 def verdict(results: Results, of_study: float) -> list[str]:
-    """For readers who read no further: the paths first, each by the configuration in which it costs most.
+    """A summary for most readers: the paths first, each in the configuration with the highest cost.
 
-    That is one in which it costs more beyond noise, if there is any: where little is sent, noise is the greatest ratio.
+    That is a configuration whose cost exceeds noise, if any: with little traffic, noise gives the largest ratio.
     """
     judged = results.judged_by
 
@@ -214,7 +214,7 @@ def _most(of: Sequence[Compared], judged: str, begin: str, than: Callable[[Compa
 
 
 def _not_reached(results: Results) -> list[str]:
-    """Loads of which some requests failed, or came later and later."""
+    """Loads in which some requests failed, or were increasingly late."""
     few = [
         f"{results.values.label(one.name)}: {significant(reached.value)} answered"
         for one in results.web_loads

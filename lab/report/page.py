@@ -1,4 +1,4 @@
-"""A report as plain values, independent of the output format, and the parts that reports of all studies share."""
+"""A report as plain values, independent of the output format, and sections that all studies share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lab.report.units import MISSING, unit_of
 
 STUDIES = Path(__file__).with_name("studies")
 SPREAD = ("Mean", "Std. deviation", "95 % interval", "n")
-# Labels of lab_run_info, and the programs of which they have the versions.
+# Labels of lab_run_info, and the programs whose versions they are.
 SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
 SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
 
 Study = Mapping[str, Any]
-"""A file of `studies`: the publication that a study repeats, its numbers, and the texts of the report."""
+"""A file of `studies`: the repeated publication, its numbers, and the report's texts."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Section:
 
     key: str
     table: Table | None
-    """A section whose table has no rows is left out."""
+    """If the table has no rows, the section is left out."""
     figure: str | None = None
-    """An SVG file's text; `absent` says why there is none."""
+    """An SVG file's text; without it, `absent` is the reason."""
     absent: str = ""
     more: str = ""
     asked: tuple[Asked, ...] | None = None
@@ -70,11 +70,11 @@ class Page:
     overview: Table | None = None
     """The verdict as a table."""
     remarks: Sequence[tuple[str, str]] = ()
-    """Remarks about single steps or environments: which, and the remark."""
+    """Remarks about single steps or environments: subject and text."""
     differences: Sequence[tuple[str, str]] = ()
-    """The study's, and ours."""
+    """The study's setup, and ours."""
     asked: Sequence[Asked] = ()
-    """About the run itself."""
+    """The queries about the run itself."""
 
 
 @cache
@@ -98,10 +98,10 @@ def page(
     emulated: Iterable[str] = (),
     platform: str = "",
 ) -> Page:
-    """The page of a run, or without a recording of results from files.
+    """The page of a run, or, without a recording, of results from files.
 
-    facts: at the top, in place of those of the same name; platform: selects the differences from the study if its file
-    has them by platform.
+    facts: shown at the top, replacing facts of the same name; platform: selects the differences from the study if its
+    file has them by platform.
     """
     rows = study.get("differences", ())
     whole: tuple[Asked, ...] = ()
@@ -156,7 +156,7 @@ def _facts(of: Recording) -> dict[str, str]:
 
 
 def compact(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], unless_same: str = "") -> Table:
-    """A table without columns that are empty, and without the one of this name if it is the same in every row."""
+    """A table without empty columns, and without the column `unless_same` if it is the same in every row."""
     if not rows:
         return Table(head, ())
     columns = [(name, *cells) for name, cells in zip(head, zip(*rows, strict=True), strict=True) if any(cells)]
@@ -197,12 +197,12 @@ def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, s
 
 
 def label(name: str, *, emulated: bool) -> str:
-    """An environment's name; of an emulated one, it says so."""
+    """An environment's name; says if it is emulated."""
     return f"{name} (emulated)" if emulated else name
 
 
 def every_value(measurements: Sequence[Measurement]) -> Table:
-    """Every test in every environment, from which all else follows."""
+    """Every test in every environment, the basis of everything else."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for one in measurements:
         where = label(one.environment, emulated=one.emulated)

@@ -1,4 +1,4 @@
-"""Runs of the lab and their measurements (lab/measurements.py), as Prometheus has recorded them."""
+"""Lab runs and their measurements (lab/measurements.py), as recorded in Prometheus."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lab import LabError
 from lab.measurements import METRIC, UNSETTLED, Measurement
 from lab.prometheus import Prometheus, Recorded, Sample
 
-RUNS = "lab_run_info[30d]"  # as long as the stack keeps data
+RUNS = "lab_run_info[30d]"  # the stack's retention
 
 
 class NoSuchRunError(LabError):
-    """There is no run of this name, or none at all: the message lists those that exist."""
+    """There is no run with this name, or none at all: the message lists existing runs."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Recording:
-    """All that a run has measured; `asked` has the queries by metric, `info` the labels of lab_run_info."""
+    """All measurements of a run; `asked` has the queries by metric, `info` the labels of lab_run_info."""
 
     run: Run
     url: str
@@ -42,7 +42,7 @@ class Recording:
     measurements: tuple[Measurement, ...]
     asked_at: float
     unsettled: Mapping[str, float] = field(default_factory=dict)
-    """CPUs that others used right before a step, by its name, where the machine did not settle."""
+    """CPUs that others used right before a step, by step name, if the machine did not settle."""
     gauges: Mapping[str, float] = field(default_factory=dict)
     """Other values of the run, by metric."""
 
@@ -72,7 +72,7 @@ def find_run(prometheus: Prometheus, name: str | None) -> Run:
 
 
 def query(metric: str, run: Run) -> str:
-    """The last sample of each series of the run, within the run's time only: its result is always the same."""
+    """The last sample of each series within the run's time: the result never changes."""
     end = math.ceil(run.end)
     return f'last_over_time({metric}{{run="{run.name}"}}[{end - math.floor(run.start) + 1}s] @ {end})'
 
@@ -107,7 +107,7 @@ def _attempt(sample: Sample) -> tuple[str, str]:
 
 
 def measurement(sample: Sample) -> Measurement:
-    """One series of lab_measurement; raises `LabError` that names it if a label is missing or is no number."""
+    """One series of lab_measurement; raises `LabError` that names it if a label is missing or isn't a number."""
     of = sample.labels
     try:
         kind = (of["environment"], of["virtualization"], of["emulated"] == "yes", of["test"], of["unit"], of["better"])

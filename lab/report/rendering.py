@@ -25,7 +25,7 @@ def write(page: Page, folder: Path) -> Path:
 
 
 def html(page: Page) -> str:
-    """The page, with its style and charts, without network access."""
+    """The page with inline style and charts; it needs no network access."""
     return TEMPLATES.get_template("report.html.j2").render(page=page)
 
 

@@ -1,7 +1,7 @@
 """Means of repetitions, ratios of means and straight lines, each with its 95 % confidence interval.
 
-Intervals are by Student's t distribution: with five repetitions the normal one would be too narrow by a third. They
-assume independent repetitions with roughly normal errors.
+Intervals use Student's t distribution: with five repetitions the normal distribution's would be too narrow by a third.
+They assume independent repetitions with roughly normal errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Z = 1.959964  # of the normal distribution
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, a ratio or a slope with its interval, which single values lack; `n` repetitions, of a ratio the fewer."""
+    """A mean, a ratio or a slope with its interval, None for single values; `n` repetitions, the fewer of a ratio."""
 
     value: float
     low: float | None = None
@@ -38,11 +38,11 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of the interval; twice the value without one."""
+        """The interval's ends; both are the value without an interval."""
         return (self.value, self.value) if self.low is None or self.high is None else (self.low, self.high)
 
     def differs(self, other: float = 0.0) -> bool:
-        """Whether it differs from a number by more than its spread explains."""
+        """Whether it differs from a number by more than its interval."""
         return self.half is not None and not self.ends[0] <= other <= self.ends[1]
 
     def mapped(self, factor: float, offset: float = 0.0) -> Estimate:
@@ -64,7 +64,7 @@ class Line:
 
 
 def t_quantile(freedom: int) -> float:
-    """The 0.975 quantile of Student's t; beyond the table by Cornish and Fisher's expansion, to 0.001.
+    """The 0.975 quantile of Student's t; beyond the table by Cornish and Fisher's expansion, accurate to 0.001.
 
     >>> t_quantile(4), round(t_quantile(60), 3)
     (2.776, 2.0)
@@ -75,7 +75,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
-    """The mean of repetitions; None if there are none."""
+    """The mean of repetitions; None without any."""
     n = len(values)
     if n < 2:
         return Estimate(values[0]) if values else None
@@ -84,7 +84,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
-    """The mean of values over that of a base, by the delta method; None without values, or if the base's mean is 0."""
+    """The mean of values / the base's mean, by the delta method; None without values, or if the base's mean is 0."""
     over, under = estimate(values), estimate(base)
     if over is None or under is None or under.value == 0:
         return None
@@ -99,7 +99,7 @@ def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
 
 
 def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | None:
-    """Of over / under of independent pairs of means; `n` is the number of pairs. None without any."""
+    """The geometric mean of over / under for independent pairs of means; `n` counts the pairs. None without pairs."""
     if not ratios:
         return None
     n = len(ratios)
@@ -117,7 +117,7 @@ def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | No
 
 
 def line(points: Sequence[tuple[float, float]]) -> Line | None:
-    """The line through points (x, y) by least squares; None if all have the same x, or there are less than three."""
+    """The line through points (x, y) by least squares; None for fewer than three points, or if all have the same x."""
     n, xs, ys = len(points), [x for x, _ in points], [y for _, y in points]
     if n < 3 or len(set(xs)) == 1:
         return None
@@ -134,7 +134,7 @@ def line(points: Sequence[tuple[float, float]]) -> Line | None:
 
 
 def slope_through_origin(points: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The slope of y = slope * x by least squares; None for less than two points."""
+    """The slope of y = slope * x by least squares; None for fewer than two points."""
     n, squares = len(points), math.fsum(x * x for x, _ in points)
     if n < 2 or squares == 0:
         return None

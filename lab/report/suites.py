@@ -1,4 +1,4 @@
-"""The report of benchmark suites: each test in each environment, relative to the base and beyond its spread."""
+"""The report of benchmark suites: each test in each environment, relative to the base and to the spread."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from lab.suites import nbench, table, unixbench
 from lab.suites.rows import HIGHER, LOWER, Test
 from lab.suites.table import Published
 
-BASES = ("base", "host")  # what the environment is called that others are compared with: here, in the study
-STUDIED = {"openvz": "OpenVZ 2012", "xen": "Xen 2012"}  # the study's environments beside its host
+BASES = ("base", "host")  # the base environment's name, here and in the study
+STUDIED = {"openvz": "OpenVZ 2012", "xen": "Xen 2012"}  # the study's environments other than its host
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A test in an environment, in the test's unit; `base` is the base's estimate, None without one."""
+    """A test in an environment, in the test's unit; `base` is the base's estimate, None if there is none."""
 
     test: Test
     estimate: Estimate
     base: Estimate | None
     ratio: Estimate | None
-    """Its mean over the base's: of times, above 1 is slower."""
+    """Mean / base's mean: for times, above 1 is slower."""
 
     @property
     def better_first(self) -> tuple[Estimate, Estimate] | None:
-        """What to divide by what, so that better is above 1 whatever the unit, and tests can be averaged."""
+        """Dividend and divisor of a ratio that is above 1 if better, for any unit, so that tests can be averaged."""
         if self.base is None:
             return None
         return (self.estimate, self.base) if self.test.better == HIGHER else (self.base, self.estimate)
@@ -50,7 +50,7 @@ class Compared:
 class Results:
     """All tests in all environments; `base` is the one to compare with, "" if there is none.
 
-    Measurements' tests are keys of `Test`.
+    Tests of measurements are keys of `Test`.
     """
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
@@ -83,7 +83,7 @@ class Results:
 
 
 def independent(of: Sequence[Compared]) -> list[Compared]:
-    """Without what follows from others: UnixBench's score, nbench's composites, and a test that is in two tables."""
+    """Without dependent tests: UnixBench's score, nbench's composites, and a second entry of a test in two tables."""
     once: dict[tuple[str, str, str], Compared] = {}
     for one in of:
         composite = one.test.suite == nbench.SUITE and one.test.name in nbench.COMPOSITES
@@ -93,7 +93,7 @@ def independent(of: Sequence[Compared]) -> list[Compared]:
 
 
 def mean_performance(of: Sequence[Compared]) -> Estimate | None:
-    """The geometric mean of the performances of tests that the base has too; None without one."""
+    """The geometric mean of the performances of tests that the base has too; None without any."""
     return geometric_mean([pair for one in of if (pair := one.better_first)])
 
 
@@ -115,8 +115,8 @@ def studied() -> Results:
 
 
 def studied_ratio(test: Test, environment: str) -> float | None:
-    """The study's mean over its host's, None if it doesn't have the test."""
-    # UnixBench has changed a test's capitals.
+    """The study's mean over its host's; None if the study doesn't have the test."""
+    # UnixBench has changed a test's capitalization.
     ratios = (
         one.ratio.value
         for one in studied().inside(environment, test.suite, test.group)
@@ -144,7 +144,7 @@ def of_files(
     recording: Recording | None = None,
     cautions: Sequence[str] = (),
 ) -> Page:
-    """The report of a run, or of results that were made elsewhere."""
+    """The report of a run, or of external results."""
     of = Results(found)
     text = (
         f"Every test as the suite prints it, relative to {of.base or 'nothing, as there is no base'}: of times, above "
@@ -203,7 +203,7 @@ def _tests(of: Results, suite: str) -> Table:
 
 
 def _composites(of: Results) -> Table:
-    """nbench's composites as printed and as they follow from its tests."""
+    """nbench's composites, as printed and as computed from its tests."""
     rows = []
     for name, indexes in of.indexes().items():
         for composite, computed in nbench.composites(indexes).items():
@@ -214,7 +214,7 @@ def _composites(of: Results) -> Table:
 
 
 def _words(kind: str, name: str) -> str:
-    """Of "groups" or "units" of the study's file, where it doesn't go by its name."""
+    """The text in "groups" or "units" of the study's file, or the name itself."""
     found: str = load_study("suites")[kind].get(name, name.replace("_", " "))
     return found
 
@@ -223,7 +223,7 @@ def _words(kind: str, name: str) -> str:
 
 
 def verdict(of: Results) -> list[str]:
-    """For readers who read no further, an environment at a time; emulated ones last, and marked as such."""
+    """A summary for most readers, by environment; emulated ones come last, and are marked."""
     if not of.tests:
         return ["No suite has measured anything, so there is nothing to compare."]
     if not of.base:

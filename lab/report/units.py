@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers for readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MISSING = "no data"
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """A number to this many digits, without exponent for what a table holds.
+    """A number with this many digits, without an exponent for usual magnitudes.
 
     >>> significant(1234.5), significant(999.7), significant(0.031415), significant(0)
     ('1234', '1000', '0.0314', '0')
@@ -21,7 +21,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float) -> str:
-    """A percentage; close to 100 with as many digits as tell how far from it.
+    """A percentage; close to 100 with enough digits to show the distance from it.
 
     >>> percent(7.25), percent(92.14), percent(95), percent(99.852), percent(100)
     ('7.25', '92.1', '95', '99.85', '100')
@@ -34,22 +34,22 @@ def percent(value: float) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """How a quantity is drawn and written: `factor` takes it from base units to those of its axis, named `axis`."""
+    """How to draw and write a quantity: `factor` converts base units to the axis's unit `axis`."""
 
     axis: str
     factor: float = 1
     short: str = ""
-    """In a sentence, if not as on the axis."""
+    """The unit in a sentence, if it differs from the axis's."""
     digits: Callable[[float], str] = significant
     logarithmic: bool = False
-    """Drawn on a logarithmic axis, as what grows by orders of magnitude."""
+    """Use a logarithmic axis, for values that vary by orders of magnitude."""
 
     def number(self, value: float) -> str:
-        """The value in the axis's unit, without it."""
+        """The value in the axis's unit, without the unit."""
         return self.digits(value * self.factor)
 
     def write(self, value: float | None) -> str:
-        """The value with its unit, or that there is none.
+        """The value with its unit, or `MISSING`.
 
         >>> unit_of("bytes/s").write(1.5e9), unit_of("s").write(0.0031), unit_of("events/s").write(5021.66)
         ('1500 MB/s', '3.1 ms', '5022 events/s')
@@ -78,5 +78,5 @@ _OF_MEASUREMENTS = {
 
 
 def unit_of(name: str) -> Unit:
-    """How a measurement in this unit is written."""
+    """How to write a measurement in this unit."""
     return _OF_MEASUREMENTS.get(name, Unit(name))

@@ -1,4 +1,4 @@
-"""The database that every instance begins with: made once, then copied."""
+"""Every instance's initial database: made once, then copied."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lab.site import data
 
 TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
-SYSTEM_TABLES = "usr/share/m*/m*_system_tables.sql"  # mysql, from MariaDB 11 on mariadb
+SYSTEM_TABLES = "usr/share/m*/m*_system_tables.sql"  # named mysql, since MariaDB 11 mariadb
 SCHEMA = enclosure.SITE / "schema.sql"
 
 
 def copy_to(target: Path) -> None:
-    """Make `target` a data folder of MariaDB, with the site's data in it and no user who could log in.
+    """Make `target` a data folder of MariaDB, with the site's data and without users that can log in.
 
     Raises `LabError`.
     """
@@ -32,8 +32,8 @@ def copy_to(target: Path) -> None:
 
 
 def template() -> Path:
-    """The data folder to copy, made if it is not there; raises `LabError`."""
-    # Named after what decides its content.
+    """The data folder to copy; created if missing. Raises `LabError`."""
+    # Named after everything that determines its content.
     mariadb = programs.versions(programs.LAB)["mariadb-server-core"]
     sources = [SCHEMA, Path(data.__file__), enclosure.CONFIG / "mariadb.cnf"]
     content = hashlib.sha256(mariadb.encode() + b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
@@ -55,7 +55,7 @@ def _make(target: Path) -> None:
         [system_tables] = programs.root(programs.LAB).glob(SYSTEM_TABLES)
         statements = ["USE mysql;", system_tables.read_text(), SCHEMA.read_text(), *data.sql()]
         mariadbd = subprocess.run(
-            # Nobody needs it should this be interrupted: flushing each step to the disk would only take time.
+            # Nobody needs an interrupted result, so flushing each step to disk would only cost time.
             enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"]),
             input="\n".join(statements),
             stdout=subprocess.PIPE,

@@ -1,8 +1,8 @@
-"""What a server sees: Debian's packages where they belong, its own folders below /srv, and nothing else of the machine.
+"""A server's view of the machine: Debian's packages in their usual places, its own folders below /srv, nothing else.
 
-So the programs run unchanged although they are not installed, with the paths that the images of lab/compose.yaml have,
-and one that is broken into gives away nothing. It takes root, which the cgroups take too; the server itself is nobody.
-All mounts are in a namespace of the server's own, and are gone when it is.
+So programs run unchanged without being installed, with the same paths as in the images of lab/compose.yaml, and a
+compromised server exposes nothing. It needs root, like the cgroups; the server itself runs as nobody. All mounts are in
+the server's own namespace, and disappear with it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ exec setpriv --no-new-privs --bounding-set=-all,+sys_chroot,+setuid,+setgid --in
 def enclosed(
     state: Path, command: Sequence[str], packages: Packages = programs.LAB, beside: Sequence[str] = ("config", "site")
 ) -> list[str]:
-    """A command that becomes this command, enclosed; `state` is the folder that the server may write to, /srv/state.
+    """A command that becomes this command, enclosed; `state` is the server's only writable folder, /srv/state.
 
-    packages: which it sees.
-    beside: folders beside `state` that it may read; a server's are its configuration and the site, from `prepare`.
+    packages: visible to it.
+    beside: readable folders next to `state`; a server's are its configuration and the site, from `prepare`.
     """
     mounts = [("rw", state, "state"), *(("ro", state.parent / name, name) for name in beside)]
     given = [str(word) for mount in mounts for word in mount]
@@ -48,7 +48,7 @@ def enclosed(
 
 
 def prepare(folder: Path) -> None:
-    """Copy the configuration and the site into `folder`, for everybody to read whatever the checkout's modes are."""
+    """Copy the configuration and the site into `folder`, readable for everybody whatever the checkout's modes are."""
     for source in (CONFIG, SITE):
         target = folder / source.name
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
@@ -57,7 +57,7 @@ def prepare(folder: Path) -> None:
 
 
 def make_state(folder: Path, fill: Callable[[Path], None] = lambda _: None) -> None:
-    """Make a folder that a server may write to; `fill` puts into it what is there at first, before it is nobody's."""
+    """Make a server's writable folder; `fill` adds its initial content before user nobody becomes the owner."""
     folder.mkdir()
     fill(folder)
     privileges.hand_over(folder)

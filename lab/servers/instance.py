@@ -1,4 +1,4 @@
-"""An application: a web server and a database server, each in a cgroup of its own."""
+"""An application: a web server and a database server, each in its own cgroup."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ WEB, DB = TIERS = ("web", "db")
 PHP_OPTIONS = ["-c", "/srv/config/php.ini", "-y", "/srv/config/php-fpm.conf"]
 APACHE = ["/usr/sbin/apache2", "-f", "/srv/config/apache.conf", "-DFOREGROUND"]
 START_SECONDS = 60.0  # until a server answers, on a busy machine
-STOP_SECONDS = 5.0  # to end by itself, then it is killed
+STOP_SECONDS = 5.0  # to end by itself before it is killed
 
 
 class Instance:
     """One two-tier application, such as "auction-1", whose tiers are the cgroups /virtscope/auction-1-web and -db.
 
-    It ends with the process that created it, however that ends. Needs root.
+    It ends with the process that created it, for any reason. Needs root.
     """
 
     def __init__(
         self, name: str, folder: Path, *, web_port: int, db_port: int, web: TierLimits, db: TierLimits
     ) -> None:
-        """`folder` is for its files; `start` creates it, replacing what a killed run left there."""
+        """`folder` is for its files; `start` creates it, replacing a killed run's."""
         self.name = name
         self.folder = folder.absolute()
         self.url = f"http://{LOOPBACK}:{web_port}"
@@ -45,12 +45,12 @@ class Instance:
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", mounted()) for tier in TIERS}
         self._processes: dict[str, list[Process]] = {tier: [] for tier in TIERS}
         self._ending = contextlib.ExitStack()
-        # The databases can be reached by all users of this machine.
+        # All users of this machine can reach the databases.
         self._passwords = {user: secrets.token_urlsafe() for user in ("site", "sensor")}
 
     @property
     def db_dsn(self) -> str:
-        """The data source name of a sensor's login to the database, as for Telegraf's inputs.mysql."""
+        """The data source name of a sensor's database login, for Telegraf's inputs.mysql."""
         return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self.ports[DB]})/"
 
     def __enter__(self) -> Self:
@@ -82,12 +82,12 @@ class Instance:
         self._ending.close()
 
     def limit(self, tier: str, limits: TierLimits) -> None:
-        """Change what a running tier may use; raises `CgroupError`."""
+        """Change a running tier's limits; raises `CgroupError`."""
         self._cgroups[tier].limit(limits)
         self._limits[tier] = limits
 
     def kill(self, tier: str) -> None:
-        """Kill a tier's processes, as the kernel does when it runs out of memory."""
+        """Kill a tier's processes, like the kernel when memory runs out."""
         self._cgroups[tier].kill()
         for process in self._processes[tier]:
             process.popen.wait()
@@ -114,7 +114,7 @@ class Instance:
             raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
     def reopen_log(self) -> None:
-        """Have the web tier write to a new access log, after the old one was renamed; as Debian's logrotate does."""
+        """Make the web tier open a new access log after the old one was renamed, like Debian's logrotate."""
         self._processes[WEB][-1].popen.send_signal(signal.SIGUSR1)
 
     def check(self) -> None:
@@ -171,6 +171,6 @@ class Instance:
 
 
 def _php() -> list[str]:
-    """The command of PHP's process manager, whose name has the distribution's version of PHP."""
+    """The command of PHP's process manager, whose name includes the distribution's version of PHP."""
     [program] = programs.root(programs.LAB).glob("usr/sbin/php-fpm[0-9]*")
     return [f"/usr/sbin/{program.name}", *PHP_OPTIONS]

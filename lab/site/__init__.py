@@ -1,1 +1,1 @@
-"""The auction site that the lab's applications serve: PHP pages, a database schema, and the data that fill it."""
+"""The auction site that the lab's applications serve: PHP pages, a database schema, and its data."""

@@ -1,8 +1,8 @@
-"""What is for sale on the auction site: the same for everybody, made from a seed.
+"""The auction site's data: the same for everybody, generated from a seed.
 
-    python3 -m lab.site.data > data.sql     SQL that fills the tables of schema.sql
+        python3 -m lab.site.data > data.sql     SQL that fills the tables of schema.sql
 
-Ids begin at 1 without gaps, so whoever plays a visitor needs only the numbers and words below.
+Ids begin at 1 without gaps, so clients only need the numbers and words below.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 SEED = 2007
 USERS = 1_000
 ITEMS_PER_CATEGORY = 120
-MOST_BIDS = 24  # for an item
-MOST_COMMENTS = 12  # about a user
-STATEMENT_CHARACTERS = 50_000  # `mariadbd --bootstrap` refuses statements of over 60,000 bytes, and lines of 20,000
+MOST_BIDS = 24  # per item
+MOST_COMMENTS = 12  # per user
+STATEMENT_CHARACTERS = 50_000  # `mariadbd --bootstrap` refuses statements over 60,000 bytes, and lines over 20,000
 
-# The site's days are always the same, so that its pages are: nothing closes while it is looked at.
+# The site's dates are fixed, so its pages never change: no auction closes during an experiment.
 OPENED = datetime(2007, 1, 1, tzinfo=UTC)
 
 CATEGORIES = {
@@ -91,7 +91,7 @@ Row = Sequence[int | str]
 
 
 def search_words() -> list[str]:
-    """Words that titles hold, each of several items."""
+    """Words in titles, each in several items."""
     return sorted({*ADJECTIVES, *MATERIALS, *(noun for nouns in CATEGORIES.values() for noun in nouns)})
 
 
@@ -137,7 +137,7 @@ def _user(chance: random.Random, number: int) -> Row:
 
 
 def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[Row]]:
-    """An item and the bids for it, each higher and later than the one before."""
+    """An item and its bids, each higher and later than the one before."""
     noun = chance.choice(list(CATEGORIES.values())[category - 1])
     adjective, material = chance.choice(ADJECTIVES), chance.choice(MATERIALS)
     title = f"{adjective} {material} {noun}".capitalize()
@@ -159,7 +159,7 @@ def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[
 
 
 def _description(chance: random.Random, words: dict[str, str]) -> str:
-    """Paragraphs and a list, in the markup that src/markup.php reads."""
+    """Paragraphs and a list, in the markup of src/markup.php."""
     blocks = [
         " ".join(_fill(chance, sentence, words) for sentence in chance.sample(SENTENCES, chance.randint(3, 5)))
         for _ in range(chance.randint(9, 12))

@@ -1,4 +1,4 @@
-"""lmbench 3.0's own output: a results file, or what single programs print on standard error.
+"""lmbench 3.0's own output: a results file, or standard error of its programs.
 
     [lmbench3.0 results for Linux host 6.1.0 ...]
     Simple syscall: 0.1216 microseconds
@@ -12,11 +12,11 @@
     0.524288 31941.21
     67.11 12011.60
 
-The rows are those of lmbench's summary (scripts/getsummary), computed as it does: "null I/O" is the mean of read and
-write, of a list of sizes the largest counts, and files created per second become microseconds for one. The format and
-the units are those of src/lib_timing.c: latencies in microseconds, and a megabyte is 1,000,000 bytes. What lmbench
-prints beyond its summary's tables of the operating system is passed over; a value of -1, or of 0, is one that lmbench
-couldn't measure, so it has no row.
+The rows are those of lmbench's summary (scripts/getsummary), computed in the same way: "null I/O" is the mean of read
+and write, the largest of several sizes counts, and files created per second become microseconds per file. Format and
+units are from src/lib_timing.c: latencies in microseconds, and a megabyte is 1,000,000 bytes. Output beyond the
+summary's tables of the operating system is ignored; a value of -1 or 0 is one that lmbench couldn't measure, so it has
+no row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _bandwidth(name: str) -> Test:
 
 NULL_IO = _latency(PROCESSES, "null I/O")
 _READ_AND_WRITE = {"Simple read": NULL_IO, "Simple write": NULL_IO}
-# What is printed before the colon; units are the test's, in lmbench's words.
+# The text before the colon; units are the test's, in lmbench's words.
 LINES = {
     **_READ_AND_WRITE,
     "Simple syscall": _latency(PROCESSES, "null call"),
@@ -76,7 +76,7 @@ LISTS = {
     "Memory read bandwidth": _bandwidth("Mem read"),
     "Memory write bandwidth": _bandwidth("Mem write"),
 }
-# What lat_proc executes isn't there, as with Debian's own script: then these are times of an exec that fails.
+# If the program that lat_proc executes is missing, as with Debian's own script, these times are of a failing exec.
 _NO_HELLO = "/hello: not found"
 _EXECUTING = ("Process fork+execve", "Process fork+/bin/sh -c")
 FILE_SYSTEM = '"File system latency'
@@ -95,19 +95,19 @@ _FILES_LINE = re.compile(r"(\d{1,6}k)\t(-?\d+)\t(-?\d+)\t(-?\d+)", re.ASCII)
 _OTHER_HEADING = re.compile(r'"|Memory |Random load latency$|Socket bandwidth using \S+$')
 _OTHER_LINE = re.compile(
     r"\[.*|Simple read: -1|\w+ \w+ parallelism: [0-9.]+|Avg xfer: .+|.*: /dev/tty.*"
-    r"|.+: (line )?\d{1,9}: (netstat|ifconfig): (command )?not found"  # which lmbench's script asks about the machine
-    # Its RPC tests, which the summary doesn't have here, without rpcbind; also where they crash for that.
+    r"|.+: (line )?\d{1,9}: (netstat|ifconfig): (command )?not found"  # lmbench's script describes the machine
+    # Its RPC tests without rpcbind, also if they crash; the summary doesn't have them here.
     r"|unable to register \(XACT_PROG, XACT_VERS, (udp|tcp)\)\.|\S+: RPC: .+|Segmentation fault( \(core dumped\))?"
 )
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    """The values in a results file, or in what programs have printed; raises `OutputError`."""
+    """The values in a results file, or in programs' output; raises `OutputError`."""
     values: dict[Test, float] = {}
-    sizes: dict[Test, float] = {}  # of what is measured with several sizes, the largest counts
+    sizes: dict[Test, float] = {}  # the largest of several sizes counts
     read_and_write: dict[str, float] = {}
     unreliable: set[Test] = set()
-    heading, kilobytes = "", ""  # of the list whose lines are being read, and of a context switch's working set
+    heading, kilobytes = "", ""  # of the current list, and of a context switch's working set
     for line, content in lines(text):
         if not content:
             heading = ""
@@ -139,7 +139,7 @@ def _heading(content: str) -> tuple[str, str] | None:
 
 
 def _of_list(heading: str, kilobytes: str, line: int, content: str) -> list[tuple[float, Test, float]] | None:
-    """Size, test and value for each value of a list's line; None if this is the line after its end."""
+    """Size, test and value for each value of a list's line; None for the line after the list."""
     if heading == FILE_SYSTEM:
         files = _FILES_LINE.fullmatch(content)
         if files is None:
@@ -176,7 +176,7 @@ def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
 
 
 def _measured(text: str, line: int, content: str) -> float | None:
-    """A value; None of -1 and 0, which stand for what couldn't be measured."""
+    """A value; None for -1 and 0, which mean that it couldn't be measured."""
     value = number(text.removeprefix("-"))
     if value is None:
         raise OutputError(line, content, f"{text} is not a number")

@@ -7,9 +7,9 @@
     --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
     host1     Linux 6.1.0-4 2594 0.12 0.15 0.72 1.79 5.36 0.14 1.48 139. 413. 1017
 
-A column's width is that of its printf, and what doesn't fit is cut off at the end, so values here have three or four
-digits where the results file has more; K and M are factors of 1,000 and 1,000,000. An empty column is a missing value.
-Only that of the system is wider in some versions: the line of dashes says where it ends.
+A column's width comes from its printf, which truncates values, so values here have three or four digits where the
+results file has more; K and M are factors of 1,000 and 1,000,000. An empty column is a missing value. Only the system's
+column is wider in some versions: the line of dashes shows where it ends.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def is_summary(text: str) -> bool:
 def parse(text: str) -> tuple[tuple[Row, ...], ...]:
     """The rows of each run, in the order of the tables' lines; raises `OutputError`.
 
-    A run without any value of a table has no line in it. As nothing else says whose line is missing, that is refused.
+    A run without any value of a table has no line in it. Nothing shows whose line is missing, so that is refused.
     """
     tables: list[list[tuple[Row, ...]]] = []
     seen: list[Sequence[_Column]] = []

@@ -21,8 +21,8 @@ from lab.suites.rows import HIGHER, INDEX, OutputError, Row, Test, lines, number
 
 SUITE = "nbench"
 GROUP = "index"
-# In nbench's order: what it prints, the study's name, and what the Pentium 90 and the AMD K6/233 do, in iterations per
-# second (bindex and lx_bindex in nbench0.h).
+# In nbench's order: the printed name, the study's name, and iterations per second of the Pentium 90 and the AMD K6/233
+# (bindex and lx_bindex in nbench0.h).
 _TESTS = (
     ("NUMERIC SORT", "Numeric Sort", 38.993, 118.73),
     ("STRING SORT", "String Sort", 2.238, 14.459),
@@ -51,13 +51,13 @@ _ON_LINUX = "LINUX DATA BELOW"
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    """The indexes; raises `OutputError`. A value that nbench itself calls uncertain counts as the others do."""
+    """The indexes; raises `OutputError`. A value that nbench itself calls uncertain counts like the others."""
     found: dict[str, float] = {}
     name, on_linux = "", False
     for line, whole in lines(text):
         content = whole.strip()
         if test := _TEST.fullmatch(content):
-            # A warning may stand between a test's name and its values.
+            # A warning may appear between a test's name and its values.
             name = test[1].strip() or name
             if name not in NAMES:
                 raise OutputError(line, content, f"{name!r} is not a test of nbench")
@@ -73,10 +73,10 @@ def parse(text: str) -> tuple[Row, ...]:
 
 
 def composites(indexes: Mapping[str, float]) -> dict[str, float]:
-    """The composites of tests' indexes by name, as far as all of their tests are there.
+    """The composites of tests' indexes by name, if all of their tests exist.
 
     nbench0.c: the geometric mean of iterations per second relative to the AMD K6/233. An index is relative to the
-    Pentium 90, so the mean of indexes is divided by that of how much faster the AMD is.
+    Pentium 90, so the mean of indexes is divided by the mean of the AMD's speed relative to the Pentium.
     """
     return {
         composite: math.prod(indexes[name] * _PENTIUM_OF_AMD[name] for name in of) ** (1 / len(of))

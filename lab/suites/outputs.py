@@ -1,4 +1,4 @@
-"""Any suite's output, known by its text."""
+"""Output of any suite, recognised by its text."""
 
 from __future__ import annotations
 

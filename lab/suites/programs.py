@@ -1,4 +1,4 @@
-"""Each suite as a program: where it is in an environment, the command that runs it once, and what reads its output."""
+"""Each suite as a program: its place in an environment, the command for one run, and the parser of its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.suites import lmbench, nbench, stress_ng, unixbench
 from lab.suites.rows import Row
 from lab.suites.scenario import Suites
 
-# The scripts' own folder, here and in a guest, on a disk as /tmp may not be; they don't use one of somebody else's.
+# The scripts' own folder, here and in a guest, on a disk as /tmp may be in memory; they refuse another user's.
 WORK = Path("/var/tmp/virtscope-suites")  # noqa: S108
 HELLO = Path("/var/tmp/lmbench")  # noqa: S108 (where Debian's lat_proc looks for the program that it executes)
 NO_COPY = "no distribution packages it; give the folder of a copy with `{}: /path`"
@@ -30,7 +30,7 @@ trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
 export UB_RESULTDIR={WORK} UB_TMPDIR={WORK}
 cd "$1" && ./Run -c 1 -i {UNIXBENCH_PASSES}
 """
-# busybox has a setpriv that can't.
+# busybox's setpriv can't do it.
 _AS_NOBODY = """
 [ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && echo yes
 :
@@ -43,7 +43,7 @@ class SkippedError(LabError):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a suite's programs are, and the libraries that they need beside the environment's own; "" for none."""
+    """Where a suite's programs are, and the libraries that they need in addition to the environment's; "" for none."""
 
     programs: str
     libraries: str = ""
@@ -61,7 +61,7 @@ class Program:
 
 
 def versions(what: Suites) -> dict[str, str]:
-    """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if there is none."""
+    """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if unknown."""
     found = {}
     for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (stress_ng.SUITE, programs.STRESS_NG)):
         if suite in what.suites:
@@ -76,7 +76,7 @@ def _is_here(environment: Environment) -> bool:
 
 
 def _unpacked(packages: Packages) -> tuple[Path, str]:
-    """Where packages are unpacked, and their folder of libraries."""
+    """The folder of unpacked packages, and their folder of libraries."""
     try:
         root = programs.root(packages)
     except ProgramsError as error:
@@ -85,7 +85,7 @@ def _unpacked(packages: Packages) -> tuple[Path, str]:
 
 
 def _in_environment(environment: Environment, script: str, reason: str, *arguments: str) -> str:
-    """The line that a script prints there; raises `SkippedError` with the reason if it prints none."""
+    """The line that a script prints in an environment; raises `SkippedError` with the reason if it prints none."""
     said = environment.run(["sh", "-c", script, "find", *arguments], FIND_SECONDS).strip()
     if not said:
         raise SkippedError(reason)
@@ -111,7 +111,7 @@ def _find_stress_ng(_: Suites, environment: Environment) -> Place:
 
 
 def _copy(suite: str, program: str) -> Callable[[Suites, Environment], Place]:
-    """Finds a suite of which a copy is given by the scenario's key of its name."""
+    """Finds a suite's copy by the scenario's key with the suite's name."""
 
     def find(what: Suites, environment: Environment) -> Place:
         folder: str | None = getattr(what, suite)
@@ -134,7 +134,7 @@ def _script(name: str, text: str, *of_scenario: Callable[[Suites], object]) -> C
 
 
 PROGRAMS: Mapping[str, Program] = {
-    # About 60 measurements with their warm-up, of eleven intervals each; two minutes of fixed work, half of it files.
+    # About 60 measurements with warm-up, of eleven intervals each; two minutes of fixed work, half of it files.
     lmbench.SUITE: Program(
         _find_lmbench,
         _script(

@@ -1,4 +1,4 @@
-"""What any suite's output says: a value for each test, with its unit and which direction is better."""
+"""The common form of all suites' output: a value for each test, with its unit and the better direction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST = 80  # characters of a line in an error message
 
 
 class OutputError(LabError):
-    """A suite's output that isn't understood; the message has the line's number and its text."""
+    """Unknown output of a suite; the message has the line's number and its text."""
 
     def __init__(self, line: int, text: str, problem: str) -> None:
         shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -25,7 +25,7 @@ class OutputError(LabError):
 
 
 class Test(NamedTuple):
-    """A test of a suite, as the suite's own summary names it; `group` is the summary's table."""
+    """A test of a suite, as named in the suite's own summary; `group` is the summary's table."""
 
     suite: str
     group: str
@@ -35,7 +35,7 @@ class Test(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Unique among all suites: names aren't, as lmbench has a latency and a bandwidth of "Pipe"."""
+        """Unique among all suites, unlike names: lmbench has a latency and a bandwidth of "Pipe"."""
         return f"{self.suite}/{self.group}/{self.name}"
 
 
@@ -47,12 +47,12 @@ class Row(NamedTuple):
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """Its lines without blanks at their ends, and their numbers."""
+    """Its lines, stripped, and their numbers."""
     return enumerate((line.rstrip() for line in text.split("\n")), 1)
 
 
 def number(text: str) -> float | None:
-    """A plain number of at most 15 digits before its point; None if it isn't one.
+    """A plain number with at most 15 digits before its point; None otherwise.
 
     >>> number("0.1216"), number("4.6794e+08"), number("-1"), number("nan")
     (0.1216, 467940000.0, None, None)

@@ -20,9 +20,9 @@ from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedEr
 from lab.suites.rows import OutputError
 from lab.suites.scenario import Step, Suites
 
-SETTLED_CPUS = 0.2  # in use on the whole machine: the stack's own work is less
+SETTLED_CPUS = 0.2  # in use on the whole machine: the stack itself uses less
 LONGEST_SETTLING = 12  # times the settle time
-_FAILED = re.compile(r"^(?:# )?\[(.+: status \d+: .*)\]$", re.MULTILINE)  # what the scripts print of a program
+_FAILED = re.compile(r"^(?:# )?\[(.+: status \d+: .*)\]$", re.MULTILINE)  # the scripts' message about a failed program
 _LONGEST_LABEL = 1000  # characters: Prometheus refuses a scrape with a label of more than 4096 bytes
 BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
 
@@ -32,7 +32,7 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
     with _guarded(), contextlib.ExitStack() as ending:
         places, skipped = _find(what)
         for name, suite, reason in skipped:
-            if suite in what.runnable:  # of the others the plan has said so
+            if suite in what.runnable:  # the plan has named the others
                 run.course.say(f"{suite} is skipped in {name}: {reason}")
         steps = [step for step in what.steps if (step.environment, step.suite) in places]
         if not steps:
@@ -42,7 +42,7 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Suites) -> list[str]:
-    """What a run would change or run where, as lines to read; what is skipped is only known there."""
+    """The changes and programs of a run, as lines to read; which suites are skipped is only known in the run."""
     packages = [name for name in (lmbench.SUITE, stress_ng.SUITE) if name in what.suites]
     return [
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
@@ -66,7 +66,7 @@ def _changes(environment: Environment, what: Suites) -> str:
 
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
-    """How long steps take, roughly."""
+    """The approximate duration of steps."""
     of_suite = {str(suite): what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
     return sum(of_suite[step.suite] for step in steps)
 
@@ -76,7 +76,7 @@ Places = dict[tuple[str, str], Place]  # by environment and suite
 
 @dataclass
 class Running:
-    """A run's steps. An environment stays ready as long as the next steps are in it."""
+    """A run's steps. Consecutive steps in the same environment share it."""
 
     what: Suites
     run: Run
@@ -121,7 +121,7 @@ class Running:
         return self.environment
 
     def _settle(self, step: Step, course: Course) -> float:
-        """Return the CPUs in use on the machine, once these are few, or at the latest after `LONGEST_SETTLING`."""
+        """Wait until few CPUs are in use on the machine, at most `LONGEST_SETTLING`; return the CPUs in use."""
         used = 0.0
         for _ in range(LONGEST_SETTLING if self.what.settle else 0):
             course.doing(f"{step.name}: waiting for the machine to settle")
@@ -134,7 +134,7 @@ class Running:
 
 
 def _find(what: Suites) -> tuple[Places, list[tuple[str, str, str]]]:
-    """Where each suite is; and what is skipped: environment, suite and reason."""
+    """The place of each suite; and skipped ones: environment, suite and reason."""
     places: Places = {}
     skipped: list[tuple[str, str, str]] = []
     for environment in what.environments:
@@ -148,7 +148,7 @@ def _find(what: Suites) -> tuple[Places, list[tuple[str, str, str]]]:
 
 
 def _in_words(skipped: list[tuple[str, str, str]]) -> str:
-    """For the report; each reason once, with its environments."""
+    """Text for the report; each reason once, with its environments."""
     of: dict[tuple[str, str], list[str]] = {}
     for name, suite, reason in skipped:
         of.setdefault((suite, reason), []).append(name)
@@ -158,9 +158,9 @@ def _in_words(skipped: list[tuple[str, str, str]]) -> str:
 
 @contextlib.contextmanager
 def _guarded() -> Iterator[None]:
-    """Remove what killed scripts have left on this machine, also if the lab is killed itself.
+    """Remove files of killed scripts on this machine, also if the lab itself is killed.
 
-    Not where Debian's lmbench keeps files of its own, if there are any.
+    Keeps the folder of Debian's lmbench if it already exists.
     """
     with contextlib.ExitStack() as ending:
         for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):

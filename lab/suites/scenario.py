@@ -1,4 +1,4 @@
-"""Scenarios of benchmark suites: which suites run in which environments, how often.
+"""Scenarios of benchmark suites: suites, environments, and repetitions.
 
     study: suites
     about: lmbench on this machine and in a capped cgroup.
@@ -7,8 +7,8 @@
       - base
       - {name: capped, cap: 0.5}
 
-For each repetition all suites run in each environment, one after the other; which environment is the first rotates with
-the repetition, so that a drift of the machine is in all of them. `base`, with which the others are compared, is
+In each repetition all suites run in each environment, one after the other; the first environment rotates with the
+repetition, so that a drift of the machine affects all of them. `base`, with which the others are compared, is
 required.
 """
 
@@ -28,8 +28,8 @@ from lab.keys import OneOrMore, Seconds, distinct, rotated
 STUDY = "suites"
 Suite = Literal["lmbench", "unixbench", "nbench", "stress-ng"]
 SUITES = get_args(Suite)
-# Where other work was throttled or descheduled in an interval shows in its length. A tenth of a second is the longest
-# that lmbench tries before it falls back to a second, and five periods of a cap.
+# An interval's duration shows whether other work was throttled or descheduled in it. A tenth of a second is the longest
+# that lmbench tries before it falls back to a second, and is five periods of a cap.
 INTERVAL = 0.1
 
 
@@ -69,25 +69,25 @@ class Suites(keys.Scenario):
     study: Literal["suites"]
     cpus: Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")] = Field(
         default_factory=lambda: str(max(os.sched_getaffinity(0)))
-    )  # of all environments of this machine
+    )  # for all environments of this machine
     environments: Annotated[tuple[Listed, ...], distinct(lambda one: one.name), AfterValidator(_with_base)]
     suites: OneOrMore[Suite] = SUITES
     settle: Annotated[Seconds, Field(le=3_600)] = 10.0
     megabytes: Annotated[int, Field(ge=4, le=65_536), AfterValidator(_power_of_two)] = 64
     interval: Annotated[Seconds, Field(ge=0.001, le=10)] = INTERVAL
     stress_time: Annotated[Seconds, Field(ge=1, le=3_600)] = 10.0
-    unixbench: Folder | None = None  # with its Run
-    nbench: Folder | None = None  # with its nbench
+    unixbench: Folder | None = None  # the folder with its Run
+    nbench: Folder | None = None  # the folder with its nbench
 
     @property
     def runnable(self) -> tuple[str, ...]:
-        """Those of the suites that are packaged, or of which a copy is given."""
+        """The suites that are packaged, or have a copy."""
         copies = {"unixbench": self.unixbench, "nbench": self.nbench}
         return tuple(suite for suite in self.suites if suite not in copies or copies[suite])
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in the order in which they run."""
+        """All steps, in order."""
         of = [environment.name for environment in self.environments]
         return tuple(
             Step(environment, suite, turn + 1)

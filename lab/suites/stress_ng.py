@@ -6,9 +6,9 @@
           bogo-ops-per-second-usr-sys-time: 2595.346544
           bogo-ops-per-second-real-time: 2584.362475
 
-An operation ("bogo op") is what the stressor repeats, which may change with stress-ng's version: these values compare
-environments, never suites. The rate is that of real time, as CPU time leaves out what virtualisation takes from a
-program. An older release's file has the same keys.
+An operation ("bogo op") is the unit that a stressor repeats, which may change with stress-ng's version: these values
+compare environments, never suites. The rate is in real time, as CPU time excludes the time that virtualisation takes
+from a program. Files of older releases have the same keys.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RATE = re.compile(r"bogo-ops-per-second-real-time: (\S+)")
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    """The rates; raises `OutputError`. A stressor that did no operation has no row."""
+    """The rates; raises `OutputError`. A stressor without operations has no row."""
     found: dict[str, float] = {}
     seen: set[str] = set()
     stressor, in_metrics = "", False

@@ -1,9 +1,9 @@
-"""Results of benchmark suites as a table of comma-separated values: a study's, or anybody's in the same columns.
+"""Results of benchmark suites as comma-separated values: a study's, or anybody's in the same columns.
 
     suite,group,test,unit,better,environment,run1,run2,run3,run4,run5,mean,stddev
     lmbench,processor_processes,fork proc,microseconds,lower,host,105.00,97.50,95.70,106.00,103.00,101.44,4.59
 
-There may be any number of runs; an empty one has no value. Mean and sample standard deviation (n - 1) may be absent.
+The number of runs may vary; an empty one has no value. Mean and sample standard deviation (n - 1) may be absent.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ COLUMNS = ("suite", "group", "test", "unit", "better", "environment")
 
 
 class TableError(LabError):
-    """A table that can't be read; the message has file, line and column."""
+    """An unreadable table; the message has file, line and column."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A test in an environment: its runs, in their order, and what is printed of them."""
+    """A test in an environment: its runs in order, and its printed statistics."""
 
     test: Test
     environment: str
@@ -80,7 +80,7 @@ def _row(cells: Mapping[str, str], runs: Sequence[str]) -> Published:
 
 
 def measurements(rows: tuple[Published, ...]) -> tuple[Measurement, ...]:
-    """The runs as measurements; what virtualises an environment, and whether it is emulated, a table doesn't say."""
+    """The runs as measurements; a table lacks the environments' virtualization, and whether they are emulated."""
     return tuple(
         Measurement(row.environment, "", False, row.test.key, row.test.unit, row.test.better, repetition, value)
         for row in rows

@@ -9,8 +9,8 @@
                                                                        ========
     System Benchmarks Index Score                                         912.8
 
-A test's index is its result divided by that of a SPARCstation 20-61, times 10; the score is their geometric mean. Where
-a report has several numbers of copies, the values are those of a single one. Tests without a baseline have no row.
+A test's index is its result / a SPARCstation 20-61's, times 10; the score is their geometric mean. If a report has
+several numbers of copies, the values are from the single copy. Tests without a baseline have no row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lab.suites.rows import HIGHER, INDEX, OutputError, Row, Test, lines, number
 SUITE = "unixbench"
 CPU, COMMUNICATION = "cpu_benchmarks", "inter_process_communication_benchmarks"
 FILES, SCORE, OTHER = "filesystem_benchmarks", "score", "other_benchmarks"
-# As Fisher groups them; those that version 5 has and he doesn't are where their like are.
+# Fisher's groups; tests that only version 5 has are in the group of similar tests.
 GROUPS = {
     "dhrystone 2 using register variables": CPU,
     "double-precision whetstone": CPU,

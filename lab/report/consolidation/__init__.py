@@ -1,4 +1,4 @@
-"""The report of a consolidation, whose values are queries over the time of each step.
+"""The report of a consolidation; its values are queries over each step's time.
 
 prometheus -> results (with queries) -> verdict, page
 """

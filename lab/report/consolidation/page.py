@@ -17,13 +17,13 @@ from lab.report.recorded import Run
 from lab.report.units import MISSING, RESPONSE, SHARE, Unit, significant
 
 ASKED_OF_OBJECTIVES = ("mean", "within", "errors", "objectives", "thresholds", "causes", "neighbours", "firing")
-# The queries of values that follow from others.
+# The queries of derived values.
 _ASKED = {"network": ("client_mean", "mean"), "tiers_cpu": ("tier_cpu",), "named": ("neighbours",)}
 _LOAD = ("Placement", "Instances", "Clients each")
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
 Quantity = Mapping[str, Any]
-"""A number of each step, as the study's file describes it: title, unit, of, and perhaps hidden and objective."""
+"""A number of each step, from the study's file: title, unit, of, and perhaps hidden and objective."""
 
 
 def write_up(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
@@ -99,7 +99,7 @@ def _why_no_misses(results: Sequence[StepResult]) -> str:
 
 
 def _overview(of: Sequence[Load]) -> Table | None:
-    """Instances down, clients across: every load met or missed at a glance; None if nothing was judged."""
+    """Instances by clients: which loads met all objectives; None if nothing was judged."""
     if not any(load.judged for load in of):
         return None
     clients = sorted({load.clients for load in of})
@@ -114,7 +114,7 @@ def _overview(of: Sequence[Load]) -> Table | None:
 
 
 def _figures(quantities: Sequence[Quantity], of: Sequence[Load]) -> Table:
-    """A row for each load; quantities that aren't drawn have a column only if it isn't empty."""
+    """A row for each load; quantities that aren't drawn only have a column if it isn't empty."""
     shown = [each for each in quantities if not each.get("hidden") or any(load.values(each["of"]) for load in of)]
     head = (*_LOAD, "Repetitions", *(f"{each['title']}, {_unit(each).axis}" for each in shown))
     rows = [(*_load(load), str(len(load.results)), *(_cell(each, load) for each in shown)) for load in of]
@@ -138,7 +138,7 @@ def _unit(quantity: Quantity) -> Unit:
 
 
 def objectives_table(of: Sequence[Load]) -> Table | None:
-    """A row for each step: its objectives met or missed, and why most likely; None if nothing was judged."""
+    """A row for each step: its objectives met or missed, and the most likely cause; None if nothing was judged."""
     promises: dict[str, set[str]] = {}
     for one in (judged for load in of for judged in load.judged):
         promises.setdefault(one.objective, set()).add(_promise(one))
@@ -196,10 +196,10 @@ def _load(load: Load) -> tuple[str, str, str]:
 
 
 def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: Study) -> str | None:
-    """The section's chart as SVG; None if there are no numbers for it.
+    """The section's chart as SVG; None without numbers.
 
-    Along the x axis go the clients of an instance, and each number of instances is a curve; where all loads have the
-    same clients, the instances go along the axis.
+    The x axis shows the clients per instance, with a curve for each number of instances; if all loads have the same
+    clients, it shows the instances.
     """
     published = study["mean_response_seconds"] if key == "response" else ()
     clients, instances = (sorted({getattr(load, name) for load in of}) for name in ("clients", "instances"))
@@ -208,7 +208,7 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
     shades = sorted({*instances, *(row["instances"] for row in published)})
 
     def curves(points: Iterable[tuple[Mapping[str, Any], tuple[float, ...]]], factor: float) -> tuple[Curve, ...]:
-        """Of values by placement, instances and clients."""
+        """Curves of values by placement, instances and clients."""
         found: dict[tuple[str, int], list[Point]] = {}
         for load, values in points:
             curve = (load["placement"], 0 if along == "instances" else load["instances"])

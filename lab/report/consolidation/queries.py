@@ -10,13 +10,13 @@ from lab.clients.metrics import LATE_SECONDS
 from lab.report.rendering import TEMPLATES
 
 RATE_SECONDS = 60  # the range of the records' rates
-EVALUATION_SECONDS = 5  # prometheus.yml's
+EVALUATION_SECONDS = 5  # from prometheus.yml
 RUN_GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run: a constant load. `clients` are those of one instance, in the study's numbers."""
+    """One step of a run: a constant load. `clients` is per instance, in the study's numbers."""
 
     run: str
     name: str
@@ -27,14 +27,14 @@ class Step:
     host: str
     platform: str
     start: int
-    """Unix time of its first samples: a scrape after it was first seen, so that they are all of the step itself."""
+    """Unix time of its first samples: one scrape after it first appeared, so all samples are the step's own."""
     end: int
     """Unix time of its last samples; a whole number of scrapes after `start`."""
     attempts: int = 1
 
     @property
     def seconds(self) -> int:
-        """How long it was measured; 0 if it ended within a scrape or two, so that there is nothing to compare."""
+        """Its measured duration; 0 if it ended within one or two scrapes, and has nothing to compare."""
         return self.end - self.start
 
 
@@ -44,7 +44,7 @@ def before_step(step: Step) -> int:
 
 
 def of_step(step: Step, apps: Sequence[str] = (), seconds: float = 1.0) -> dict[str, str]:
-    """The query of each value, by name; `within` is the share of requests answered in so many seconds."""
+    """The query of each value, by name; `within` is the share of requests answered in `seconds`."""
     text = TEMPLATES.get_template("step.promql.j2").render(
         step=step,
         apps="|".join(apps),

@@ -1,15 +1,15 @@
-"""A run's steps and their values, from Prometheus. What is absent isn't there, and never 0.
+"""A run's steps and their values, from Prometheus. Missing values are absent, and never 0.
 
     lab_step_info{run="20261121T090512-scale", scenario="scale", step="4x700-2", instances="4", clients="700",
                   placement="one node", repetition="2", host="lab", platform="cgroup"} 1
 
-The runner exposes a step only while it measures, so the samples of a series define the time over which values are
-computed, and a gap in them means that the step was restarted, as in a run that continues after a crash.
+The runner exposes a step only while it measures, so the samples of a series define the time range of its values, and a
+gap in them means that the step was restarted, as in a run resumed after a crash.
 
 Values have the names of their queries, with the tier, cause, reason or neighbour if there are several: "waiting web".
-Derived ones of an application are `network`, what a request took beyond the server's own time, `unseen_failures`, the
-share of requests that failed only for the client, and `named`, the share of its waiting for neighbours that was for
-those who were named; of a step `tiers_cpu`, the CPU of all tiers together.
+Derived values of an application: `network` is a request's time beyond the server's own, `unseen_failures` the share of
+requests that failed only for the client, and `named` the share of its wait for neighbours that named neighbours
+account for. Derived value of a step: `tiers_cpu`, the CPU of all tiers together.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lab.report.consolidation import queries
 from lab.report.consolidation.queries import Step
 from lab.report.units import SHARE
 
-SCRAPE_SECONDS = 5.0  # prometheus.yml's, as a step with one sample doesn't show it
+SCRAPE_SECONDS = 5.0  # from prometheus.yml: a step with one sample doesn't show it
 ATTEMPT_GAP_SECONDS = 20  # three scrapes in a row may fail on an overloaded machine
-CUT_SHORT_SECONDS = 15  # up to three scrapes of a step are not in its samples
-UNSEEN_SHARE = 0.001  # of failures, from which on there is a remark
-# Values that are wrong if a counter of a sensor or client was reset within the step.
+CUT_SHORT_SECONDS = 15  # a step's samples may miss up to three of its scrapes
+UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
+# Values that are wrong if a sensor's or client's counter was reset within the step.
 BY_SENSOR = {"requests", "errors", "mean", "p95", "within"}
 BY_CLIENT = {"client_requests", "client_answers", "client_failures", "client_mean"}
 BY_CLIENT |= {"clients_cpu", "lateness_mean", "lateness_p95", "late_starts"}
@@ -49,14 +49,14 @@ class Judged:
 
     @property
     def excess(self) -> float | None:
-        """The measured value relative to the target, for a share the bad over the allowed one; None if unknown."""
+        """Measured value / target; for a share of requests, bad share / allowed bad share; None if unknown."""
         if self.measured is None or self.objective == "mean":
             return None if self.measured is None else self.measured / self.promised
         return (1 - self.measured) / (1 - self.promised)
 
     @property
     def met(self) -> bool | None:
-        """None if nothing was measured."""
+        """None without a measurement."""
         return None if self.excess is None else self.excess <= 1 + 1e-9
 
 
@@ -97,11 +97,11 @@ class StepResult:
     asked: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, of: str) -> float | None:
-        """A value by its name; the mean over applications that have it."""
+        """A value by name; the mean over applications that have it."""
         if of in self.values:
             return self.values[of]
         name = of.partition(" ")[0]
-        # Of the reasons for which it waited, what is not there is none.
+        # A missing reason for waiting counts as 0.
         return mean(app.values.get(of, 0.0 if name == "caused" and app.parts(name) else None) for app in self.apps)
 
 
@@ -159,7 +159,7 @@ def mean_parts(results: Iterable[StepResult], name: str) -> dict[str, float]:
 
 
 def collect(prometheus: Prometheus, run: str) -> list[StepResult]:
-    """A run's steps in their order; raises `PrometheusError`, and `LabError` as `steps` does or if there is none."""
+    """A run's steps in order; raises `PrometheusError`, and `LabError` as `steps` does or if there are none."""
     found = steps(prometheus.recorded(f'lab_step_info{{run="{run}"}}[30d]'))
     if not found:
         raise LabError(f"run {run} has not measured a step yet")
@@ -196,7 +196,7 @@ def result(step: Step, apps: Sequence[str], given: Mapping[str, Sequence[Sample]
     for name, samples in given.items():
         for sample in samples:
             parts = [value for label, value in sample.labels.items() if label != "app"]
-            if not math.isnan(sample.value):  # as of a percentile without requests
+            if not math.isnan(sample.value):  # as for a percentile without requests
                 found.setdefault(sample.labels.get("app", ""), {})[" ".join((name, *parts))] = sample.value
     of_apps = tuple(App(name, _derived(found[name])) for name in apps)
     values = found[""]
@@ -208,7 +208,7 @@ def result(step: Step, apps: Sequence[str], given: Mapping[str, Sequence[Sample]
 
 
 def _derived(values: Mapping[str, float]) -> dict[str, float]:
-    """With derived values, without those of counters that were reset."""
+    """Adds derived values, and omits values of counters that were reset."""
     reset = (BY_SENSOR if "sensor_broken" in values else set()) | (BY_CLIENT if "client_broken" in values else set())
     found = {name: value for name, value in values.items() if name not in reset}
     causes = App("", found).parts("causes")
@@ -250,7 +250,7 @@ def _remarks(step: Step, apps: Sequence[App], values: Mapping[str, float]) -> It
 
 
 def steps(recorded: Iterable[Recorded]) -> list[Step]:
-    """A run's steps, in the order in which they ran; raises `LabError` that names a series that isn't the lab's."""
+    """A run's steps in the order they ran; raises `LabError` that names a series that isn't the lab's."""
     times: dict[tuple[str, ...], set[float]] = {}
     for series in recorded:
         # Without `instance` and `job`: after a crash the runner may have another port, but it is the same step.
@@ -260,7 +260,7 @@ def steps(recorded: Iterable[Recorded]) -> list[Step]:
 
 
 def _step(identity: tuple[str, ...], seen: Sequence[float]) -> Step:
-    """The step's longest attempt; of equally long ones the last."""
+    """The step's longest attempt; the last of equally long ones."""
     run, name, instances, clients, placement, repetition, host, platform = identity
     attempts = [[seen[0]]]
     for before, time in itertools.pairwise(seen):
@@ -269,9 +269,9 @@ def _step(identity: tuple[str, ...], seen: Sequence[float]) -> Step:
         attempts[-1].append(time)
     attempt = max(reversed(attempts), key=lambda times: times[-1] - times[0])
     interval = statistics.median(b - a for a, b in itertools.pairwise(attempt)) if len(attempt) > 1 else SCRAPE_SECONDS
-    # Other targets are scraped at other moments than the lab's, each at its own fixed place within the interval. What
-    # Prometheus knows at `end` is of the last interval. Whole intervals lie between start and end, so that the same
-    # time lies between the samples of every target.
+    # Other targets are scraped at other moments than the lab's, each at its own fixed offset within the interval.
+    # Prometheus's values at `end` are from the last interval. Start and end are whole intervals apart, so the samples
+    # of every target span the same time.
     end = int(attempt[-1])
     intervals = max(int((attempt[-1] - attempt[0]) / interval + 0.5) - 1, 0)
     try:

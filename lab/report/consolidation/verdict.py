@@ -1,4 +1,4 @@
-"""The run in a few sentences: where the knee is, what broke first, and why most likely."""
+"""The run in a few sentences: the knee, the first missed objective, and its most likely cause."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CAUSES = {
 
 
 def verdict(loads: Sequence[Load]) -> list[str]:
-    """A summary for readers who read no further."""
+    """A summary for most readers."""
     if not any(load.judged for load in loads):
         return ["Prometheus has no objectives for these applications, so none is met or missed.", *_response(loads)]
-    placed = len({load.placement for load in loads}) > 1  # the placement is named where there are several
+    placed = len({load.placement for load in loads}) > 1  # named if there are several
     broken = sorted((load for load in loads if load.met is False), key=_size)
     sentences = [_knee(loads, broken[0] if broken else None, placed=placed)]
     for (placement, instances), of in itertools.groupby(loads, key=lambda load: (load.placement, load.instances)):
@@ -61,7 +61,7 @@ def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
 
 
 def _curve(loads: Sequence[Load]) -> str:
-    """The loads of a number of instances."""
+    """The loads with one number of instances."""
     met, missed, unknown = ([load.clients for load in loads if load.met is each] for each in (True, False, None))
     unsaid = f" Not judged: {_list(unknown)} clients." if unknown else ""
     if not missed and not met:
