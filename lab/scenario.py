@@ -36,7 +36,7 @@ _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 class Limit(Model):
     """CPU limits of virtual servers; see lab.cgroups.TierLimits."""
 
-    weight: Weight = 10_000  # the maximum: the applications win against everything else on this CPU
+    weight: Weight = 10_000  # the maximum, so that other load on this CPU hardly disturbs the applications
     cap: Cap | None = None
 
 

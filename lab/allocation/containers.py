@@ -16,7 +16,7 @@ from lab.allocation.scenario import TRANSACTIONAL
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import LOOPBACK, Process
 
-WEIGHT = 10_000  # the maximum, to win against everything else on the machine
+WEIGHT = 10_000  # the maximum, so that other load hardly disturbs the containers
 START_SECONDS = 30.0  # until each has finished a task, with the smallest caps and on a busy machine
 
 

@@ -1,9 +1,9 @@
 """The protocol between the lab and the clients' process: one JSON object per line, with an answer to each.
 
-        <- {"port": 40123}                                             first: the port of its metrics
+    <- {"port": 40123}                                             first: the port of its metrics
     -> {"habits": {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0},
         "applications": {"auction-1": {"url": "http://127.0.0.1:40080", "clients": 210}}}
-        <- {"auction-1": 210}                                          after they have started or ended
+    <- {"auction-1": 210}                                          after they have started or ended
 
 The process ends with its standard input, and so with its parent process.
 """

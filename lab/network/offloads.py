@@ -1,6 +1,6 @@
 """Switches a network device's segmentation offloads, as `ethtool -K DEVICE tso on gso on gro on` does.
 
-        python3 -m lab.network.offloads on|off DEVICE...
+    python3 -m lab.network.offloads on|off DEVICE...
 
 Run in the device's network namespace. The commands are from linux/ethtool.h; not every host has ethtool(8).
 """

@@ -198,7 +198,7 @@ def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Poi
 
 
 def verdict(results: Results, study: Study) -> list[str]:
-    """A summary for most readers: the law of overcommitment first."""
+    """A summary: the law of overcommitment first."""
     said = (
         _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
         _pinning(results),

@@ -156,7 +156,7 @@ def _loads(results: Results) -> Table:
 
 
 def verdict(results: Results, of_study: float) -> list[str]:
-    """A summary for most readers: the paths first, each in the configuration with the highest cost.
+    """A summary: the paths first, each in the configuration with the highest cost.
 
     That is a configuration whose cost exceeds noise, if any: with little traffic, noise gives the largest ratio.
     """

@@ -223,7 +223,7 @@ def _words(kind: str, name: str) -> str:
 
 
 def verdict(of: Results) -> list[str]:
-    """A summary for most readers, by environment; emulated ones come last, and are marked."""
+    """A summary, by environment; emulated ones come last, and are marked."""
     if not of.tests:
         return ["No suite has measured anything, so there is nothing to compare."]
     if not of.base:

@@ -1,6 +1,6 @@
 """The auction site's data: the same for everybody, generated from a seed.
 
-        python3 -m lab.site.data > data.sql     SQL that fills the tables of schema.sql
+    python3 -m lab.site.data > data.sql     SQL that fills the tables of schema.sql
 
 Ids begin at 1 without gaps, so clients only need the numbers and words below.
 """

@@ -18,7 +18,7 @@ CAUSES = {
 
 
 def verdict(loads: Sequence[Load]) -> list[str]:
-    """A summary for most readers."""
+    """A summary."""
     if not any(load.judged for load in loads):
         return ["Prometheus has no objectives for these applications, so none is met or missed.", *_response(loads)]
     placed = len({load.placement for load in loads}) > 1  # named if there are several
