@@ -40,7 +40,7 @@ from lab.report.statistics import Estimate, Line, estimate, line, slope_through_
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
 
 NEGLIGIBLE = 0.01  # of a CPU
-# Share of the machine's CPUs. Above it, switching takes CPU from other load, so CPU use shows neither its cost nor a limit.
+# Of the machine's CPUs. Above it, switching takes CPU from other load: CPU use shows neither its cost nor a limit.
 FULL = 0.95
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
 EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
