@@ -17,7 +17,7 @@ from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
-STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.runs
+STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.consolidation.queries
 
 
 @contextlib.contextmanager

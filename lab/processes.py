@@ -127,7 +127,7 @@ def _open_no_link(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], *, holds_input: bool = False) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A program while the block lasts. With its children, it ends with the block, and after kill -9 of the lab.
+    """A program while the block lasts. It and its descendants end with the block, and after kill -9 of the lab.
 
     holds_input: its standard input is a pipe that ends with the block or the lab, otherwise empty. The block gets the
         pipe's other end as the second value.
