@@ -181,9 +181,7 @@ class WaitCounts:
     """
 
     def __init__(self) -> None:
-        self.seconds: dict[
-            int, dict[int, float]
-        ] = {}  # by waiting and running domain; replaced, never changed in place
+        self.seconds: dict[int, dict[int, float]] = {}  # by waiting and running domain; replaced, not modified
         self._weights: dict[int, dict[int, float]] = {}  # by the same: decaying wait of the last windows
 
     def add(self, waits: Mapping[tuple[int, int], float], seconds: float, domids: AbstractSet[int]) -> None:
