@@ -74,7 +74,7 @@ class Document:
         except ValidationError as invalid:
             first = invalid.errors()[0]
         path: KeyPath = ()
-        for part in first["loc"]:  # without what pydantic adds for unions, which isn't in the file
+        for part in first["loc"]:  # skips parts that pydantic adds for unions, which aren't in the file
             if (*path, part) in self.lines or (first["type"] == "missing" and part == first["loc"][-1]):
                 path = (*path, part)
         cause = first.get("ctx", {}).get("error")

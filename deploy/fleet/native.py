@@ -206,7 +206,7 @@ def _wait(settings: Settings, here: Supervisor) -> None:
 
 
 def _about(part: Part) -> tuple[bool, str]:
-    """Whether a part is ready, and for a Prometheus what it scrapes."""
+    """Whether a part is ready, and a Prometheus's numbers of hosts and of targets that are down."""
     if not _is_ready(part):
         return False, ""
     if part.kind != "prometheus":

@@ -84,7 +84,7 @@ def got(suite: Suite) -> Got | None:
 
 
 def get(*suites: Suite, since: float = 0) -> None:
-    """Put these suites' programs into `.stack/bin`, if missing, or again with `since` (Unix time: of apt's lists).
+    """Put these suites' programs into `.stack/bin` if missing. With `since` (Unix time), check their sources again.
 
     Raises `ProgramsError` with the reasons of all sources, for the first suite that is unavailable.
     """
@@ -109,7 +109,7 @@ def versions(packages: Packages) -> dict[str, str]:
 
 
 def update() -> None:
-    """Fetch everything again; raises `ProgramsError`."""
+    """Check all sources again; raises `ProgramsError`."""
     now = time.time()
     get(*(suite for suite in SUITES if got(suite) is not None), since=now)
     (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)

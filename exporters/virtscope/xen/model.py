@@ -133,9 +133,9 @@ class Guest(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A Xen host at one moment, from a source, or from the toolstack (without domains).
+    """A Xen host at one moment, from a source, or without domains from the toolstack.
 
-    The toolstack's value replaces None (toolstack.joined).
+    If a source leaves a field None, the toolstack's value is shown (toolstack.joined).
     """
 
     xen_version: str | None = None  # None, here and below: unknown

@@ -216,7 +216,7 @@ def _weighed(before: Mapping[int, float], parts: Mapping[int, float], others: Ab
 
 
 def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
-    """Return the domains to name from now on: of the named ones, and the ones with the greatest weights."""
+    """Return the domains to name from now on, chosen from the named ones and the ones with the greatest weights."""
     chosen = list(named)
     strangers = [other for other, weight in weights.items() if other not in chosen and weight >= _WORTH]
     for stranger in sorted(strangers, key=lambda other: (-weights[other], other)):
