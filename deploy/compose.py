@@ -29,10 +29,10 @@ from deploy.parts import (
 from deploy.programs import CHECKOUT
 from deploy.targets import Machine
 
-# The first Docker that can give a container the capabilities PERFMON and BPF; others create no such container.
+# The first Docker with the capabilities PERFMON and BPF; older ones can't create such a container.
 PERFMON_ENGINE = 23
 DEMO = "demo"
-# Which read their files again by SIGHUP: rules and targets, receivers, sensors. Compose sees none of these change.
+# Services that reload their files on SIGHUP: rules and targets, receivers, sensors. Compose doesn't watch them.
 READ_AGAIN = (PROMETHEUS.name, ALERTMANAGER.name, TELEGRAF.name)
 DEMO_HISTORY = f"{DEMO}-history"
 DEMO_SERVICES = tuple(
@@ -53,10 +53,10 @@ def up() -> None:
     chosen = ports(variables, _parts(variables))
     variables |= options(variables, chosen)
     if not running:
-        # Containers on the host's network would start over and over where a port is taken.
+        # Containers on the host's network would restart endlessly if a port is taken.
         used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
-    # What a repository can't hold: the addresses to scrape, with this machine's name, and a password.
+    # Not in the repository: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
     configuration.write()
     configuration.take()
@@ -64,7 +64,7 @@ def up() -> None:
     grafana.make_password()
     before = {service: _containers(compose, service) for service in READ_AGAIN} if running else {}
     _run([*compose, "up", "--detach", "--build", "--remove-orphans"], variables)
-    # What compose has just started reads its files anyway, and knows no signals yet.
+    # Services that compose has just started read their files anyway, and may not handle signals yet.
     gone_on = [service for service, ids in before.items() if ids and ids == _containers(compose, service)]
     if gone_on:
         _run([*compose, "kill", "-s", "SIGHUP", *gone_on], variables)
@@ -76,7 +76,7 @@ def up() -> None:
 
 
 def demo() -> None:
-    """Start the demo in the stack's place, with a history that ends now."""
+    """Start the demo instead of the stack, with a history that ends now."""
     compose = command()
     if _is_demo(compose):
         down()  # a demo starts over
@@ -93,7 +93,7 @@ def demo() -> None:
     try:
         _run([*compose, "up", "--detach", "--build", *DEMO_SERVICES, GRAFANA.name], variables)
     except StackError:
-        # Compose reports only that it ended; the reason would be lost with its container.
+        # Compose only reports that it ended; the reason would be lost with the container.
         subprocess.run([*compose, "logs", "--no-color", DEMO_HISTORY], cwd=CHECKOUT, env=variables, check=False)
         down()
         raise
@@ -103,12 +103,12 @@ def demo() -> None:
 
 
 def down() -> None:
-    """Stop all that `up` or `demo` started, on whatever platform; the volumes with what was recorded stay."""
+    """Stop all that `up` or `demo` started, on any platform; keeps the volumes with recorded data."""
     _run([*command(), "down", "--remove-orphans"], {**os.environ, "COMPOSE_PROFILES": PROFILES})
 
 
 def command() -> list[str]:
-    """`docker compose` if this machine has it, else `docker-compose`; `StackError` if neither is there."""
+    """`docker compose` if available, else `docker-compose`; `StackError` without both."""
     if shutil.which("docker"):
         version = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
         if version.returncode == 0:
@@ -119,7 +119,7 @@ def command() -> list[str]:
 
 
 def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict[str, str]:
-    """The variables of compose.yaml that depend on the machine and on Docker's release, unless they are `given`."""
+    """The variables of compose.yaml that depend on the machine and on Docker's release, unless `given`."""
     found = dict(given)
     wanted = {machine.platform, *(exporters.OF_ANY_PLATFORM if engine >= PERFMON_ENGINE else ())}
     profiles = [name for name in PROFILES.split(",") if name in wanted]
@@ -127,7 +127,7 @@ def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict
     if machine.platform == "xen":
         system = platform.freedesktop_os_release()
         if system["ID"] == "debian" and "VERSION_CODENAME" in system:
-            # The image's libxenstat must be of the release that Dom0's Xen is.
+            # The image's libxenstat must be of the same release as Dom0's Xen.
             found.setdefault("DEBIAN_RELEASE", system["VERSION_CODENAME"])
     return found
 
@@ -149,22 +149,22 @@ def _is_demo(compose: list[str]) -> bool:
 
 
 def _containers(compose: list[str], *services: str) -> list[str]:
-    """Ids of the containers of these services, or of all; `StackError` if Docker does not answer."""
+    """IDs of the containers of these services, or of all; `StackError` if Docker doesn't answer."""
     return _answer([*compose, "ps", "--quiet", *services]).split()
 
 
 def _engine() -> int:
-    """Docker's release, such as 20 for 20.10.24; a build of one's own, "dev", counts as new."""
+    """Docker's major version, such as 20 for 20.10.24; a custom build, "dev", counts as new."""
     release = _answer(["docker", "version", "--format", "{{.Server.Version}}"]).partition(".")[0]
     return int(release) if release.isdigit() else PERFMON_ENGINE
 
 
 def _answer(question: list[str]) -> str:
-    """What Docker answers; `StackError` if it doesn't."""
+    """Docker's answer; `StackError` if it fails."""
     variables = {**os.environ, "COMPOSE_PROFILES": PROFILES}
     result = subprocess.run(question, cwd=CHECKOUT, env=variables, capture_output=True, text=True, check=False)
     if result.returncode:
-        # docker-compose 1.29 ends in a traceback; its last line says what is wrong.
+        # docker-compose 1.29 prints a traceback; its last line is the error.
         complaint = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise StackError(f"Docker does not answer; is it running, and may you use it? ({complaint})")
     return result.stdout
@@ -178,14 +178,14 @@ def _print_addresses(chosen: Mapping[str, int]) -> None:
 
 
 def _run(arguments: list[str], variables: Mapping[str, str]) -> None:
-    """Run compose in the checkout, for the user to see; `StackError` if it fails."""
+    """Run compose in the checkout, with its output shown; `StackError` if it fails."""
     result = subprocess.run(arguments, cwd=CHECKOUT, env=variables, check=False)
     if result.returncode:
         raise StackError(f"`{' '.join(arguments)}` failed with status {result.returncode}: its message is above")
 
 
 def main() -> int:
-    """Exit status: 0 if it was done, 1 if not, 130 if interrupted."""
+    """Return the exit status: 0 on success, 1 on failure, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python3 -m deploy.compose", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")

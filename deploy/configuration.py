@@ -1,7 +1,7 @@
-"""What Prometheus and Alertmanager read: the shipped configuration, merged with that of local/.
+"""The configuration of Prometheus and Alertmanager: the shipped files, merged with those in local/.
 
-docs/install.md, Settings, says what can be set. The result is running.yml in the shipped file's folder, so that paths
-in either mean the same.
+docs/install.md, Settings, lists the settings. The result is running.yml in the shipped file's folder, so that relative
+paths in both files mean the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deploy import StackError, python_packages
 from deploy.programs import CHECKOUT
 
 LOCAL = CHECKOUT / "local"
-GENERATED = LOCAL / "generated"  # what `make rules` makes of files in local/, below their shipped places
+GENERATED = LOCAL / "generated"  # output of `make rules` for files in local/, with the paths of shipped files
 PROMETHEUS = CHECKOUT / "prometheus" / "running.yml"
 ALERTMANAGER = CHECKOUT / "alerts" / "running.yml"
 SHIPPED = {PROMETHEUS: "prometheus/prometheus.yml", ALERTMANAGER: "alerts/alertmanager.yml"}
@@ -29,18 +29,18 @@ def local_file(running: Path) -> Path:
 
 
 def origin(running: Path) -> str:
-    """Where it comes from, for messages: the user's file, or else the shipped one."""
+    """Its source, for messages: the user's file if it exists, otherwise the shipped one."""
     local = local_file(running)
     return str(local.relative_to(CHECKOUT)) if local.exists() else SHIPPED[running]
 
 
 def unchecked(running: Path) -> Path:
-    """What `write` makes of it."""
+    """The file that `write` makes of it."""
     return running.with_name("running.new.yml")
 
 
 def write() -> None:
-    """Write each `unchecked` configuration; raises `StackError` if a local file, or local/generated, can't be used."""
+    """Write each `unchecked` configuration; raises `StackError` if a local file or local/generated is invalid."""
     if (GENERATED / "digest").exists() != bool(inputs()) or (inputs() and _generated_from() != digest()):
         raise StackError(f"local/generated isn't made of {_named(inputs())}and this release's rules: make rules")
     if not any(local_file(running).exists() for running in SHIPPED) and not inputs():
@@ -55,33 +55,33 @@ def write() -> None:
 
 
 def take() -> None:
-    """Make the written configuration the running one."""
+    """Replace the running configuration by the written one."""
     for running in SHIPPED:
         unchecked(running).replace(running)
 
 
 def interval() -> str:
-    """How often rules are evaluated, such as "5s"."""
+    """The evaluation interval of rules, such as "5s"."""
     file = PROMETHEUS if PROMETHEUS.exists() else CHECKOUT / SHIPPED[PROMETHEUS]
     found = re.search(r"^  evaluation_interval: (\w+)", file.read_text(), re.MULTILINE)
     return found[1] if found else "1m"  # Prometheus's default
 
 
 def arguments(part: str) -> str:
-    """What local/NAME.env gives a part as ARGS, as in the environment file of a unit."""
+    """ARGS for a part in local/NAME.env, like in the environment file of a unit."""
     file = LOCAL / f"{part}.env"
     found = re.search(r"""^ARGS=(["']?)(.*)\1 *$""", file.read_text(), re.MULTILINE) if file.exists() else None
     return found[2] if found else ""
 
 
 def inputs() -> list[Path]:
-    """The files in local/ that rules are generated from."""
+    """The files in local/ from which rules are generated."""
     files = (*sorted(LOCAL.glob("objectives/*.yml")), LOCAL / "histograms.yml", LOCAL / "settings.yml")
     return [file for file in files if file.exists()]
 
 
 def digest() -> str:
-    """Of all that local/generated is made of."""
+    """A digest of all inputs of local/generated."""
     shipped = ("alerts/generator/*.py", "alerts/objectives/*.yml", "alerts/rules/*.yml", "prometheus/*.yml",
                "prometheus/rules/*.yml", "telegraf/access_log.pl")  # fmt: skip
     files = [file for pattern in shipped for file in sorted(CHECKOUT.glob(pattern)) if "running" not in file.name]

@@ -1,6 +1,6 @@
-"""The demo in the stack's place: what it keeps, how its parts are configured, and how its history is made.
+"""The demo, which runs instead of the stack: its data, its parts' configuration, and its history.
 
-Everything is in .stack/demo, created each time, apart from the stack's data.
+Everything is in .stack/demo, created each time, separate from the stack's data.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from deploy.parts import DEMO_SENSORS, KVM_EXPORTER, PROMETHEUS, VESTAT_EXPORTER
 from deploy.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "demo"
-SETTING = "VIRTSCOPE_DEMO"  # in the settings of a running stack: it is the demo
+SETTING = "VIRTSCOPE_DEMO"  # a running stack with this setting is the demo
 _HERE = FOLDER.relative_to(CHECKOUT)
-# An alert that waits for longer than a minute goes on where it was when Prometheus is started again. By default that is
-# so for ten minutes and more: others would wait once more, and Alertmanager resolves what it hasn't been sent for four.
+# After a restart of Prometheus, alerts with `for` over a minute keep their state. The default is ten minutes: others
+# would wait again, and Alertmanager resolves alerts that it hasn't received for four minutes.
 _LIVE = (
     "--config.file=prometheus/running.yml --storage.tsdb.path=.stack/data/prometheus --rules.alert.for-grace-period=1m"
 )
 
 
 def sources(demo: bool) -> dict[str, str]:
-    """The settings of supervisord.conf for where the parts' data comes from: this machine, or the demo."""
+    """The settings of supervisord.conf for the source of the parts' data: this machine, or the demo."""
     played = {
-        # Back-filled series have no marks for where they end: a sample stands until the next one is due. Alerts go on
-        # where they were in the history, as else only those do that wait for more than ten minutes.
+        # Back-filled series have no stale markers: a sample is valid until the next one is due. Alerts keep their state
+        # from the history; by default only alerts with `for` over ten minutes do.
         "PROMETHEUS_SOURCE": f"--config.file={_HERE}/prometheus/prometheus.yml --storage.tsdb.path={_HERE}/data"
         " --query.lookback-delta=75s --rules.alert.for-grace-period=0s",
         "XENTOP_SOURCE": f"--source=replay:{_HERE}/demo-xen.jsonl.gz",
@@ -42,7 +42,7 @@ def sources(demo: bool) -> dict[str, str]:
 
 
 def prepare(ports: Mapping[str, int]) -> None:
-    """Make recordings and a day of history that ends now; raises `StackError` with what went wrong."""
+    """Make recordings and a day of history that ends now; raises `StackError`."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
     command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]

@@ -1,6 +1,6 @@
-"""YAML files that people write, read into pydantic's models; errors name file, line and key.
+"""Reads YAML files that people write into pydantic's models; errors name file, line and key.
 
-A scalar is text as it is written: that `no` is a word in one place and false in another is for the model to say.
+Scalars are kept as text: the model decides whether `no` is a word or false.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
-"""Where a value is: keys, and the numbers of list entries from 0."""
+"""The path of a value: keys, and indexes of list entries."""
 
 
 class FileError(Exception):
-    """A file can't be used. The message is one line for the user: `FILE:LINE: KEY: what is wrong`."""
+    """A file can't be used. The message is one line for the user: `FILE:LINE: KEY: PROBLEM`."""
 
 
 class KeyProblem(ValueError):
-    """What is wrong at a key below the value that a model's validator was given."""
+    """A problem at a key below the value passed to a model's validator."""
 
     def __init__(self, problem: str, *path: str | int) -> None:
         super().__init__(problem)
@@ -57,24 +57,24 @@ class Document:
     scalars: dict[KeyPath, str]
 
     def place(self, *path: str | int) -> str:
-        """FILE:LINE of a value, or of the nearest value around it."""
+        """FILE:LINE of a value, or of the nearest enclosing value."""
         while path not in self.lines:
             path = path[:-1]
         return f"{self.file}:{self.lines[path]}"
 
     def error(self, problem: str, *path: str | int) -> FileError:
-        """An error about a value, or about a key that should be there."""
+        """An error about a value, or about a missing key."""
         key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
         return FileError(f"{self.place(*path)}: {f'{key}: ' if key else ''}{problem}")
 
     def read(self, model: type[M], context: Any = None) -> M:
-        """The content as the model has it; `context` is for the model's validators. Raises `FileError`."""
+        """Validate the content by the model; `context` is for the model's validators. Raises `FileError`."""
         try:
             return model.model_validate(self.content, context=context)
         except ValidationError as invalid:
             first = invalid.errors()[0]
         path: KeyPath = ()
-        for part in first["loc"]:  # without what pydantic adds for unions, which isn't in the file
+        for part in first["loc"]:  # skips parts that pydantic adds for unions, which aren't in the file
             if (*path, part) in self.lines or (first["type"] == "missing" and part == first["loc"][-1]):
                 path = (*path, part)
         cause = first.get("ctx", {}).get("error")
@@ -91,12 +91,12 @@ class Document:
 
 
 def load(file: Path, shown: str = "") -> Document:
-    """A file's content; `shown` is its name in errors, if that is another. Raises `FileError`."""
+    """A file's content; `shown` replaces its name in errors. Raises `FileError`."""
     return parse(read_text(file, shown), shown or str(file))
 
 
 def read_text(file: Path, shown: str = "") -> str:
-    """A file's text; raises `FileError` if there is none, or if it isn't UTF-8."""
+    """A file's text; raises `FileError` if it is missing or isn't UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def read_text(file: Path, shown: str = "") -> str:
 
 
 def parse(text: str, file: str) -> Document:
-    """A file's content; an empty file is an empty mapping. Raises `FileError` if it isn't YAML, or says a key twice."""
+    """A file's content; an empty file is an empty mapping. Raises `FileError` for invalid YAML or duplicate keys."""
     document = Document(file, {}, {(): 1}, {})
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -130,7 +130,7 @@ def parse(text: str, file: str) -> Document:
 
 
 def nearest(given: str, there_are: Iterable[str]) -> str:
-    """The end of an error message: the nearest valid name, else all of them."""
+    """The end of an error message: the nearest valid name, or all of them."""
     if near := difflib.get_close_matches(given, [*there_are], n=1, cutoff=0.6):
         return f"; did you mean {near[0]}?"
     return f"; there are {', '.join(there_are)}"

@@ -1,7 +1,6 @@
-"""Durations as Prometheus writes them: 90s, 1m30s, 500ms, 1w.
+"""Durations in Prometheus's format: 90s, 1m30s, 500ms, 1w.
 
-The exporters are a distribution of their own, with the same parser: before `make up` has installed anything, none of
-its modules can be imported.
+The exporters' distribution has the same parser, but can't be imported before `make up` has installed it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import re
 
 _SECONDS = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
-# Each unit once, from the largest to the smallest, with a whole number.
+# Each unit at most once, from the largest to the smallest, with a whole number.
 _DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _SECONDS), re.ASCII)
 
 

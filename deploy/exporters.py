@@ -1,8 +1,8 @@
-"""The exporters and the platforms there are, as the distribution installs them (exporters/pyproject.toml).
+"""The exporters and the platforms, from exporters/pyproject.toml.
 
-An exporter such as `xentop` is the program xentop-exporter, in the folder `xen` of exporters/virtscope, and the job
-xentop of prometheus.yml. Its folder is its platform, but for those that run on any. ssh-exporter is none of them: it
-reads hosts of these platforms from elsewhere, has their metrics, and runs where it is asked to.
+The exporter `xentop` is the program xentop-exporter, the folder `xen` of exporters/virtscope, and the job xentop in
+prometheus.yml. The folder is the platform, except for exporters that run on any. ssh-exporter isn't among them: it
+reads hosts of these platforms remotely, exposes their metrics, and is optional.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PROGRAMS = {
 FOLDERS = {exporter: folder for exporter, folder in PROGRAMS.items() if exporter != OVER_SSH}
 OF_ANY_PLATFORM = ("perf", "sched")
 PLATFORM_OF = {exporter: folder for exporter, folder in FOLDERS.items() if exporter not in OF_ANY_PLATFORM}
-PLATFORMS = tuple(sorted({"base", "cgroup", *PLATFORM_OF.values()}))  # these two are node_exporter's and cAdvisor's
+PLATFORMS = tuple(sorted({"base", "cgroup", *PLATFORM_OF.values()}))  # the first two are node_exporter's and cAdvisor's
 
 _MORE_PREFIXES = {"perf": ("resctrl_",)}
 
 
 def prefixes(exporter: str) -> tuple[str, ...]:
-    """How the names of its metrics begin: of what it reads, and of itself."""
+    """The prefixes of its metrics' names: metrics of the platform, and of the exporter itself."""
     return tuple(dict.fromkeys((f"{FOLDERS[exporter]}_", f"{exporter}_", *_MORE_PREFIXES.get(exporter, ()))))

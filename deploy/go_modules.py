@@ -1,7 +1,7 @@
-"""The Go modules in deploy/go, and the programs that are built from them.
+"""The Go modules in deploy/go, and the programs built from them.
 
-Each folder is a Go module whose `go.mod` names programs as tools, or which is a program of ours around a library, and
-whose `go.sum` holds the checksums of all that goes into them. `deploy/go/modules.toml` lists them.
+Each folder is a Go module. Its `go.mod` lists programs as tools, or it is a small program of this project around a
+library. Its `go.sum` has the checksums of all dependencies. `deploy/go/modules.toml` lists the folders.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES = CHECKOUT / "deploy" / "go"
 
 Layer = Literal["quick", "system", "all"]
-"""The first of `make test`, `make test-system` and `make test-all` that needs a program."""
+"""The first of `make test`, `make test-system` and `make test-all` that needs the program."""
 
 
 class GoProgramsError(Exception):
-    """A program can't be built. The message is one line for the user: what is wrong and what to do."""
+    """A program can't be built. The message is one line for the user: the problem and the remedy."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """A folder of `deploy/go`. Its programs are built together: most of the time goes into what they share.
+    """A folder of `deploy/go`. Its programs are built together, as shared packages take most of the time.
 
-    packages: of the programs, which are called as the last part of the package's name (not: v12).
-    released_in: the Go module whose version is the programs'.
-    version_variable: where its releases have the linker write their version; None: it stands in the source.
-    built_by_release: a file that its programs embed and only its releases have; empty here.
-    build_time: on two cores that have nothing else to do.
+    packages: of the programs, which have the last part of the package's path (without v12) as name.
+    released_in: the Go module with the programs' version.
+    version_variable: set to the version by the linker; None: the version is in the source.
+    built_by_release: a file that its programs embed and only releases have; empty here.
+    build_time: on two idle cores.
     """
 
     folder: Path
@@ -47,7 +47,7 @@ class Module:
 
     @property
     def version(self) -> str:
-        """The release that go.mod pins, such as "1.39.2"."""
+        """The release pinned in go.mod, such as "1.39.2"."""
         pins = (self.folder / "go.mod").read_text()
         pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
         if pin is None:
@@ -58,7 +58,7 @@ class Module:
 
     @property
     def content(self) -> str:
-        """What decides the programs' content, twelve digits: no new pin, plugin or line of ours meets an old build."""
+        """A hash of all inputs of the programs, twelve digits: a new pin, plugin or source line causes a new build."""
         content = hashlib.sha256(" ".join(self.tags).encode())
         for file in sorted([self.folder / "go.mod", self.folder / "go.sum", *self.folder.glob("*.go")]):
             content.update(file.read_bytes())
@@ -66,30 +66,30 @@ class Module:
 
     @property
     def built(self) -> Path:
-        """The folder that its programs are built into."""
+        """The folder of its built programs."""
         return cache() / self.content
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program of one of the modules."""
+    """A program of a module."""
 
     module: Module
     file: str
 
     @property
     def version(self) -> str:
-        """The release that the module pins, such as "1.39.2"."""
+        """The pinned release, such as "1.39.2"."""
         return self.module.version
 
     @property
     def path(self) -> Path:
-        """Where it is once it is built."""
+        """Its path after the build."""
         return self.module.built / self.file
 
 
 def cache() -> Path:
-    """Where Go, what it downloads and what it builds are kept."""
+    """The folder of Go, its downloads and its builds."""
     return Path(os.environ.get("VIRTSCOPE_CACHE") or CHECKOUT / ".stack" / "cache").absolute() / "go"
 
 

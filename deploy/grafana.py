@@ -1,4 +1,4 @@
-"""Grafana, which no distribution packages: used where it is installed, else its official release, else done without."""
+"""Grafana, which no distribution packages: an installed one, otherwise the official release, otherwise none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deploy.parts import GRAFANA, PROMETHEUS
 from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 
 PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
-REFUSED = CHECKOUT / ".stack" / "programs" / "grafana" / "refused"  # why the last download failed
+REFUSED = CHECKOUT / ".stack" / "programs" / "grafana" / "refused"  # reason of the last failed download
 TRY_AGAIN_SECONDS = 24 * 3600
 
 
 def home() -> Path | None:
-    """Grafana's folder, with `bin/grafana` and `conf/defaults.ini` in it; None if there is none on this machine."""
-    candidates = [Path("/usr/share/grafana")]  # where Grafana's own .deb puts it
+    """Grafana's folder, with `bin/grafana` and `conf/defaults.ini`; None without Grafana on this machine."""
+    candidates = [Path("/usr/share/grafana")]  # of Grafana's own .deb
     program = shutil.which("grafana") or shutil.which("grafana-server")
     if program is not None:
         candidates.append(Path(program).resolve().parent.parent)  # an unpacked archive
@@ -32,13 +32,13 @@ def home() -> Path | None:
 
 
 def is_to_be_tried() -> bool:
-    """Whether `get` would download it: it is nowhere on this machine, and no download has failed within a day."""
+    """Whether `get` would download it: it is missing on this machine, and no download has failed within a day."""
     failed = REFUSED.stat().st_mtime if REFUSED.exists() else 0.0
     return home() is None and time.time() - failed > TRY_AGAIN_SECONDS
 
 
 def get() -> None:
-    """Have it if it can be had. The stack does without: what was wrong is kept, and tried again after a day."""
+    """Download it. The stack works without: after a failure, the reason is kept, and the next try is a day later."""
     if not is_to_be_tried():
         return
     try:
@@ -51,14 +51,14 @@ def get() -> None:
 
 
 def why_missing() -> str:
-    """Why there are no dashboards, and what to do about it, in one line."""
+    """Why there are no dashboards, and the remedy, in one line."""
     why = REFUSED.read_text() if REFUSED.exists() else "not fetched yet"
     return f"missing: {why}. Other ways to have dashboards: docs/install.md#grafana"
 
 
 def make_password() -> None:
-    """Make the admin's password, once: Grafana takes it over at its first start and then keeps its own."""
-    # Kept by the folder's mode: in Docker Grafana reads the file itself as another user (see compose.yaml).
+    """Make the admin's password, once: Grafana reads it at its first start and then keeps its own."""
+    # Protected by the folder's mode: in Docker, Grafana reads the file as another user (see compose.yaml).
     PASSWORD_FILE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not PASSWORD_FILE.exists():
         new = PASSWORD_FILE.with_suffix(".new")
@@ -67,7 +67,7 @@ def make_password() -> None:
 
 
 def environment(ports: Mapping[str, int]) -> dict[str, str]:
-    """Grafana's settings, and what dashboards/provisioning asks for; the same as in compose.yaml."""
+    """Grafana's settings, and the variables of dashboards/provisioning; the same as in compose.yaml."""
     stack, dashboards = CHECKOUT / ".stack", CHECKOUT / "dashboards"
     return {
         "GF_SERVER_HTTP_ADDR": "127.0.0.1",
@@ -84,7 +84,7 @@ def environment(ports: Mapping[str, int]) -> dict[str, str]:
         "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES": "false",
         "GF_NEWS_NEWS_FEED_ENABLED": "false",
         "GF_SECURITY_DISABLE_GRAVATAR": "true",
-        # Else Grafana 13.2 replaces the plugins it comes with, the Prometheus data source among them, from the network.
+        # Otherwise Grafana 13.2 downloads its bundled plugins again, including the Prometheus data source.
         "GF_PLUGINS_PREINSTALL_DISABLED": "true",
         "GF_PLUGINS_PUBLIC_KEY_RETRIEVAL_DISABLED": "true",
         "GF_LOG_MODE": "console",  # supervisord keeps the log

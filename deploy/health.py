@@ -1,4 +1,4 @@
-"""Whether the stack works: its parts answer, and Prometheus gets what they expose."""
+"""Checks the stack's health: its parts answer, and Prometheus scrapes them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from deploy.parts import PROMETHEUS, Part
 from deploy.terminal import printable
 
 POLL_SECONDS = 0.1
-# Prometheus reads back what it had not yet written into blocks, up to three hours of it.
+# Prometheus replays its WAL, up to three hours of samples.
 READY_SECONDS = 300
-# Prometheus spreads first scrapes over scrape_interval, and one may be lost while a part is still starting.
+# Prometheus spreads first scrapes over scrape_interval, and one may fail while a part is still starting.
 SCRAPE_SECONDS = 60
-TRY_SECONDS = 15  # for the first scrapes of new targets: one takes 4 s at most, by prometheus.yml
+TRY_SECONDS = 15  # for the first scrapes of new targets: a scrape takes at most 4 s, by prometheus.yml
 
 
 @dataclass(frozen=True)
 class Target:
-    """An address that Prometheus scrapes; `error` is why the last scrape failed."""
+    """A target of Prometheus; `error` is the last scrape's."""
 
     job: str
     address: str
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def health(self) -> str:
-        """In a few words."""
+        """Its health in a few words."""
         if self.up is None:
             return "not scraped yet"
         return "up" if self.up else f"down: {self.error}"
@@ -48,7 +48,7 @@ class NoAnswerError(StackError):
 
 
 class PartFailedError(StackError):
-    """A part did not become, or did not stay, what it should be: `part` says whose log has more."""
+    """A part didn't start, or failed; the log of `part` has details."""
 
     def __init__(self, part: Part, message: str) -> None:
         super().__init__(message)
@@ -56,12 +56,12 @@ class PartFailedError(StackError):
 
 
 def answers(part: Part, port: int) -> bool:
-    """Whether the part answers now that it works."""
+    """Whether the part answers that it is healthy."""
     return fetch(port, part.health_path) is not None
 
 
 def says_anything(port: int, path: str, seconds: float) -> bool:
-    """Whether the first byte of an HTTP answer comes in time, be it 503: what hangs sends none."""
+    """Whether the first byte of an HTTP answer, even 503, comes in time: a hanging process sends none."""
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
@@ -72,7 +72,7 @@ def says_anything(port: int, path: str, seconds: float) -> bool:
 
 
 def wait_until_healthy(part: Part, port: int) -> int:
-    """Return the part's pid once it answers; raise `PartFailedError` when it ends, or after `READY_SECONDS`."""
+    """Return the part's pid once it answers; raise `PartFailedError` if it ends, or after `READY_SECONDS`."""
     pid = 0
 
     def is_healthy() -> bool:
@@ -82,7 +82,7 @@ def wait_until_healthy(part: Part, port: int) -> int:
         if process.state not in {"starting", "running"}:
             how = process.spawn_error or f"exit status {process.exit_status}"
             raise PartFailedError(part, f"{part.name} ended right after its start ({how})")
-        # "running": it has stayed up for a second. Until then another program may be answering on its port.
+        # "running" means up for a second. Until then, another program may be answering on its port.
         return process.state == "running" and answers(part, port)
 
     if not _within(READY_SECONDS, is_healthy):
@@ -93,12 +93,12 @@ def wait_until_healthy(part: Part, port: int) -> int:
 
 
 def wait_until_scraped(parts: Sequence[Part], ports: Mapping[str, int]) -> None:
-    """Return once Prometheus has scraped each of the parts with success; raise `PartFailedError` if it doesn't."""
+    """Return once Prometheus has scraped each of the parts successfully; raise `PartFailedError` if it doesn't."""
     wanted = {f"127.0.0.1:{ports[part.name]}": part for part in parts}
 
     def scraped() -> bool:
         own = [target for target in targets(ports[PROMETHEUS.name]) if target.address in wanted]
-        # The demo has many at one address.
+        # The demo has several targets at one address.
         return set(wanted) <= {target.address for target in own if target.up} and all(t.up is not None for t in own)
 
     if not _within(SCRAPE_SECONDS, scraped):
@@ -117,16 +117,16 @@ def wait_until_tried(prometheus_port: int) -> None:
 
 
 def targets(prometheus_port: int) -> list[Target]:
-    """All that Prometheus is scraping, in the order of jobs and addresses; empty if it does not answer.
+    """All targets of Prometheus, sorted by job and address; empty if it doesn't answer.
 
-    Raises `StackError` if it isn't Prometheus that answers.
+    Raises `StackError` if another program answers.
     """
     answer = fetch(prometheus_port, "/api/v1/targets?state=active")
     return [] if answer is None else parse_targets(answer)
 
 
 def left_out(prometheus_port: int) -> list[dict[str, str]]:
-    """The labels of each entry of the targets' files that Prometheus does not scrape; raises as `targets` does."""
+    """The labels of each entry in target files that Prometheus drops; raises like `targets`."""
     answer = fetch(prometheus_port, "/api/v1/targets?state=dropped")
     return [] if answer is None else parse_left_out(answer)
 
@@ -172,9 +172,9 @@ def _as_prometheus_answers() -> Iterator[None]:
 
 
 def seconds_since_stored(prometheus_port: int) -> float | None:
-    """How old the newest sample is that Prometheus has stored of any target; None if it has none of the past minutes.
+    """The age of the newest sample in Prometheus; None if the past minutes have none.
 
-    Scrapes succeed where storing fails, as on a full disk. Raises `NoAnswerError` if Prometheus doesn't answer.
+    Scrapes can succeed while storing fails, such as on a full disk. Raises `NoAnswerError` without an answer.
     """
     answer = fetch(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
     if answer is None:
@@ -185,19 +185,19 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
 
 
 def gets_all_data(exporter: Part, port: int) -> bool:
-    """Whether an exporter of ours gets data from all its sources."""
+    """Whether an exporter of this project gets data from all its sources."""
     up = f"\n{exporter.name.removesuffix('-exporter')}_up 1"
     return up.encode() in (fetch(port, "/metrics") or b"")
 
 
 def is_refused(perf_exporter_port: int) -> bool:
-    """Whether the kernel lets perf-exporter count nothing, as it lacks a privilege."""
+    """Whether perf-exporter can't count anything, as it lacks a privilege."""
     page = fetch(perf_exporter_port, "/metrics") or b""
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
 
 
 def why_absent(exporter: Part, port: int) -> list[str]:
-    """Why sources that a machine may lack are absent from this one, as an exporter of ours says it."""
+    """Why optional sources are absent on this machine, from an exporter of this project."""
     name = exporter.name.removesuffix("-exporter")
     page = (fetch(port, "/metrics") or b"").decode(errors="replace")
     found = re.findall(rf'^{name}_source_info{{.*detail="absent: ((?:[^"\\]|\\.)*)"', page, re.MULTILINE)
@@ -205,7 +205,7 @@ def why_absent(exporter: Part, port: int) -> list[str]:
 
 
 def fetch(port: int, path: str, host: str = "127.0.0.1", seconds: float = 5) -> bytes | None:
-    """The body of a 200 answer, or None. Proxies in the environment are not for these addresses."""
+    """The body of a 200 answer, or None. Ignores proxies in the environment."""
     connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
         connection.request("GET", path)
@@ -219,7 +219,7 @@ def fetch(port: int, path: str, host: str = "127.0.0.1", seconds: float = 5) -> 
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition has become true within this time."""
+    """Whether the condition becomes true within this time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,6 +1,6 @@
-"""Whether deploy/liveness.py hangs: it touches a file at each look, and supervisord, in which this runs, watches that.
+"""Detects a hanging deploy/liveness.py, which touches a file in each cycle. Runs in supervisord.
 
-`watch` is an RPC interface for supervisord.conf, which is how supervisord loads a plugin; it has no methods.
+`watch` is an RPC interface without methods, as that is how supervisord.conf loads a plugin.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ HUNG_SECONDS = 30.0  # longer than any step between two beats
 
 
 def beat() -> None:
-    """Liveness lives."""
-    with contextlib.suppress(OSError):  # a disk that is read-only
+    """Touch the file."""
+    with contextlib.suppress(OSError):  # such as a read-only disk
         FILE.touch()
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped by a signal: state T of /proc/PID/stat, see proc(5). A debugger's are t."""
+    """Whether a process was stopped by a signal: state T in /proc/PID/stat, see proc(5). A debugger's stop is t."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
     except OSError:
@@ -34,15 +34,15 @@ def is_stopped(pid: int) -> bool:
 
 
 class Heartbeat:
-    """Kills liveness, which supervisord then starts again, if it is stopped or silent for `HUNG_SECONDS`."""
+    """Kills liveness if it is stopped or silent for `HUNG_SECONDS`; supervisord restarts it."""
 
     def __init__(self, supervisord: Any) -> None:
         self._supervisord = supervisord
-        self._seen: tuple[int, float] = (0, 0.0)  # process, and the file's time; by our clock, which doesn't jump:
-        self._since = 0.0
+        self._seen: tuple[int, float] = (0, 0.0)  # pid, and the file's mtime
+        self._since = 0.0  # of that, by time.monotonic(), which doesn't jump
 
     def tick(self, _event: object) -> None:
-        """Every five seconds."""
+        """Check, every five seconds."""
         pid = self._supervisord.process_groups[LIVENESS].processes[LIVENESS].pid
         modified = 0.0
         with contextlib.suppress(OSError):
@@ -56,6 +56,6 @@ class Heartbeat:
 
 
 def watch(supervisord: Any, **_settings: str) -> object:
-    """For `supervisor.rpcinterface_factory`."""
+    """Entry point for `supervisor.rpcinterface_factory`."""
     events.subscribe(events.Tick5Event, Heartbeat(supervisord).tick)
     return object()

@@ -1,6 +1,6 @@
-"""The lab's commands in an environment with all that they need: `python3 -m deploy.lab run scale`.
+"""Runs the lab's commands in a virtual environment with their packages: `python3 -m deploy.lab run scale`.
 
-What is missing is installed first, as pinned in requirements/lab.txt. Nothing but Python's standard library is needed.
+Missing packages are installed first, as pinned in requirements/lab.txt. Only Python's standard library is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deploy.python_packages import LAB
 
 
 def main() -> NoReturn:
-    """Become `python -m lab ARGUMENTS`; exit with status 1 if the packages can't be had."""
+    """Become `python -m lab ARGUMENTS`; exit with status 1 if the packages can't be installed."""
     try:
         LAB.require_venv()
         if not LAB.is_installed():

@@ -2,13 +2,13 @@
 
     python -m deploy.liveness --port PORT
 
-supervisord starts a part again that has ended, but can't see one that runs and does nothing. So this program, a part
-itself, asks each of them, as a kubelet does by its liveness probes:
+supervisord restarts parts that end, but doesn't notice parts that hang. So this program, a part itself, probes each
+part, like a kubelet's liveness probes:
 
-- a part that has been stopped (SIGSTOP), or sends not one byte for half a minute, is killed, and supervisord starts it;
-- a part that ended too often in a row, which supervisord has given up, is started every five seconds;
-- supervisord, stopped, is continued: its end would be that of all parts. If it doesn't answer, it is killed;
-- supervisord, killed, has taken its parts along. All are started as they were.
+- a part that was stopped (SIGSTOP), or sends not one byte for half a minute, is killed, and supervisord restarts it;
+- a part that ended too often in a row, so that supervisord has given up, is started every five seconds;
+- a stopped supervisord gets SIGCONT: killing it would end all parts. If it doesn't answer, it is killed;
+- after supervisord was killed, its parts end with it. All are restarted with the same settings.
 
 supervisord in turn kills this program when it hangs (deploy/heartbeat.py).
 """
@@ -40,37 +40,37 @@ from virtscope.toolkit.server import Server
 
 log = logging.getLogger("liveness")
 
-CHECK_SECONDS = 0.5  # whether supervisord runs
+CHECK_SECONDS = 0.5  # between two checks of supervisord
 LOOK_SECONDS = 1.0
-STOPPED_LOOKS = 2  # one may be by somebody who has just attached a debugger
-ASK_SECONDS = 5.0  # between two questions, and for an answer
+STOPPED_LOOKS = 2  # a single one may be a debugger that attaches
+ASK_SECONDS = 5.0  # between two probes, and for an answer
 HUNG_SECONDS = 30.0  # without an answer; Kubernetes's default is as long
-LEAST_QUESTIONS = 5  # unanswered, too: the machine itself may have slept
-RETRY_SECONDS = 5.0  # between two starts of what supervisord has given up
+LEAST_QUESTIONS = 5  # unanswered as well, as the machine may have been suspended
+RETRY_SECONDS = 5.0  # between two starts of a part that supervisord has given up
 SUPERVISOR_TIMEOUTS = 3  # of supervision.REQUEST_SECONDS each
-KILLED_SECONDS = 3.0  # for parts to end by themselves after supervisord was killed
+KILLED_SECONDS = 3.0  # for parts to end by themselves after supervisord's death
 
 
 @dataclass
 class Watched:
-    """What is known of one process of a part. Times are time.monotonic()'s."""
+    """State of one process of a part. Times are time.monotonic()'s."""
 
     pid: int
     since: float
     answered_at: float | None = None
-    unanswered: int = 0  # questions, since it answered last
+    unanswered: int = 0  # probes since the last answer
     asked_at: float = 0.0
     asked: Future[bool] | None = None
-    stopped: int = 0  # times in a row that it was seen stopped
+    stopped: int = 0  # times in a row in stopped state
     killed: bool = False  # by us
 
     def wrong(self, now: float) -> str:
-        """Why it is to be killed, as a reason of `failures.REASONS`; empty if it isn't."""
+        """Why it must be killed, a reason of `failures.REASONS`; empty if healthy."""
         if self.killed:
             return ""
         if self.stopped >= STOPPED_LOOKS:
             return "stopped"
-        if self.answered_at is None:  # it may have much to read back first
+        if self.answered_at is None:  # it may have much to replay first
             return "no_answer" if now - self.since > health.READY_SECONDS else ""
         silent = now - self.answered_at > HUNG_SECONDS and self.unanswered >= LEAST_QUESTIONS
         return "no_answer" if silent else ""
@@ -78,7 +78,7 @@ class Watched:
 
 @dataclass
 class Parts:
-    """Looks after the parts of the running stack; `kill` ends a process at once."""
+    """Watches the parts of the running stack; `kill` sends SIGKILL."""
 
     ports: Mapping[str, int]
     known: failures.Failures
@@ -88,7 +88,7 @@ class Parts:
     retried: dict[str, float] = field(default_factory=dict)
 
     def look(self, part: Part, process: supervision.Process, now: float) -> None:
-        """Look at a part once, ask it if it is time to, and have it started again if it hangs."""
+        """Check a part once, probe it if due, and restart it if it hangs."""
         if process.state in {"fatal", "exited"}:
             self._start_again(part, process, now)
         if not process.pid:
@@ -127,7 +127,7 @@ class Parts:
             supervision.start_program(part.name)
         except supervision.NoAnswerError:
             raise
-        except StackError as error:  # its program is missing, for example
+        except StackError as error:  # such as a missing program
             log.warning("part can't be started", extra={"fields": {"part": part.name, "err": error}})
 
     def _failed(self, name: str, reason: str, **fields: object) -> None:
@@ -136,12 +136,12 @@ class Parts:
         log.warning("part failed and is started again", extra={"fields": {"part": name, "reason": reason, **about}})
 
     def answering(self) -> dict[str, bool]:
-        """Whether each part answered when it was asked last; without those that haven't been yet."""
+        """Whether each part answered its last probe; without parts that haven't been probed yet."""
         return {name: not known.unanswered for name, known in list(self.watched.items()) if known.answered_at}
 
 
 class Liveness:
-    """Looks after supervisord and, through it, after the parts."""
+    """Watches supervisord and, through it, the parts."""
 
     def __init__(self, known: failures.Failures) -> None:
         plan = running_plan()
@@ -154,13 +154,13 @@ class Liveness:
         self._timeouts = 0
 
     def watch(self, leave: threading.Event) -> bool:
-        """Look after all of it until `leave` is set; return True as soon as supervisord was killed.
+        """Watch until `leave` is set; return True as soon as supervisord was killed.
 
-        False too where `make down` was quicker than this, and nothing is to be started again.
+        Returns False as well if `make down` was quicker, so that nothing must be restarted.
         """
         next_look = 0.0
         while not leave.wait(CHECK_SECONDS):
-            is_orphan = os.getppid() != self._parent  # asked before the next question, which is about the same moment
+            is_orphan = os.getppid() != self._parent  # read before was_killed(), to match its state
             if supervision.was_killed():
                 return True
             if is_orphan:
@@ -182,8 +182,8 @@ class Liveness:
                         self.parts.look(part, processes[part.name], now)
                 self._timeouts = 0
             except supervision.NoAnswerError:
-                continue  # it is just stopping, or was killed
-            except StackError as error:  # it is there, and doesn't answer
+                continue  # supervisord is stopping, or was killed
+            except StackError as error:  # it runs, but doesn't answer
                 self._timeouts += 1
                 log.warning("supervisord does not answer", extra={"fields": {"err": error}})
                 if self._timeouts >= SUPERVISOR_TIMEOUTS:
@@ -203,7 +203,7 @@ class Liveness:
             self._supervisor_stopped = 0
 
     def end_parts(self) -> None:
-        """Wait until the parts of a killed supervisord have ended, and kill those that don't."""
+        """Wait until the parts of a killed supervisord have ended, and kill the others."""
         pids = {known.pid for known in self.parts.watched.values()}
         deadline = time.monotonic() + KILLED_SECONDS
         while alive := {pid for pid in pids if supervision.runs(pid)}:
@@ -214,7 +214,7 @@ class Liveness:
             time.sleep(0.1)
 
     def families(self) -> list[Metric]:
-        """For Prometheus."""
+        """The metrics for Prometheus."""
         up = GaugeMetricFamily("stack_part_up", "1 if this part of the stack answers, else 0.", labels=["part"])
         for name, answers in self.parts.answering().items():
             up.add_metric([name], float(answers))
@@ -247,14 +247,14 @@ def main() -> int:
         nonlocal killed
         try:
             killed = liveness.watch(leave)
-        except Exception:  # a fault of ours: supervisord starts another
+        except Exception:  # a bug here: supervisord restarts this program
             log.exception("liveness failed")
         if not leave.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
 
     watching = threading.Thread(target=watch, name="watch", daemon=True)
     watching.start()
-    serve_until_stopped(server)  # its port is then free for the next one
+    serve_until_stopped(server)  # frees the port for the next process
     leave.set()
     watching.join(LOOK_SECONDS)
     if killed:
@@ -267,7 +267,7 @@ def main() -> int:
 
 
 def _start_all_again() -> None:
-    """Start the stack, or let somebody else who has just begun to do so."""
+    """Start the stack, unless another process has just begun to."""
     while supervision.was_killed():
         try:
             stack.start_again()
@@ -277,7 +277,7 @@ def _start_all_again() -> None:
 
 
 def _to_its_log() -> None:
-    """Write to the log itself: it was supervisord that wrote what came through a pipe."""
+    """Write to the log file directly, as supervisord, which wrote it from a pipe, is gone."""
     with (supervision.LOG / f"{LIVENESS.name}.log").open("ab") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)

@@ -1,7 +1,7 @@
-"""The shipped configuration merged with that of local/: `python -m deploy.merge` writes both unchecked files.
+"""Merges the shipped configuration with local/: `python -m deploy.merge` writes both unchecked files.
 
-local/ wins. Mappings are merged; so are jobs, receivers and whatever else has a name with those of the same name. Lists
-of other mappings, of files and of templates are appended; Alertmanager's routes come before those by severity.
+local/ wins. Mappings are merged, and so are jobs, receivers and other list entries of the same name. Lists of other
+mappings, of files and of templates are appended. Alertmanager's local routes precede the shipped ones by severity.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _Mapping = dict[str, Any]
 
 
 class MergeError(Exception):
-    """A local file can't be merged. The message is one line: the file, the key and what is wrong."""
+    """A local file can't be merged. The message is one line: file, key and problem."""
 
 
 def prometheus() -> _Mapping:
-    """Prometheus's configuration, as a file in prometheus/; raises `MergeError`."""
+    """Prometheus's configuration, for a file in prometheus/; raises `MergeError`."""
     found = _configuration(PROMETHEUS)
     found["rule_files"] = [_generated_here(pattern) for pattern in found["rule_files"]]
     return found
 
 
 def alertmanager() -> _Mapping:
-    """Alertmanager's configuration, as a file in alerts/; raises `MergeError`."""
+    """Alertmanager's configuration, for a file in alerts/; raises `MergeError`."""
     return _configuration(ALERTMANAGER)
 
 
@@ -50,7 +50,7 @@ def fleet_settings() -> Path:
 
 
 def of_files(shipped_file: Path, file: Path) -> _Mapping:
-    """What a file of local/, which need not be there, makes of the shipped one; raises `MergeError`."""
+    """The shipped file merged with a file of local/, which may be missing; raises `MergeError`."""
     shipped: _Mapping = yaml.safe_load(shipped_file.read_text())
     if not file.exists():
         return shipped
@@ -85,7 +85,7 @@ def _merged(shipped: _Mapping, local: object, place: str) -> _Mapping:
 
 
 def _joined(shipped: list[Any], local: list[Any], place: str) -> list[Any]:
-    """Both lists, with the members of one name merged."""
+    """Both lists, with members of the same name merged."""
     found = {_name(each) or f"shipped {number}": each for number, each in enumerate(shipped)}
     for number, each in enumerate(local):
         name = _name(each)
@@ -98,13 +98,13 @@ def _name(member: object) -> str:
 
 
 def _before_severities(shipped: list[_Mapping], local: list[Any]) -> list[Any]:
-    """Routes to nobody stay the first: these alerts only inhibit others."""
+    """Routes to nobody stay first: these alerts only inhibit others."""
     silent = [route for route in shipped if route["receiver"] == "nobody"]
     return [*silent, *local, *(route for route in shipped if route not in silent)]
 
 
 def _generated_here(pattern: str) -> str:
-    """The files of local/generated instead of the shipped ones, where they are there."""
+    """The pattern for files in local/generated instead of the shipped ones, if they exist."""
     place = os.path.normpath(f"prometheus/{pattern}")
     return f"../{GENERATED.relative_to(CHECKOUT)}/{place}" if [*GENERATED.glob(place)] else pattern
 
@@ -120,7 +120,7 @@ def main() -> int:
             local, new = local_file(running), unchecked(running)
             new.unlink(missing_ok=True)
             new.touch(0o600)
-            if local.exists():  # which may have passwords
+            if local.exists():  # it may have passwords
                 shutil.copymode(local, new)
                 os.chown(new, -1, local.stat().st_gid)
             else:

@@ -1,4 +1,4 @@
-"""What is forgotten or mistyped in the files that people edit, and is no error to any program: a line for each."""
+"""Finds omissions and typing errors in users' files that no program reports: a line for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULT
 
 
 def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Of the entries in local/targets/; `dropped` are the labels of those that Prometheus found and left out."""
+    """Oversights in local/targets/; `dropped` are the labels of entries that Prometheus drops."""
     for target in scraped:
         if target.platform and target.platform not in PLATFORMS:
             near = difflib.get_close_matches(target.platform, PLATFORMS, n=1)
@@ -36,7 +36,7 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
     for labels in dropped:
         address, job = labels["__address__"], labels["job"]
         if job == "vestat_over_ssh":
-            continue  # of the same entries as the next
+            continue  # has the same entries as the next job
         file = "ssh" if job == "xentop_over_ssh" else job
         if file == "ssh" and labels.get("platform") not in OVER_SSH:
             yield (
@@ -51,7 +51,7 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
 
 
 def in_configuration() -> Iterator[str]:
-    """Of the passwords and certificates that Prometheus's configuration names."""
+    """Oversights with password files and certificates in Prometheus's configuration."""
     for key, *names in _FILE_NAMED.findall(configuration.PROMETHEUS.read_text()):
         name = "".join(names)
         wrong = _why_unreadable(f"prometheus/{name}", PROMETHEUS)
@@ -60,12 +60,12 @@ def in_configuration() -> Iterator[str]:
 
 
 def in_sensors() -> Iterator[str]:
-    """Of the logs that the sensors in telegraf/local are to read."""
+    """Oversights with the logs of sensors in telegraf/local."""
     for sensor in sorted(telegraf.SENSORS.glob("*.conf")):
         try:
             text = sensor.read_text(errors="replace")
         except OSError:
-            continue  # it may hold a password, and be Telegraf's user's alone
+            continue  # it may have a password, and be readable only for Telegraf's user
         for log in (log for logs in _LOGS_NAMED.findall(text) for log in logs.split()):
             wrong = _why_unreadable(log, TELEGRAF)
             if wrong:
@@ -73,11 +73,11 @@ def in_sensors() -> Iterator[str]:
 
 
 def _why_unreadable(file: str, part: Part) -> str:
-    """Why the part can't read a file, as what follows "which"; empty if it can. Paths are relative to the checkout."""
+    """Why the part can't read a file, worded to follow "which"; empty if it can. Paths are relative to the checkout."""
     if not os.path.lexists(CHECKOUT / file):
         return "isn't there"
     user = privileges.setpriv(part.capabilities, part.groups)
-    # From where the part is started: the folders above the checkout may be closed to nobody.
+    # In the part's working directory: user nobody may have no access to the folders above the checkout.
     may = subprocess.run(["setpriv", *user, "test", "-r", file], cwd=CHECKOUT, check=False)
     if may.returncode == 0:
         return ""

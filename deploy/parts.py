@@ -1,4 +1,4 @@
-"""What the stack consists of, on which ports, and what else may be set."""
+"""The parts of the stack, their ports, and other options."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class Part:
     """One program of the stack; `name` is its section in supervisord.conf and the name of its log."""
 
     name: str
-    port_variable: str  # of the environment and of make; compose.yaml reads the same ones
+    port_variable: str  # in the environment and for make; the same in compose.yaml
     default_port: int
     health_path: str  # answers 200 once the part is ready
-    platform: str | None = None  # the only one that it runs on, as deploy.targets finds it out
-    capabilities: tuple[str, ...] = ()  # those of its unit in exporters/systemd
-    groups: tuple[str, ...] = ()  # whose files it may read, where root starts the stack
+    platform: str | None = None  # the only platform it runs on, as detected by deploy.targets
+    capabilities: tuple[str, ...] = ()  # the same as in its unit in exporters/systemd
+    groups: tuple[str, ...] = ()  # supplementary groups if root starts the stack
 
     @property
     def privileges_variable(self) -> str:
-        """The variable with the options for setpriv in supervisord.conf."""
+        """The variable in supervisord.conf with the options for setpriv."""
         return self.port_variable.replace("_PORT", "_PRIVILEGES")
 
     @property
     def arguments_variable(self) -> str:
-        """The variable with the flags that local/NAME.env gives it."""
+        """The variable with the flags from local/NAME.env."""
         return self.port_variable.replace("_PORT", "_ARGS")
 
 
@@ -39,13 +39,13 @@ XENTOP_EXPORTER = Part("xentop-exporter", "XENTOP_PORT", 10290, "/-/healthy", "x
 VESTAT_EXPORTER = Part(
     "vestat-exporter", "VESTAT_PORT", 10291, "/-/healthy", "openvz", ("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE")
 )
-KVM_EXPORTER = Part("kvm-exporter", "KVM_PORT", 10297, "/-/healthy", "kvm")  # any user may read what it reads
+KVM_EXPORTER = Part("kvm-exporter", "KVM_PORT", 10297, "/-/healthy", "kvm")  # reads only files that any user may read
 PERF_EXPORTER = Part("perf-exporter", "PERF_PORT", 10292, "/-/healthy", None, ("CAP_PERFMON", "CAP_SYSLOG"))
 SCHED_EXPORTER = Part("sched-exporter", "SCHED_PORT", 10298, "/-/healthy", None, ("CAP_BPF", "CAP_PERFMON"))
 EXPORTERS = (XENTOP_EXPORTER, VESTAT_EXPORTER, KVM_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER)  # of this project
 GRAFANA = Part("grafana", "GRAFANA_PORT", 3000, "/api/health")
 
-OVERVIEW = "/consoles/index.html"  # the page of all hosts that Prometheus serves: prometheus/consoles
+OVERVIEW = "/consoles/index.html"  # the page of all hosts in Prometheus: prometheus/consoles
 
 # adm is Debian's group for users who read logs.
 TELEGRAF = Part("telegraf", "TELEGRAF_PORT", 9273, "/metrics", groups=("adm",))
@@ -53,28 +53,28 @@ CADVISOR = Part("cadvisor", "CADVISOR_PORT", 10293, "/healthz")
 
 DEMO_SENSORS = Part("demo-sensors", "DEMO_PORT", 10294, "/-/healthy")
 
-LIVENESS = Part("liveness", "LIVENESS_PORT", 10296, "/-/healthy")  # has parts that hang started again
+LIVENESS = Part("liveness", "LIVENESS_PORT", 10296, "/-/healthy")  # restarts parts that hang
 
-# In the order in which they are started and shown.
+# In the order of starting and of display.
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, *EXPORTERS, TELEGRAF, GRAFANA, LIVENESS)
-# By `make demo`, in place of PARTS.
+# For `make demo`, instead of PARTS.
 DEMO_PARTS = (PROMETHEUS, XENTOP_EXPORTER, KVM_EXPORTER, VESTAT_EXPORTER, DEMO_SENSORS, GRAFANA)
 DOCKER_PARTS = (*(part for part in PARTS if part is not LIVENESS), CADVISOR)
 
-# The address that people reach a part by, where they don't do so on this machine: links in messages lead there.
+# The URL of a part for users on other machines: used for links in messages.
 EXTERNAL_URLS = {
     PROMETHEUS: "PROMETHEUS_EXTERNAL_URL",
     ALERTMANAGER: "ALERTMANAGER_EXTERNAL_URL",
     GRAFANA: "GF_SERVER_ROOT_URL",
 }
-# How much 30 days take depends on the hosts watched, and how much there may be of it on the disk.
+# A limit in addition to 30 days: the size of 30 days depends on the number of hosts.
 RETENTION_SIZE, DEFAULT_RETENTION_SIZE = "PROMETHEUS_RETENTION_SIZE", "20GB"
 
 
 def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:
-    """Port of each part by the part's name: what `settings` say under its `port_variable`, else the default.
+    """Port of each part by name: from `settings` by its `port_variable`, else the default.
 
-    Raises `StackError` for a value that is no port, and for two parts on one port.
+    Raises `StackError` for an invalid port, and for two parts with the same port.
     """
     chosen: dict[str, int] = {}
     for part in parts:
@@ -89,9 +89,9 @@ def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[
 
 
 def options(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
-    """What is set beside ports, by its variable: as `settings` say, else the default.
+    """The options other than ports, by variable: from `settings`, else the default.
 
-    Raises `StackError` for a value that Prometheus, Alertmanager or Grafana would refuse.
+    Raises `StackError` for values that Prometheus, Alertmanager or Grafana would reject.
     """
     chosen = {
         variable: settings.get(variable) or f"http://127.0.0.1:{ports[part.name]}"
@@ -108,7 +108,7 @@ def options(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, 
 
 
 def options_given(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
-    """Of the settings of a running stack, the options that aren't just the defaults for its ports."""
+    """The options in a running stack's settings that differ from the defaults for its ports."""
     return {
         name: settings[name]
         for name, default in options({}, ports).items()

@@ -1,4 +1,4 @@
-"""What is to run on this machine: which parts, on which ports, with which settings."""
+"""The plan for this machine: parts, ports and settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOURCES = CHECKOUT / "exporters" / "virtscope"
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts that are to run on this machine, and the port of each part there is, by its name."""
+    """The parts for this machine, and the ports of all parts, by name."""
 
     machine: Machine
     parts: tuple[Part, ...]
@@ -33,12 +33,12 @@ class Plan:
 
     @property
     def data(self) -> Path:
-        """The folder in which Prometheus keeps its samples."""
+        """Prometheus's data folder."""
         return demo.FOLDER / "data" if self.is_demo else DATA / PROMETHEUS.name
 
 
 def plan(settings: Mapping[str, str]) -> Plan:
-    """What to run on this machine, on the ports that the settings say."""
+    """The plan for this machine, with ports from the settings."""
     machine, chosen, is_demo = targets.this_machine(), ports(settings, ALL_PARTS), bool(settings.get(demo.SETTING))
     missing = set() if grafana.home() else {GRAFANA}
     if not is_demo:
@@ -49,27 +49,27 @@ def plan(settings: Mapping[str, str]) -> Plan:
 
 
 def running_settings() -> dict[str, str]:
-    """The settings that the stack was started with last; OSError if it never was."""
+    """The settings of the stack's last start; OSError if it was never started."""
     settings: dict[str, str] = json.loads(SETTINGS_FILE.read_text())
     return settings
 
 
 def running_plan() -> Plan:
-    """What the stack was started with last."""
+    """The plan of the stack's last start."""
     return plan(running_settings())
 
 
 def ports_in_use() -> dict[str, int]:
-    """Port of each part by its name, as the stack was last started with here; else as it would be."""
+    """Port of each part by name, from the stack's last start, or else for the next one."""
     return ports(running_settings() if SETTINGS_FILE.exists() else os.environ)
 
 
 def settings_of(wanted: Plan) -> dict[str, str]:
-    """The environment in which supervisord reads supervisord.conf; a running stack with another one is out of date."""
+    """The environment for supervisord.conf; a running stack with another environment is out of date."""
     content = hashlib.sha256(SUPERVISORD_CONF.read_bytes() + python_packages.STACK.wanted().encode())
     for source in sorted(path for path in _SOURCES.rglob("*") if path.suffix in {".o", ".py", ".yml"}):
-        content.update(source.read_bytes())  # they run from the checkout, which may be a newer one now
-    # Telegraf comes and goes beside the rest.
+        content.update(source.read_bytes())  # they run from the checkout, which may have been updated
+    # Telegraf may come and go without a restart of the others.
     content.update(repr([programs.got(suite) for suite in programs.SUITES if suite is not catalogue.TELEGRAF]).encode())
     found = {part.port_variable: str(wanted.ports[part.name]) for part in ALL_PARTS}
     for part in ALL_PARTS:

@@ -1,8 +1,8 @@
-"""Whose rights the parts have where root starts the stack: nobody's, with the capabilities and groups it needs.
+"""Privileges of the parts if root starts the stack: user nobody's, with the capabilities and groups that they need.
 
-Where somebody else starts it, they have that user's. Grafana has those of whoever starts it, root's too: it goes to its
-folders by their whole paths, and a checkout below somebody's home is out of nobody's reach. The others go from where
-they are started.
+If another user starts it, they run as that user. Grafana always runs as the starting user, even root: it uses absolute
+paths, and user nobody may have no access to a checkout below a home. The others use paths relative to their working
+directory.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FOR_ALL = re.compile("PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(FILE|DIR)|(?i:(
 
 
 def setpriv(capabilities: Iterable[str] = (), groups: Iterable[str] = ()) -> list[str]:
-    """Options for setpriv, by which root becomes nobody with these capabilities and groups alone.
+    """Options for setpriv, which make root user nobody with only these capabilities and groups.
 
-    None where we aren't root. A capability that root hasn't, and a group that this system hasn't, are left out.
+    Empty if this process isn't root's. Capabilities that root lacks, and groups that don't exist, are left out.
     """
     if os.getuid() != 0:
         return []
     had = _bounding_set()
-    # By number: setpriv has names from libcap-ng, which in Ubuntu 22.04 is older than CAP_PERFMON and CAP_BPF.
+    # By number: setpriv gets names from libcap-ng, which in Ubuntu 22.04 predates CAP_PERFMON and CAP_BPF.
     kept = "".join(f",+cap_{_NUMBERS[name]}" for name in capabilities if had >> _NUMBERS[name] & 1)
     others = []
     for name in groups:
@@ -45,33 +45,33 @@ def setpriv(capabilities: Iterable[str] = (), groups: Iterable[str] = ()) -> lis
 
 
 def _bounding_set() -> int:
-    """A bit for each capability that root has to give: in a container, or on an old kernel, not all."""
+    """A bit for each capability that root can pass on: not all in a container, or on an old kernel."""
     (bounding_set,) = re.findall(r"^CapBnd:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(bounding_set, 16)
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The part of our environment that programs run as nobody get: nothing that could be a secret.
+    """The environment for programs that run as user nobody, without variables that could be secret.
 
-    Proxies may hold a password, but a program can't use them without it.
+    Proxies' URLs are included: they may have a password, which programs need.
     """
     return {name: value for name, value in given.items() if _FOR_ALL.fullmatch(name)}
 
 
 def hand_over(folder: Path) -> None:
-    """As root, make the folder in which a part keeps its data, and give it with all in it to the part's user.
+    """As root, make a part's data folder, and give it with its content to the part's user.
 
-    What is nobody's already is not entered: nobody's processes may put a link, or a file of root's under another name,
-    in there at any moment. So each folder becomes nobody's after all that is in it, and whatever is interrupted is
-    completed the next time. Files with several names keep their owner, as the other names may be anywhere.
+    Folders of user nobody aren't entered: nobody's processes could put a symbolic link or a hard link of root's file
+    there at any moment. So each folder changes its owner after its content, and an interrupted run is completed the
+    next time. Files with several hard links keep their owner, as the other names may be anywhere.
     """
     if os.getuid() != 0:
         return
     if not folder.exists():
         folder.mkdir(parents=True)
     if not folder.is_dir():
-        return  # the part will say what is wrong with it
-    # The folder itself may be a link, to another disk: it is in one that isn't nobody's.
+        return  # the part will report the problem
+    # The folder itself may be a symbolic link to another disk, as its parent isn't nobody's.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _hand_over(descriptor)
@@ -93,16 +93,16 @@ def _hand_over(folder: int) -> None:
                 finally:
                     os.close(inside)
             elif stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-                os.chown(f"/proc/self/fd/{entry}", NOBODY, NOBODY)  # fchown refuses what O_PATH has opened
+                os.chown(f"/proc/self/fd/{entry}", NOBODY, NOBODY)  # fchown refuses O_PATH descriptors
         finally:
             os.close(entry)
     os.fchown(folder, NOBODY, NOBODY)
 
 
 def append_to(file: Path) -> BinaryIO:
-    """Open a log for appending that is nobody's, in a folder that nobody may write to; it is made if it isn't there.
+    """Open a log of user nobody for appending, created if missing, in a folder that nobody may write to.
 
-    Raises OSError for what is in its place that nobody couldn't write to: a link, a pipe, another user's file.
+    Raises OSError for a symbolic link, a pipe, or another user's file in its place.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

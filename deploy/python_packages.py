@@ -1,4 +1,4 @@
-"""The Python packages of the stack and of the lab, as pinned with hashes in requirements/, in virtual environments."""
+"""Virtual environments with the stack's and the lab's Python packages, pinned with hashes in requirements/."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from deploy.programs import CHECKOUT
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment in `folder` with what `requirements` pins.
+    """A virtual environment in `folder` with the packages pinned in `requirements`.
 
-    The exporters aren't installed: supervisord.conf runs them from exporters/, so that no build backend is needed.
+    The exporters aren't installed: supervisord.conf runs them from exporters/, so this needs no build backend.
     """
 
     requirements: Path
@@ -27,36 +27,36 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter; there after `install`."""
+        """Its interpreter, created by `install`."""
         return self.folder / "bin" / "python"
 
     @property
     def complete(self) -> Path:
-        """Written last: an environment without it, or with other content, was never finished or is out of date."""
+        """A file that is written last: if missing or different, the environment is incomplete or out of date."""
         return self.folder / "complete"
 
     @property
     def scratch(self) -> Path:
-        """pip's temporary files: in /tmp they would stay behind when it is interrupted."""
+        """The folder of pip's temporary files: in /tmp, they would stay behind after an interruption."""
         return self.folder / "tmp"
 
     def wanted(self) -> str:
-        """What decides the environment's content: the pins and this very Python."""
+        """The inputs of the environment: the pins and this Python."""
         python = f"{Path(sys.executable).resolve()} {sys.version}"
         return hashlib.sha256(self.requirements.read_bytes() + python.encode()).hexdigest()
 
     def is_installed(self) -> bool:
-        """Whether `python` is there with all the packages."""
+        """Whether `python` exists with all packages."""
         return self.complete.is_file() and self.complete.read_text() == self.wanted() and self.python.exists()
 
     def require_venv(self) -> None:
-        """Raise `StackError` if this Python can't make a virtual environment with pip, and one is needed."""
+        """Raise `StackError` if a virtual environment is needed, but this Python can't make one with pip."""
         if not self.is_installed() and importlib.util.find_spec("ensurepip") is None:
-            # Debian keeps this part of the standard library in a package of its own.
+            # Debian has this part of the standard library in a separate package.
             raise StackError("Python's venv module lacks ensurepip: install it with `apt-get install python3-venv`")
 
     def install(self) -> None:
-        """Make `python` an interpreter with the packages, unless it is one. Raises `StackError` if it can't be."""
+        """Create the environment, unless it is up to date. Raises `StackError` if that fails."""
         if self.is_installed():
             return
         venv.create(self.folder, clear=True, symlinks=True)
@@ -100,5 +100,5 @@ class Environment:
 
 
 STACK = Environment(CHECKOUT / "requirements" / "stack.txt", CHECKOUT / ".stack" / "venv")
-# Not in the stack's: that it is used, or brought up to date, is no reason to restart the stack.
+# Separate from the stack's: its use or update is no reason to restart the stack.
 LAB = Environment(CHECKOUT / "requirements" / "lab.txt", CHECKOUT / ".stack" / "lab" / "venv")

@@ -2,8 +2,8 @@
 
     python3 -m deploy.service install | remove
 
-root gets a system unit, anybody else a unit of their own. The unit keeps the settings that were passed
-(PROMETHEUS_PORT and others, deploy/parts.py); pass all of them again to change one.
+root gets a system unit, other users a user unit. The unit keeps the settings that were passed (PROMETHEUS_PORT and
+others, deploy/parts.py); pass all of them again to change one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ WantedBy={target}
 
 
 def unit(checkout: Path, python: Path, settings: Mapping[str, str], *, system: bool) -> str:
-    """The unit's text (systemd.service(5)); `settings` are written into it."""
+    """The unit's text (systemd.service(5)), including `settings`."""
     environment = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in settings.items())
     return _UNIT.format(
         checkout=_path(checkout),
@@ -63,18 +63,18 @@ def unit(checkout: Path, python: Path, settings: Mapping[str, str], *, system: b
 
 
 def _path(path: Path) -> str:
-    """A path where systemd takes the rest of the line: only its specifiers have a meaning."""
+    """Escape a path for a value up to the end of the line, where only specifiers have a meaning."""
     return str(path).replace("%", "%%")
 
 
 def _quoted(word: str) -> str:
-    """A word of a command line or an assignment, in systemd's quotes."""
+    """Quote a word of a command line or an assignment for systemd."""
     escaped = re.sub(r'[\\"]', r"\\\g<0>", word).replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
 
 
 def install(environment: Mapping[str, str], *, system: bool, folder: Path) -> None:
-    """Write the unit and start it, now and at each boot; raises StackError where systemd doesn't run."""
+    """Write the unit and start it, now and at each boot; raises StackError if systemd doesn't run."""
     _require_systemd()
     settings = {name: environment[name] for name in SETTINGS if environment.get(name)}
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def _require_systemd() -> None:
 
 
 def _systemctl(*arguments: str, system: bool) -> None:
-    """Raises StackError if systemctl fails; what it says is shown."""
+    """Run systemctl, with its output shown; raises StackError if it fails."""
     command = ["systemctl", *([] if system else ["--user"]), *arguments]
     if subprocess.run(command, check=False).returncode != 0:
         raise StackError(f"{' '.join(command)} failed; journalctl -u {NAME} says why")

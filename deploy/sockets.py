@@ -1,4 +1,4 @@
-"""Which ports are taken, and by whom."""
+"""Finds used ports and the programs that use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTEN = "0A"  # TCP state in /proc/net/tcp, see include/net/tcp_states.h
 def require_free(parts: Iterable[tuple[Part, int]], patience: float, command: str = "make up") -> None:
     """Raise `StackError` for the first part whose port is still taken after `patience` seconds.
 
-    `command` is what the user gave, shown with another port as the way out.
+    `command` is the user's, shown with another port as the remedy.
     """
     deadline = time.monotonic() + patience
     for part, port in parts:
@@ -31,9 +31,9 @@ def require_free(parts: Iterable[tuple[Part, int]], patience: float, command: st
 
 
 def _why_not(port: int) -> str | None:
-    """Why nothing can listen on a loopback port; None if it can."""
+    """Why no program can listen on a loopback port; None if one can."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the programs do: TIME_WAIT is no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the programs: allows ports in TIME_WAIT
         try:
             probe.bind(("127.0.0.1", port))
         except PermissionError:
@@ -45,7 +45,7 @@ def _why_not(port: int) -> str | None:
 
 
 def _listener(port: int) -> str | None:
-    """The program that listens on a port, as "name (pid 123)"; None if it can't be seen."""
+    """The program that listens on a port, as "name (pid 123)"; None if not visible."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -54,7 +54,7 @@ def _listener(port: int) -> str | None:
                 if int(fields[1].rpartition(":")[2], 16) == port and fields[3] == LISTEN:
                     inodes.add(f"socket:[{fields[9]}]")
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # gone meanwhile, or another user's
+        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
             if any(str(file.readlink()) in inodes for file in (process / "fd").iterdir()):
                 return f"{(process / 'comm').read_text().strip()} (pid {process.name})"
     return None

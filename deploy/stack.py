@@ -2,8 +2,7 @@
 
     python3 -m deploy.stack up | demo | down | status | logs [NAME] [--follow]
 
-All it makes is in .stack/, prometheus/targets/local/, running.yml in prometheus/ and alerts/, and local/ of this
-checkout.
+It writes only to this checkout: .stack/, prometheus/targets/local/, running.yml in prometheus/ and alerts/, and local/.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ from deploy.programs import CHECKOUT, ProgramsError, catalogue
 from deploy.programs.catalogue import Suite
 from deploy.terminal import alone, printable, step
 
-NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are there
+NEEDED_BYTES = 10**9  # at first; DATA_BYTES once programs and packages are installed
 DATA_BYTES = 5 * 10**8
-DISCOVERY_SECONDS = 11  # Prometheus hands on what it has found every 5 s, and takes it up every 5 s
+DISCOVERY_SECONDS = 11  # Prometheus publishes discovered targets every 5 s, and applies them every 5 s
 TARGETS_READ = supervision.RUN / "targets-read"  # as old as the last `make up`
-ORPHAN_SECONDS = 15  # for programs to end after their supervisor was killed
+ORPHAN_SECONDS = 15  # for programs to end after their supervisord was killed
 LOG_LINES = 10
 COMMANDS = "`make up` or `make down`"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def up() -> None:
-    """Start the stack, or bring a running one up to date, and return once all of it works."""
+    """Start the stack, or bring a running one up to date, and return once all parts work."""
     with alone(supervision.RUN, COMMANDS):
         running = running_settings() if supervision.is_running() else None
         settings = {**_kept(running), **_given(), demo.SETTING: ""}
@@ -63,7 +62,7 @@ def up() -> None:
             _require_machine(plan(settings), is_running=running is not None)
         _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER, wants_sensors=True)
         stored_data.require_readable(_prometheus_version())
-        wanted = plan(settings)  # with Grafana and Telegraf, if they have just come
+        wanted = plan(settings)  # with Grafana and Telegraf, if just installed
         with step("Installing Python packages (.stack/venv)"):
             python_packages.STACK.install()
         with step("Checking the configuration"):
@@ -83,7 +82,7 @@ def up() -> None:
 
 
 def play() -> None:
-    """Start the demo in the stack's place, with a day of history, and return once all of it works."""
+    """Start the demo instead of the stack, with a day of history, and return once all parts work."""
     with alone(supervision.RUN, COMMANDS):
         if supervision.is_running() and not running_plan().is_demo:
             raise StackError("the stack is running on the demo's ports: make down first")
@@ -102,7 +101,7 @@ def play() -> None:
 
 
 def down() -> None:
-    """Stop all that `up` started. What was recorded stays in .stack/data."""
+    """Stop all that `up` started. Recorded data stays in .stack/data."""
     with alone(supervision.RUN, COMMANDS):
         if not supervision.is_running():
             supervision.stop()
@@ -114,7 +113,7 @@ def down() -> None:
 
 
 def start_again() -> None:
-    """Start what ran when supervisord was killed, as it was; nothing if somebody else just does, or has stopped it."""
+    """Restart the stack or demo after supervisord was killed, unless another process does, or has stopped it."""
     with alone(supervision.RUN, COMMANDS):
         if supervision.was_killed():
             _require_ports(running_plan())
@@ -124,14 +123,14 @@ def start_again() -> None:
 
 
 def logs(name: str | None, *, follow: bool) -> None:
-    """Show the last lines of one part's log or of all; with `follow` new ones too, until interrupted."""
+    """Show the last lines of one part's log, or of all; with `follow`, new lines until interrupted."""
     there = sorted(supervision.LOG.glob("*.log"))
     chosen = [file for file in there if name in {None, file.stem}]
     if not chosen:
         names = ", ".join(file.stem for file in there) or "none before the first `make up`"
         raise StackError(f"no such log; choose from: {names}")
     command = ["tail", "--lines=20", *(["-F"] if follow else []), *map(str, chosen)]
-    # What programs log may be what their clients sent.
+    # Logs may contain data from clients.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="backslashreplace") as tail:
         assert tail.stdout
         for line in tail.stdout:
@@ -143,7 +142,7 @@ def _given() -> dict[str, str]:
 
 
 def _kept(running: dict[str, str] | None) -> dict[str, str]:
-    """The ports and options that a running stack was started with, and which it keeps unless others are given."""
+    """The ports and options of a running stack, which keeps them unless others are passed."""
     if running is None:
         return {}
     chosen = ports(running, ALL_PARTS)
@@ -151,7 +150,7 @@ def _kept(running: dict[str, str] | None) -> dict[str, str]:
 
 
 def _require_machine(wanted: Plan, *, is_running: bool) -> None:
-    """Raise `StackError` if this user, this machine or its ports won't do."""
+    """Raise `StackError` if this user, this machine or its ports are unsuitable."""
     for part in wanted.parts:
         if part.platform and part.capabilities and os.geteuid() != 0 and not wanted.is_demo:
             raise StackError(f"only root may start {part.name}, and this is {wanted.machine.why}: use sudo")
@@ -163,7 +162,7 @@ def _require_machine(wanted: Plan, *, is_running: bool) -> None:
 
 
 def _require_ports(wanted: Plan) -> None:
-    """Raise `StackError` unless the ports of the parts that don't run yet are free."""
+    """Raise `StackError` unless the ports of parts that don't run yet are free."""
     processes = supervision.processes() if supervision.is_running() else {}
     running = {name for name, process in processes.items() if process.state in {"starting", "running"}}
     patience = ORPHAN_SECONDS if supervision.left_without_stopping() else 0
@@ -173,7 +172,7 @@ def _require_ports(wanted: Plan) -> None:
 
 
 def _require_space(wanted: Plan) -> None:
-    """Raise `StackError` unless there is space for what is still to come, where it will be: data may be elsewhere."""
+    """Raise `StackError` without enough space for downloads and data, which may be on another disk."""
     needed = DATA_BYTES if python_packages.STACK.is_installed() else NEEDED_BYTES
     for folder, where, bytes_needed in (
         (CHECKOUT, "this checkout", needed),
@@ -188,7 +187,7 @@ def _require_space(wanted: Plan) -> None:
 
 
 def _get_programs(*suites: Suite, wants_sensors: bool = False) -> None:
-    """Have these programs and, where they can be had, Grafana and Telegraf; say why they are no official releases."""
+    """Get these programs and, if available, Grafana and Telegraf; print why they aren't official releases."""
     missing = [suite for suite in suites if programs.got(suite) is None]
     titles = ", ".join(suite.title for suite in missing) or "nothing new"
     if grafana.is_to_be_tried():
@@ -208,18 +207,18 @@ def _get_programs(*suites: Suite, wants_sensors: bool = False) -> None:
 
 def _prometheus_version() -> str:
     found = programs.got(catalogue.PROMETHEUS)
-    assert found is not None  # it runs
+    assert found is not None  # it is running
     return found.version
 
 
 def _check_configuration(wanted: Plan) -> None:
-    """Raise `StackError` with the first complaint of the checkers that Prometheus, Alertmanager and Telegraf bring."""
+    """Raise `StackError` with the first error of Prometheus's, Alertmanager's and Telegraf's own checkers."""
     configuration.write()
     for program, check, running in (
         ("promtool", ["check", "config"], configuration.PROMETHEUS),
         ("amtool", ["check-config"], configuration.ALERTMANAGER),
     ):
-        # As their own user, and from where they start: root could read more.
+        # As their own user, and from their working directory: root could read more.
         unpacked, file = (
             str(path.relative_to(CHECKOUT)) for path in (programs.path(program), configuration.unchecked(running))
         )
@@ -245,7 +244,7 @@ def _check_configuration(wanted: Plan) -> None:
 
 
 def _start(wanted: Plan) -> None:
-    """Start all parts and wait until they work; if that fails, or is interrupted, none of them stays."""
+    """Start all parts and wait until they work; stop all if that fails or is interrupted."""
     try:
         with step("Starting supervisord"):
             _require_ports(wanted)  # again: downloads may have taken minutes
@@ -263,13 +262,13 @@ def _start(wanted: Plan) -> None:
                 supervision.start_program(part.name)
         _wait(wanted)
     except BaseException:
-        _ignore_stop_signals()  # whatever failed, Ctrl-C must not leave half of it running
+        _ignore_stop_signals()  # Ctrl-C must not leave half of the parts running
         supervision.stop()
         raise
 
 
 def _refresh(wanted: Plan) -> None:
-    """Have a running stack read its files again; start what has given up, stop what is no longer wanted."""
+    """Reload a running stack's files; start parts that supervisord has given up, stop unwanted parts."""
     with step("Reading the configuration again"):
         running = supervision.processes()
         _write_targets(wanted)
@@ -279,7 +278,7 @@ def _refresh(wanted: Plan) -> None:
         for part in wanted.parts:
             supervision.start_program(part.name)
         for part in (PROMETHEUS, ALERTMANAGER, TELEGRAF):
-            if running[part.name].state == "running":  # else it has just been started, and knows no signals yet
+            if running[part.name].state == "running":  # otherwise just started, and may not handle signals yet
                 supervision.reload_program(part.name)
     if targets.edited_since(TARGETS_READ):
         with step("Waiting until Prometheus has taken up the edited targets"):
@@ -298,14 +297,14 @@ def _wait(wanted: Plan) -> None:
             pids[part] = health.wait_until_healthy(part, wanted.ports[part.name])
     with step("Waiting until Prometheus has scraped all of them"):
         health.wait_until_scraped([part for part in pids if part is not GRAFANA], wanted.ports)
-    # By now, one that starts slowly and finds another program at its port has ended, and may have been started again.
+    # By now, a slow starter with another program on its port has ended, and may have been restarted.
     for part, pid in pids.items():
         if health.wait_until_healthy(part, wanted.ports[part.name]) != pid:
             raise health.PartFailedError(part, f"{part.name} ended right after its start")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Whatever the signal, end as by Ctrl-C; only once, since make passes on a SIGTERM that we may have got already."""
+    """End like on Ctrl-C, for any signal; only once, as make may pass on a SIGTERM that this process got as well."""
     _ignore_stop_signals()
     raise KeyboardInterrupt
 
@@ -320,7 +319,7 @@ def _log_line(line: str) -> str:
 
 
 def _log_end(file: Path) -> str:
-    """The last lines of a log and, where a program doesn't say it, how what is wrong is put right."""
+    """The last lines of a log, with the remedy for known errors."""
     lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
     last = [f"  {_log_line(line)}" for line in lines[-LOG_LINES:]]
     said = "\n".join([f"The last lines of {file.relative_to(CHECKOUT)}:", *last])
@@ -333,7 +332,7 @@ def _log_end(file: Path) -> str:
 
 
 def main() -> int:
-    """Exit status: 0 if it was done (for status: if all is well), 1 if not, 130 if interrupted."""
+    """Return the exit status: 0 on success (for status: if all is well), 1 on failure, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python3 -m deploy.stack", description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="start the stack, or bring a running one up to date")
@@ -345,8 +344,8 @@ def main() -> int:
     log_parser.add_argument("--follow", action="store_true", help="follow new lines")
     arguments = parser.parse_args()
 
-    os.umask(0o022)  # the parts may be other users'; what is secret gets a mode of its own
-    # Stopped by whatever means, `up` takes back what it has started.
+    os.umask(0o022)  # parts may run as other users; secret files get their own mode
+    # On any stop signal, `up` stops the parts that it has started.
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -363,8 +362,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # who reads has enough: make status | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left would raise again at exit
+    except BrokenPipeError:  # the reader has ended: make status | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushing would raise again at exit
     except PermissionError as error:
         whose = error.filename or supervision.STACK.socket
         print(f"error: {whose} belongs to another user: run this as that user", file=sys.stderr)

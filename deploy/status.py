@@ -1,4 +1,4 @@
-"""`make status`, and what `make up` says at its end: the state of every part and target, and what is wrong."""
+"""`make status`, and the end of `make up`: the state of every part and target, and problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STORE_SECONDS = 10  # for a sample to be stored, on a busy machine
 
 
 def status() -> bool:
-    """Print the state of every part and target; return whether all of it is as it should be."""
+    """Print the state of every part and target; return whether all are healthy."""
     if not supervision.is_running():
         print("The stack is not running. Start it with: make up")
         return False
@@ -48,7 +48,7 @@ def status() -> bool:
 
 
 def _row(plan: Plan, part: Part, process: supervision.Process, hangs: bool) -> tuple[str, ...]:
-    """A part in the table of `status`."""
+    """A part's row in the table of `status`."""
     since = f"{process.since.astimezone():%Y-%m-%d %H:%M:%S}" if process.since else ""
     if part in plan.parts:
         state = f"{process.state}, no answer" if hangs else process.state
@@ -62,9 +62,9 @@ def _row(plan: Plan, part: Part, process: supervision.Process, hangs: bool) -> t
 
 
 def _not_stored(plan: Plan, found: Sequence[Target]) -> list[str]:
-    """What is wrong and what to do, if Prometheus stores nothing of what it scrapes."""
+    """The problem and the remedy if Prometheus doesn't store scraped samples."""
     if not any(target.up for target in found):
-        return []  # there is nothing to be stored
+        return []  # nothing to store
     age = health.seconds_since_stored(plan.ports[PROMETHEUS.name])
     if age is not None and age < 2 * min(target.interval for target in found) + STORE_SECONDS:
         return []
@@ -77,13 +77,13 @@ def _not_stored(plan: Plan, found: Sequence[Target]) -> list[str]:
 
 
 def shown(folder: Path) -> str:
-    """A folder of the checkout as the user knows it, and where it is if that is elsewhere."""
+    """A folder's path in the checkout, with its target if it is a symbolic link."""
     inside, real = str(folder.relative_to(CHECKOUT)), folder.resolve()
     return inside if real.is_relative_to(CHECKOUT.resolve()) else f"{inside} ({real})"
 
 
 def _without_data(plan: Plan, parts: Sequence[Part]) -> list[str]:
-    """A line for each exporter of this platform that answers, without data of all its sources."""
+    """A line for each exporter of this platform that answers, but lacks data of a source."""
     return [
         f"{part.name} doesn't get data from all its sources: make logs NAME={part.name} says why."
         for part in parts
@@ -92,7 +92,7 @@ def _without_data(plan: Plan, parts: Sequence[Part]) -> list[str]:
 
 
 def _unavailable(plan: Plan, parts: Sequence[Part]) -> list[str]:
-    """A line for each thing that the kernel, or its permissions, keep from exporters of any platform: no fault."""
+    """A line for each source that the kernel or permissions deny to exporters of any platform: not a failure."""
     if SCHED_EXPORTER not in parts:
         return []
     reasons = health.why_absent(SCHED_EXPORTER, plan.ports[SCHED_EXPORTER.name])
@@ -100,7 +100,7 @@ def _unavailable(plan: Plan, parts: Sequence[Part]) -> list[str]:
 
 
 def _oversights(plan: Plan, found: Sequence[Target]) -> list[str]:
-    """A line for each thing that was forgotten or mistyped where no program complains."""
+    """A line for each omission or typing error that no program reports."""
     if plan.is_demo:
         return []
     dropped = health.left_out(plan.ports[PROMETHEUS.name])
@@ -109,7 +109,7 @@ def _oversights(plan: Plan, found: Sequence[Target]) -> list[str]:
 
 
 def describe(plan: Plan) -> None:
-    """Say what is watched, and where to look."""
+    """Print what is monitored, and the addresses."""
     machine = plan.machine
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
     own = {f"127.0.0.1:{port}" for port in plan.ports.values()}
@@ -129,7 +129,7 @@ def describe(plan: Plan) -> None:
 
 
 def describe_demo(plan: Plan) -> None:
-    """Say that nothing of it is measured, and where to look."""
+    """Print that the demo's data isn't measured, and the addresses."""
     print(
         "\nThis is the demo. All data is simulated (docs/demo.md). Three hosts, demo-xen, demo-openvz and demo-base,"
         "\nrun one, two and four applications of 500 to 800 clients, as in a study. On a fourth one, demo-kvm, a shop"
@@ -140,7 +140,7 @@ def describe_demo(plan: Plan) -> None:
 
 
 def _print_addresses(plan: Plan, parts: Sequence[Part]) -> None:
-    """Where these parts answer, and why others don't; without Grafana the page of all hosts comes first."""
+    """Print these parts' addresses, and why parts are missing; without Grafana, the page of all hosts is first."""
     login = f"  (user admin, password in {grafana.PASSWORD_FILE.relative_to(CHECKOUT)})"
     addresses = [
         (part.name, f"http://127.0.0.1:{plan.ports[part.name]}{login if part is GRAFANA else ''}") for part in parts

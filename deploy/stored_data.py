@@ -1,4 +1,4 @@
-"""Which Prometheus wrote the stack's data: what 3 has written, 2 before 2.55 can't read."""
+"""Records which Prometheus wrote the stack's data: versions before 2.55 can't read data of 3."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from deploy.programs import CHECKOUT
 
 PROMETHEUS_DATA = CHECKOUT / ".stack" / "data" / "prometheus"
 WRITER = PROMETHEUS_DATA.with_name("prometheus-version")
-FIRST_READER = (2, 55)  # of what 3 writes: https://prometheus.io/docs/prometheus/latest/migration/
+FIRST_READER = (2, 55)  # of data of 3: https://prometheus.io/docs/prometheus/latest/migration/
 
 
 def require_readable(version: str) -> None:
-    """Raise `StackError` if this version of Prometheus, such as "2.42.0+ds-5", can't read what is there."""
+    """Raise `StackError` if this version of Prometheus, such as "2.42.0+ds-5", can't read the data."""
     if not (PROMETHEUS_DATA.exists() and WRITER.exists()):
         return
     writer = WRITER.read_text().strip()
@@ -24,7 +24,7 @@ def require_readable(version: str) -> None:
 
 
 def written_by(version: str) -> None:
-    """Keep which version of Prometheus has the data now."""
+    """Record the version of Prometheus that writes the data now."""
     WRITER.write_text(f"{version}\n")
 
 

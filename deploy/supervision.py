@@ -1,4 +1,4 @@
-"""supervisord: starting it, asking it, stopping it."""
+"""Starts, queries and stops supervisord."""
 
 from __future__ import annotations
 
@@ -20,54 +20,55 @@ from deploy.programs import CHECKOUT
 
 RUN = CHECKOUT / ".stack" / "run"
 LOG = CHECKOUT / ".stack" / "log"
-# The kernel's limit for a socket's path (sun_path, 108 with the final NUL), less the suffix supervisord binds under.
+# The kernel's limit for a socket's path (sun_path, 108 with the final NUL), less the suffix of supervisord's temporary
+# name.
 LONGEST_SOCKET_PATH = 107 - len(".4194304")
 STOP_SECONDS = 90  # longer than any stopwaitsecs of supervisord.conf
 REQUEST_SECONDS = 10
 
 
 class NoAnswerError(StackError):
-    """supervisord is not running in this checkout."""
+    """supervisord isn't running in this checkout."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A program as supervisord sees it. `state` is supervisord's own word in lower case, such as "running"."""
+    """A program in supervisord. `state` is supervisord's own in lower case, such as "running"."""
 
     name: str
     state: str
     since: datetime | None  # of the state; None if it was never started
-    exit_status: int  # of its last end; 0 while it runs for the first time
-    spawn_error: str  # why it couldn't be started at all; empty otherwise
+    exit_status: int  # of its last end; 0 during its first run
+    spawn_error: str  # reason of a failed start; otherwise empty
     pid: int  # 0 unless it runs
 
 
 @dataclass(frozen=True)
 class Supervisor:
-    """A supervisord, which runs the programs of one configuration file.
+    """A supervisord for the programs of one configuration file.
 
-    `run` is the folder of its socket and its pid file, `log` that of its log, as the configuration has them too; `up`
-    is the command that starts it.
+    `run` is the folder of its socket and its pid file, `log` the folder of its log, the same as in the configuration;
+    `up` is the command that starts it.
     """
 
     configuration: Path
     run: Path
     log: Path
-    python: Path  # of an environment that has supervisor
+    python: Path  # of an environment with supervisor
     up: str
 
     @property
     def socket(self) -> Path:
-        """Where it is asked."""
+        """The socket of its RPC interface."""
         return self.run / "supervisor.sock"
 
     @property
     def pid_file(self) -> Path:
-        """Where it notes its pid, until it stops in an orderly way."""
+        """Has its pid, until an orderly stop."""
         return self.run / "supervisord.pid"
 
     def require_short_path(self) -> None:
-        """Raise `StackError` if the kernel would not take the path of supervisord's socket."""
+        """Raise `StackError` if the path of supervisord's socket is too long for the kernel."""
         if len(os.fsencode(self.socket)) > LONGEST_SOCKET_PATH:
             inside = os.path.relpath(self.socket, CHECKOUT)
             longest = LONGEST_SOCKET_PATH - len(os.fsencode(inside)) - 1
@@ -84,23 +85,23 @@ class Supervisor:
         return True
 
     def pid(self) -> int:
-        """Of this checkout's supervisord, as it noted it; 0 if it has stopped in an orderly way."""
+        """The pid in this checkout's pid file; 0 after an orderly stop."""
         try:
             return int(self.pid_file.read_text())
         except (OSError, ValueError):
             return 0
 
     def was_killed(self) -> bool:
-        """Whether supervisord has ended without stopping, and nobody has started or stopped it since."""
+        """Whether supervisord has ended without an orderly stop, and nobody has started or stopped it since."""
         noted = self.pid()
         return noted != 0 and not runs(noted)
 
     def left_without_stopping(self) -> bool:
-        """Whether supervisord was killed, or the machine stopped under it, so that its programs may just be ending."""
+        """Whether supervisord was killed, or the machine crashed, so that its programs may be ending now."""
         return self.pid_file.exists() and not self.is_running()
 
     def start(self, environment: Mapping[str, str]) -> None:
-        """Start supervisord, which starts nothing by itself, with `environment` added to what of our own is for all."""
+        """Start supervisord, which starts no program by itself, with `environment` added to the common variables."""
         self.log.mkdir(parents=True, exist_ok=True)
         self.run.mkdir(parents=True, exist_ok=True)
         command = [str(self.python), "-m", "supervisor.supervisord", "-c", str(self.configuration)]
@@ -116,13 +117,13 @@ class Supervisor:
         if supervisord.returncode != 0:
             raise StackError(f"supervisord did not start: {(supervisord.stderr or supervisord.stdout).strip()}")
         deadline = time.monotonic() + REQUEST_SECONDS
-        while not self.is_running():  # it listens already, but answers only after it has become a daemon
+        while not self.is_running():  # it listens already, but answers only as a daemon
             if time.monotonic() > deadline:
                 raise StackError(f"supervisord does not answer: see {self.log / 'supervisord.log'}")
             time.sleep(0.05)
 
     def start_program(self, name: str) -> None:
-        """Start a program unless it is running; its state is in `processes`."""
+        """Start a program unless it is running; `processes` has its state."""
         try:
             self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
@@ -135,12 +136,12 @@ class Supervisor:
             self._call("stopProcess", name, True)
 
     def reload_program(self, name: str) -> None:
-        """Make a running program read its configuration again (SIGHUP)."""
+        """Make a running program reload its configuration (SIGHUP)."""
         with contextlib.suppress(xmlrpc.client.Fault):  # it wasn't running
             self._call("signalProcess", name, "HUP")
 
     def take_over_configuration(self) -> None:
-        """Have a running supervisord read its configuration again: stop what isn't in it as it was, add what is new."""
+        """Make a running supervisord reload its configuration: stops changed and removed programs, adds new ones."""
         ((added, changed, removed),) = self._call("reloadConfig")
         for name in (*changed, *removed):
             self._call("stopProcessGroup", name, True)
@@ -149,7 +150,7 @@ class Supervisor:
             self._call("addProcessGroup", name)
 
     def processes(self) -> dict[str, Process]:
-        """Every program of supervisord.conf by name, running or not."""
+        """All programs of supervisord.conf by name, running or not."""
         found = {}
         for info in self._call("getAllProcessInfo"):
             at = info["start"] if info["statename"] == "RUNNING" else max(info["start"], info["stop"])
@@ -159,9 +160,9 @@ class Supervisor:
         return found
 
     def stop(self) -> None:
-        """Stop all programs and supervisord, and wait until they have ended; nothing if it isn't running."""
+        """Stop all programs and supervisord, and wait for their ends; does nothing if it isn't running."""
         if not self.is_running():
-            self.pid_file.unlink(missing_ok=True)  # it was killed, and isn't to be started again
+            self.pid_file.unlink(missing_ok=True)  # it was killed, and must not be restarted
             return
         running: int = self._call("getPID")
         self._call("shutdown")
@@ -171,10 +172,10 @@ class Supervisor:
                 raise StackError(f"supervisord (pid {running}) does not stop: see {self.log / 'supervisord.log'}")
             time.sleep(0.05)
 
-    def _call(self, method: str, *arguments: Any) -> Any:  # supervisord answers with whatever the method is made for
-        """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if nothing answers.
+    def _call(self, method: str, *arguments: Any) -> Any:  # the type depends on the method
+        """Call a method of supervisord's XML-RPC interface; `NoAnswerError` if supervisord isn't running.
 
-        Raises another `StackError` if supervisord is there and doesn't answer in time.
+        Raises another `StackError` if supervisord runs, but doesn't answer in time.
         """
         seconds = STOP_SECONDS if method.startswith("stopProcess") else REQUEST_SECONDS
         try:
@@ -183,7 +184,7 @@ class Supervisor:
             ) as server:
                 return getattr(server.supervisor, method)(*arguments)
         except PermissionError:
-            raise  # another user's supervisord is there
+            raise  # the socket is another user's supervisord's
         except TimeoutError:
             pid = self.pid_file.read_text().strip() if self.pid_file.exists() else "unknown"
             raise StackError(
@@ -200,7 +201,7 @@ class Supervisor:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process has not ended. One whose status nobody asks for, as in many containers, has no command line."""
+    """Whether a process runs. A zombie, which stays in many containers, has no command line."""
     try:
         return Path("/proc", str(pid), "cmdline").read_bytes() != b""
     except OSError:
@@ -208,7 +209,7 @@ def runs(pid: int) -> bool:
 
 
 class _UnixTransport(xmlrpc.client.Transport):
-    """XML-RPC over supervisord's Unix socket, whose answer is waited for so many seconds."""
+    """XML-RPC over supervisord's Unix socket, with a timeout."""
 
     def __init__(self, path: Path, seconds: float) -> None:
         super().__init__()
@@ -232,7 +233,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 STACK = Supervisor(Path("deploy/supervisord.conf"), RUN, LOG, python_packages.STACK.python, up="make up")
 
-# The stack's own, as all of deploy/ but the fleet means.
+# The stack's supervisord, for all of deploy/ except the fleet.
 require_short_path, is_running, pid = STACK.require_short_path, STACK.is_running, STACK.pid
 was_killed, left_without_stopping = STACK.was_killed, STACK.left_without_stopping
 start, stop, processes = STACK.start, STACK.stop, STACK.processes

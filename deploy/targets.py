@@ -1,4 +1,4 @@
-"""What the stack watches by itself: this machine, and its own parts, as Prometheus's target files."""
+"""Target files for Prometheus: this machine, and the stack's own parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOBS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """This machine as the stack watches it: the labels `host` and `platform`, and why this platform."""
+    """This machine as a target: the labels `host` and `platform`, and the reason for the platform."""
 
     host: str
     platform: str
@@ -37,8 +37,8 @@ class Machine:
 
 
 def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc"), root: Path = Path("/")) -> Machine:
-    """Find out whether this is a Xen host's Dom0 (platform "xen"), an OpenVZ host, a KVM host or none ("base")."""
-    # A host name that isn't UTF-8 would make the target files unreadable for Prometheus.
+    """Detect a Xen host's Dom0 (platform "xen"), an OpenVZ host, a KVM host or none ("base")."""
+    # With a host name that isn't UTF-8, Prometheus couldn't read the target files.
     host = socket.gethostname().encode(errors="replace").decode() or "localhost"
     if (procfs / "vz" / "vestat").exists():
         return Machine(host, *_openvz(procfs))
@@ -47,7 +47,7 @@ def this_machine(sysfs: Path = Path("/sys"), procfs: Path = Path("/proc"), root:
 
 
 def _openvz(procfs: Path) -> tuple[str, str]:
-    """Platform, and why, where the kernel is OpenVZ's: a container has /proc/vz as well, but /proc/bc only the host."""
+    """Platform and reason for OpenVZ's kernel: a container has /proc/vz as well, but only the host has /proc/bc."""
     beancounters = procfs / "bc"
     if beancounters.exists():
         return "openvz", f"an OpenVZ host: {procfs / 'vz'} and {beancounters} are there"
@@ -55,17 +55,17 @@ def _openvz(procfs: Path) -> tuple[str, str]:
 
 
 def _kvm(sysfs: Path, procfs: Path, root: Path) -> str:
-    """Why this is a KVM host, "" where it is none: most machines could be one, as the kernel has its module loaded."""
+    """Why this is a KVM host, "" if it isn't. The loaded module isn't enough: most machines have it."""
     if not (sysfs / "module" / "kvm").exists():
         return ""
     for manager, folder in (("Proxmox", root / "etc/pve/qemu-server"), ("libvirt", root / "run/libvirt/qemu")):
         if folder.exists():
             return f"a KVM host: {manager} manages guests here, as {folder} is there"
-    # Processes end meanwhile, which glob takes as it comes; Path.glob() raises FileNotFoundError.
+    # Processes may end meanwhile: glob ignores that, Path.glob() raises FileNotFoundError.
     for comm in glob.iglob("[0-9]*/task/[0-9]*/comm", root_dir=procfs):  # noqa: PTH207
         try:
             name = (procfs / comm).read_bytes()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         if re.fullmatch(rb"CPU [0-9]+/KVM\n", name):
             return f"a KVM host: {(procfs / comm).parents[2]} runs a guest's CPU"
@@ -73,7 +73,7 @@ def _kvm(sysfs: Path, procfs: Path, root: Path) -> str:
 
 
 def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
-    """Platform, and why, on any other kernel."""
+    """Platform and reason for any other kernel."""
     hypervisor, capabilities = sysfs / "hypervisor" / "type", procfs / "xen" / "capabilities"
     if not hypervisor.exists():
         return "base", f"no Xen, no KVM guests and no OpenVZ found: {hypervisor} and {procfs / 'vz/vestat'} are absent"
@@ -87,15 +87,15 @@ def _xen(sysfs: Path, procfs: Path) -> tuple[str, str]:
 
 
 def edited_since(file: Path) -> bool:
-    """Whether a file with targets of the user's is newer than this file, or this isn't there."""
+    """Whether a file with the user's targets is newer than this file, or this is missing."""
     edited = (*EDITED.glob("*.yml"), *_SHIPPED.glob("*.yml"))
     return not file.exists() or any(one.stat().st_mtime > file.stat().st_mtime for one in edited)
 
 
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
-    """Write the stack's own addresses, one file per job of prometheus.yml, for the machine it runs on.
+    """Write the stack's own addresses on this machine, one file per job of prometheus.yml.
 
-    A part without a port, and an exporter of another platform, gets an empty file: it doesn't run here, or no longer.
+    Parts without a port and exporters of other platforms get an empty file, as they may have run here before.
     """
     for needed in (folder, EDITED):
         needed.mkdir(parents=True, exist_ok=True)
@@ -103,18 +103,18 @@ def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> 
     for job, part in JOBS.items():
         runs = part.name in ports and part.platform in {None, machine.platform}
         platform = machine.platform
-        # Containers are virtual servers of a platform of their own, in which a host without another one has its
-        # applications.
+        # Containers are virtual servers of the platform cgroup; on a host without another platform, applications run in
+        # them.
         if part is CADVISOR or (part is TELEGRAF and containers and platform == "base"):
             platform = "cgroup"
         _write(folder / f"{job}.yml", [(ports[part.name], replace(machine, platform=platform))] if runs else [])
 
 
 def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
-    """Replace `file` in one step, since Prometheus reads it whenever it changes."""
+    """Replace `file` atomically, as Prometheus reads it whenever it changes."""
     lines = ["# The stack's own addresses, written by `make up` and `make compose-up`. Yours are in local/targets."]
     for port, machine in targets:
-        # JSON strings are YAML strings, whatever a host name holds.
+        # JSON strings are valid YAML for any host name.
         lines.append(f'- targets: ["127.0.0.1:{port}"]')
         lines.append(
             f"  labels: {{host: {json.dumps(machine.host, ensure_ascii=False)}, platform: {machine.platform}}}"

@@ -1,4 +1,4 @@
-"""The stack's Telegraf: wanted once a sensor is there, and had by download, or by a build of minutes."""
+"""The stack's Telegraf: needed for sensors, downloaded or built, which takes minutes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
 BUILD_TIME = go_programs.PROGRAMS["telegraf"].module.build_time
 SENSORS = CHECKOUT / "telegraf" / "local"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
-REFUSED = CHECKOUT / ".stack" / "programs" / "telegraf" / "refused"  # why the last try to have it failed
+REFUSED = CHECKOUT / ".stack" / "programs" / "telegraf" / "refused"  # reason of the last failure
 
 
 def is_wanted() -> bool:
-    """Whether there is a sensor for it to run."""
+    """Whether a sensor is configured."""
     return any(SENSORS.glob("*.conf"))
 
 
 def is_missing() -> bool:
-    """Whether it is wanted, and isn't there."""
+    """Whether it is wanted, but not installed."""
     return is_wanted() and programs.got(catalogue.TELEGRAF) is None
 
 
 def get() -> None:
-    """Have it if it is wanted and can be had. The stack does without: what was wrong is kept until the next try."""
+    """Get it if wanted. The stack works without: after a failure, the reason is kept until the next try."""
     if not is_missing():
         return
     try:
@@ -40,12 +40,12 @@ def get() -> None:
 
 
 def why_missing() -> str:
-    """What the last try to have it ended with."""
+    """The reason of the last failure."""
     return f"{REFUSED.read_text() if REFUSED.exists() else 'not fetched yet'}; to try again: make up"
 
 
 def check() -> None:
-    """Raise `StackError` with Telegraf's first complaint about its configuration."""
+    """Raise `StackError` with Telegraf's first error in its configuration."""
     command = ["setpriv", *privileges.setpriv(groups=TELEGRAF.groups), ".stack/bin/telegraf", "config", "check"]
     command += ["--config", "telegraf/telegraf.conf", "--config-directory", "telegraf/local"]
     environment = {**privileges.environment(os.environ), "TELEGRAF_FOLDER": "telegraf"}

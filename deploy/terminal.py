@@ -1,4 +1,4 @@
-"""What commands print: text that moves no cursor, tables, and how far they are."""
+"""Output of commands: escaped text, tables and progress."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from deploy import StackError
 
 
 def printable(text: str) -> str:
-    """Text from elsewhere, safe for a terminal: what could move the cursor or hide text is written out."""
+    """Untrusted text, safe for a terminal: escapes characters that could move the cursor or hide text."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns; each row is a line, whatever its cells hold."""
+    """Print rows in columns; each row is one line, whatever its cells contain."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
@@ -26,7 +26,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 @contextlib.contextmanager
 def step(what: str) -> Iterator[None]:
-    """Show what is being done and how long it took."""
+    """Print a step and its duration."""
     print(f"{what} ...", end=" ", flush=True)
     start = time.monotonic()
     try:
@@ -39,7 +39,7 @@ def step(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(run: Path, commands: str) -> Iterator[None]:
-    """One of the commands that start and stop what is in the folder `run` at a time; `StackError` for the second."""
+    """Hold the lock of the folder `run` for commands that start and stop its programs; `StackError` if it is taken."""
     run.mkdir(parents=True, exist_ok=True)
     with (run / "lock").open("w") as lock:
         try:

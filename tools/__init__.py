@@ -1,1 +1,1 @@
-"""What developers of this checkout run: documentation from data, mutants, wording, the mixin."""
+"""Tools for developers: generated documentation, mutants, wording, the mixin."""

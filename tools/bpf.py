@@ -1,7 +1,7 @@
-"""Compiles sched-exporter's program for the kernel: `make bpf`, with what tests/packages.txt lists.
+"""Compiles sched-exporter's BPF program: `make bpf`, with the packages in tests/packages.txt.
 
-The object is committed, so that nobody needs a compiler to run the exporter. The compiler is Debian 12's by name:
-others make other bytes of the same source.
+The object is committed, so the exporter needs no compiler. The compiler must be Debian 12's, as others generate
+different bytes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ OBJECT = SOURCE.with_suffix(".o")
 
 
 def build(target: Path) -> None:
-    """Compile the source; raises CalledProcessError where it doesn't compile.
+    """Compile the source; raises CalledProcessError if that fails.
 
-    BTF needs -g; the DWARF that comes with it, and the paths in that, are stripped. Nothing of the machine is in the
-    object.
+    BTF needs -g; its DWARF, which has paths, is stripped. So the object has no traces of the machine.
     """
     headers = f"/usr/include/{sysconfig.get_config_var('MULTIARCH')}"  # <asm/types.h>
     flags = ["-O2", "-g", "-Wall", "-Werror", "-fdebug-compilation-dir=.", "-target", "bpf", f"-I{headers}"]

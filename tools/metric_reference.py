@@ -1,7 +1,7 @@
-"""Writes docs/metrics.md: every metric of every exporter, with labels and meaning, as the exporters emit them.
+"""Writes docs/metrics.md: all exporters' metrics with labels and meaning.
 
-The source is tests/golden/: pages that tests compare with what the exporters write, so the reference can't say anything
-else. `make docs` writes it, and a test finds it out of date.
+The source is tests/golden/: pages that tests compare with the exporters' output, so the reference is always correct.
+`make docs` writes it, and a test fails if it is out of date.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ metrics; all others are gauges. Each exporter's page says where values are missi
 
 EVERY = "every_"
 
-# What has metrics of its own, and the labels that all of them have; the table lists the others.
+# Objects with their own metrics, and the labels that all of these have; the table lists the others.
 OF_EACH = {
     "xentop": ("domain", ("domid", "domain")),
     "kvm": ("guest", ("guest", "pid")),
     "vestat": ("container", ("ctid",)),
 }
 
-VARIES = "VARIES"  # what golden pages have for a value that is another in each run
+VARIES = "VARIES"  # placeholder in golden pages for a value that differs in each run
 
 
 def reference() -> str:
@@ -43,7 +43,7 @@ def reference() -> str:
     of_every = [family for name, family in families.items() if name.startswith(EVERY)]
     sections = [HEAD]
     for exporter in FOLDERS:
-        # Its metrics about itself, as of every exporter, are in the last section.
+        # Metrics that every exporter has about itself are in the last section.
         repeated = {family.name.replace("every_", f"{exporter}_", 1) for family in of_every}
         of_exporter = [
             family for name, family in families.items() if name.startswith(prefixes(exporter)) and name not in repeated
@@ -64,7 +64,7 @@ def reference() -> str:
 
 
 def _families() -> dict[str, Metric]:
-    """Return the families of all pages by name; a family has the samples of every page."""
+    """Return the families of all pages by name; a family has the samples of all pages."""
     merged: dict[str, Metric] = {}
     for page in sorted(PAGES.glob("*.prom")):
         for family in text_string_to_metric_families(page.read_text().replace(VARIES, "NaN")):

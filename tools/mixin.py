@@ -1,9 +1,9 @@
-"""Render the mixin: rules, alerts and dashboards for a Prometheus and Grafana of one's own. See docs/mixin.md.
+"""Renders the mixin: rules, alerts and dashboards for an existing Prometheus and Grafana. See docs/mixin.md.
 
 python -m tools.mixin [--config FILE] FOLDER
 
-FILE is Jsonnet with the settings to change, as in mixin/config.libsonnet's `_config`. The program that renders is built
-first if it is missing (`deploy.go_programs`).
+FILE is Jsonnet with changed settings, like `_config` in mixin/config.libsonnet. The Jsonnet program is built first if
+missing (`deploy.go_programs`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SOURCES = Path(__file__).resolve().parent.parent / "mixin"
 
 
 class MixinError(Exception):
-    """Jsonnet can't make files of it. The message is Jsonnet's own, which names the line."""
+    """Jsonnet failed. The message is Jsonnet's own, which names the line."""
 
 
 def render(folder: Path, config: Path | None = None) -> list[Path]:
-    """Write the mixin's files into a folder, which need not exist; return them.
+    """Write the mixin's files into a folder, created if missing; return them.
 
     Raises `MixinError`, and `go_programs.GoProgramsError` if the program can't be built.
     """

@@ -1,4 +1,4 @@
-"""Configuration of the agents that push a host's metrics, made of prometheus/prometheus.yml: same jobs, same limits.
+"""Configuration of agents that push a host's metrics, with the jobs and limits of prometheus/prometheus.yml.
 
 python -m tools.push    write deploy/packages/push/prometheus.yml and otelcol.yml (make docs)
 """
@@ -13,14 +13,14 @@ import yaml
 from deploy.programs import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy/packages/push"
-# Of other machines: ssh-exporter's hosts, each of which would come as this one, the lab's clients, and the stack.
+# Jobs of other machines: ssh-exporter's hosts, which would all appear as this host; the lab's clients; the stack.
 _NOT_OF_A_HOST = {"xentop_over_ssh", "vestat_over_ssh", "ssh", "lab", "prometheus", "alertmanager", "stack"}
 
 Yaml = dict[str, Any]
 
 
 def jobs() -> list[Yaml]:
-    """The jobs that a host's own agent has, with a targets file each beside its configuration."""
+    """The jobs of a host's own agent, each with a targets file next to its configuration."""
     configuration = yaml.safe_load((CHECKOUT / "prometheus/prometheus.yml").read_text())
     own = [job for job in configuration["scrape_configs"] if job["job_name"] not in _NOT_OF_A_HOST]
     for job in own:
@@ -32,7 +32,7 @@ def jobs() -> list[Yaml]:
 
 
 def prometheus() -> str:
-    """For Prometheus in agent mode."""
+    """The configuration of Prometheus in agent mode."""
     return f"""\
 # Prometheus in agent mode on a host that can't be scraped: docs/push.md. Made of prometheus/prometheus.yml by
 # `python -m tools.push`; yours are the name, the address, the password, and the files in targets/.
@@ -57,7 +57,7 @@ remote_write:
 
 
 def otelcol() -> str:
-    """For OpenTelemetry's Collector, which replaces what begins with a dollar."""
+    """The configuration of OpenTelemetry's Collector, which expands dollar signs."""
     receiver = {
         "config": {
             "global": {"scrape_interval": "15s", "scrape_timeout": "10s"},
@@ -100,7 +100,7 @@ service:
 
 
 def _escaped(part: Any) -> Any:
-    """The same with each dollar doubled."""
+    """The same with each dollar sign doubled."""
     if isinstance(part, dict):
         return {key: _escaped(value) for key, value in part.items()}
     if isinstance(part, list):
@@ -109,7 +109,7 @@ def _escaped(part: Any) -> Any:
 
 
 def _dump(part: Yaml) -> str:
-    """As YAML without aliases: each job stands alone."""
+    """As YAML without aliases: each job is self-contained."""
     return yaml.safe_dump(json.loads(json.dumps(part)), sort_keys=False, width=120, default_flow_style=None)
 
 

@@ -1,7 +1,7 @@
 """Writes the tables of docs/vocabulary.md: a row per record, with its labels, unit, meaning and platforms.
 
-Labels, units and meanings come from prometheus/vocabulary.yml, the rest from the rules. The page's prose is written by
-hand; what is between two marks is not. `make docs` writes it, and a test fails if it is out of date.
+Labels, units and meanings come from prometheus/vocabulary.yml, the rest from the rules. The page's text is manual; only
+tables between two marks are generated. `make docs` writes them, and a test fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ ROOT = Path(__file__).resolve().parents[1]
 MEANINGS = ROOT / "prometheus/vocabulary.yml"
 PAGE = ROOT / "docs/vocabulary.md"
 
-# All applications' rules are alike: the lab's represent those that a checkout may add.
+# All applications' rules are alike: the lab's represent users' own.
 RULE_FILES = (
     "prometheus/rules/*.yml",
     "prometheus/rules/generated/*.yml",
     "alerts/rules/*.yml",
     "alerts/generated/auction.yml",
 )
-PLATFORMS = frozenset({"base", "cgroup", "kvm", "openvz", "xen"})  # a file of rules begins with its platform
+PLATFORMS = frozenset({"base", "cgroup", "kvm", "openvz", "xen"})  # names of rule files begin with their platform
 RECORD_NAME = re.compile(r"\b[a-z]+(?::\w+){2}\b")
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record as users may rely on it. `labels` has every label of its series, `unit` is empty where there is none."""
+    """A documented record. `labels` has all labels of its series; `unit` is empty without unit."""
 
     name: str
     labels: tuple[str, ...]
@@ -41,7 +41,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of any file: `name` is the record's or the alert's, `text` all PromQL in it, annotations included."""
+    """A rule of any file: `name` is the record's or the alert's, `text` is all its PromQL, including annotations."""
 
     file: Path
     name: str
@@ -95,7 +95,7 @@ def rules() -> list[Rule]:
 
 
 def reference(page: str) -> str:
-    """Return the page with its tables as they should be; ValueError where a table's marks are missing."""
+    """Return the page with current tables; raises ValueError if a table's marks are missing."""
     for level, records in levels().items():
         page = _replaced(page, level, _table(records))
     return page
@@ -121,7 +121,7 @@ def _table(records: list[Record]) -> str:
 
 
 def _platforms(record: Record) -> str:
-    """Return the platforms whose rule files record it; nothing if it is computed from other records."""
+    """Return the platforms whose rule files record it; empty if it is computed from other records."""
     files = {rule.file.stem.partition("_")[0] for rule in rules() if rule.name == record.name and not rule.is_alert}
     return "all" if files >= PLATFORMS else " ".join(f"`{platform}`" for platform in sorted(files & PLATFORMS))
 

@@ -1,9 +1,9 @@
-"""Finds words in what people read that tools/wording.yml has better ones for.
+"""Finds words in texts for people that tools/wording.yml has better ones for.
 
 python -m tools.wording            FILE:LINE: "WORDS": write BETTER ONES; exits with 1 if there are any
 python -m tools.wording PATH ...   only in these files and folders
 
-Of Python, comments, strings and the names of tests are read; of Perl everything but names; of other files everything.
+It reads comments, strings and names of tests in Python; everything except names in Perl; everything in other files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS = {
 }
 NAMES = {"Makefile", "Dockerfile"}
 
-# What people read. docs/metrics.md is made of the exporters' HELP texts.
+# Texts for people. docs/metrics.md is generated from the exporters' HELP texts.
 PLACES = (
     "README.md",
     "CHANGELOG.md",
@@ -57,12 +57,12 @@ PLACES = (
     "tests",
     "tools",
 )
-# Others' texts, and what has the words themselves.
+# Third-party texts, and files that contain the words deliberately.
 SKIPPED = ("tests/fixtures", "tests/unit/test_docs.py", "deploy/go", "tools/wording.yml")
 
 
 def better_words() -> dict[re.Pattern[str], str]:
-    """Return what to write instead of what each pattern finds."""
+    """Return the better words for each pattern."""
     words: dict[str, str] = yaml.safe_load(WORDS.read_text())
     return {
         re.compile(rf"(?<![\w-])(?<!\w:)(?:{words})(?![\w-]|:\w)", re.IGNORECASE): better
@@ -71,7 +71,7 @@ def better_words() -> dict[re.Pattern[str], str]:
 
 
 def files(places: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files of these places that people read."""
+    """Yield the files with texts for people in these places."""
     for place in places:
         found = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).rglob("*"))
         for file in found:
@@ -81,7 +81,7 @@ def files(places: tuple[str, ...]) -> Iterator[Path]:
 
 
 def lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the number and text of each line that people read."""
+    """Yield the number and text of each line for people."""
     if file.suffix == ".py":
         with tokenize.open(file) as source:
             for token in tokenize.generate_tokens(source.readline):
@@ -91,7 +91,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
                     yield token.start[0], token.string.replace("_", " ")
     elif file.suffix == ".md":
         for number, line in enumerate(file.read_text().split("\n"), 1):
-            yield number, re.sub(r"`[^`]*`", "``", line)  # names, and what programs print
+            yield number, re.sub(r"`[^`]*`", "``", line)  # without names and programs' output
     elif file.suffix == ".pl":
         for number, line in enumerate(file.read_text().split("\n"), 1):
             yield number, re.sub(r"[$@%&]\w+|->\{\w+\}", "", line)
@@ -100,7 +100,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def findings(places: tuple[str, ...]) -> Iterator[str]:
-    """Yield a line for each of the words that is found."""
+    """Yield a line for each word that is found."""
     better = better_words()
     for file in files(places):
         for number, text in lines(file):

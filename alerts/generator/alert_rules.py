@@ -12,9 +12,9 @@ from alerts.generator.words import Judged
 
 
 def page(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
-    """The faster pair also covers an application that has just started: what breaks right after a start must page.
+    """Pages. The faster pair also covers applications that have just started: failures right after a start must page.
 
-    `counted` selects what is counted for the objective as it is now.
+    `counted` selects the series of the objective's current threshold.
     """
     faster, slower = pairs
     either = f"{faster.expr}\nor\n{_when_watched(counted, slower)}"
@@ -31,7 +31,7 @@ def page(application: Application, judged: Judged, counted: str, pairs: tuple[Pa
 
 
 def ticket(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
-    """Tickets, which can wait until their windows are full."""
+    """Tickets, which wait until their windows are full."""
     either = "\nor\n".join(_when_watched(counted, pair) for pair in pairs)
     record = _judged(
         application,
@@ -46,9 +46,9 @@ def ticket(application: Application, judged: Judged, counted: str, pairs: tuple[
 
 
 def over_ceiling(application: Application, ceiling: float) -> list[Rule]:
-    """The mean over five minutes, above its ceiling (seconds) for five minutes.
+    """Warnings for a mean over five minutes that exceeds its ceiling (seconds) for five minutes.
 
-    A warning: the mean has no budget that shows the urgency, and one slow page in a hundred can raise it.
+    Only a warning: the mean has no budget to show the urgency, and one slow page in a hundred can raise it.
     """
     steps = application.series(objective="mean")
 
@@ -60,7 +60,7 @@ sum_over_time(objective:response_seconds:rate1m{steps}[{window}])
 
     name = "MeanResponseOverCeiling"
     met = f"{mean('1h')}<= {ceiling}\nand\n{_enough(application, steps, '1h')}"
-    # Not what was above it for a moment, before `for` was over.
+    # Only firing alerts, not ones pending in `for`.
     fired = f"last_over_time(ALERTS{application.series(alertname=name, alertstate='firing')}[1h])"
     record = _judged(
         application, "objective:over_ceiling:seconds", "mean", condition=f"{mean('5m')}> {ceiling}", met=met, held=fired
@@ -80,7 +80,7 @@ def _when_watched(counted: str, pair: Pair) -> str:
 
 
 def _met(application: Application, counted: str, pairs: tuple[Pair, Pair]) -> str:
-    """With little traffic, the objective is met again once the faster pair's long window is below every limit."""
+    """With little traffic, the objective is met again once the faster pair's long window is below all limits."""
     window, limit = pairs[0].long, pairs[1].limit
     return f"slo:sli_error:ratio_rate{window}{counted} <= {limit}\nand on (host, platform, app)\n" + _enough(
         application, counted, window
@@ -88,17 +88,16 @@ def _met(application: Application, counted: str, pairs: tuple[Pair, Pair]) -> st
 
 
 def _enough(application: Application, counted: str, window: str) -> str:
-    """As many requests in a window as there must be in five minutes; each minutely sample is for a minute."""
+    """Whether a window has the requests needed in five minutes; each minutely sample covers a minute."""
     return f"sum_over_time(objective:requests:rate1m_minutely{counted}[{window}]) >= {5 * application.low_traffic:.12g}"
 
 
 def _judged(application: Application, record: str, objective: str, *, condition: str, met: str, held: str = "") -> Rule:
-    """The condition's value where there is traffic, 0 if the objective is met.
+    """The condition's value with enough traffic, 0 if the objective is met.
 
-    Few requests say little. Until there are enough to judge it again, in the last five minutes and the last one, it is
-    as it was last judged: an alert neither resolves nor flaps because nobody asks any more. A day after the last sensor
-    of the application is gone, it ends; ObjectiveWithoutRequests fires by then. An hour back, as Prometheus may have
-    been down.
+    Without enough requests in the last five minutes and the last minute, the last result is kept: an alert neither
+    resolves nor flaps for lack of traffic. It ends a day after the application's last sensor is gone;
+    ObjectiveWithoutRequests fires by then. The last result may be an hour old, as Prometheus may have been down.
     """
     of = application.series(objective=objective)
     enough = f"objective:requests:rate5m{of} >= {application.low_traffic}"
@@ -126,13 +125,13 @@ present_over_time(objective:requests:rate1m_minutely{of}[1d])""",
 
 
 def cause(application: Application, objective: str) -> Rule:
-    """Why an objective is broken, or would be: one cause for each application, "unknown" if none is recorded.
+    """The cause of a broken objective, one for each application, "unknown" if none is recorded.
 
     A separate record, not a label of the alerts, as an alert whose labels change is a new one: its `for` would restart,
     and it would be sent again. Alerts name the cause in an annotation, dashboards join it.
 
-    The causes are those of late answers. An application that fails for lack of CPU is slow first; one that fails
-    without being slow is broken in a way that no record explains.
+    Causes explain late answers. An application that fails for lack of CPU is slow first. A failure without slowness has
+    a reason that no record explains.
     """
     late = ""
     if objective == "availability" and application.objectives.latency:
@@ -156,8 +155,8 @@ label_replace(
 def cause_of_page(application: Application) -> Rule:
     """The causes of firing pages, as alerts that are never sent: Alertmanager inhibits tickets by them.
 
-    They come after the page in its group, so that they fire in the same evaluation. A cause persists for ten minutes,
-    so that the tickets it inhibits aren't sent while the cause changes.
+    They follow the page in its group, to fire in the same evaluation. A cause is kept for ten minutes, so that
+    inhibited tickets aren't sent while the cause changes.
     """
     return {
         "alert": "ObjectiveCause",
@@ -179,7 +178,7 @@ group by (host, platform, app, cause) (
 def _alert(
     application: Application, judged: Rule, name: str, text: words.Text, *, severity: str, keep_firing_for: str
 ) -> Rule:
-    """The alert for an objective that is judged broken. It stays for a while, so that it doesn't flap at its limit."""
+    """The alert for a broken objective. It keeps firing for a while, to avoid flapping at its limit."""
     return {
         "alert": name,
         "expr": f"{judged['record']}{application.series(**judged['labels'])} > 0",

@@ -1,4 +1,4 @@
-"""The files of `alerts/objectives/`: what an application is, and its objectives."""
+"""The files of `alerts/objectives/`: applications and their objectives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import AfterValidator, Field, model_validator
 from alerts.generator.names import Names, Positive, Text, WrittenNames, check_regex, quoted
 from deploy.documents import Document, FileError, KeyProblem, Model
 
-# The highest burn rate that pages: an objective whose budget can't burn that fast would never page.
+# The burn rate that pages: an objective whose budget can't burn that fast would never page.
 _FASTEST_BURN = 14.4
-# Rates aren't precise enough for smaller budgets.
+# Rates are too imprecise for smaller budgets.
 _MAX_SHARE = 0.999999
 
 
@@ -63,7 +63,7 @@ class Mean(Model):
 
 
 class Objectives(Model):
-    """What an application must meet: at least one of these."""
+    """An application's objectives: at least one."""
 
     latency: Latency | None = None
     availability: Availability | None = None
@@ -77,10 +77,10 @@ class Objectives(Model):
 
 
 class Application(Model):
-    """One file: an application, or several that have the same objectives.
+    """One file: an application, or several with the same objectives.
 
-    tiers: for each tier the virtual servers that it runs on: a name or regular expression, with `{app}` for the
-    application's name. low_traffic: requests per second below which objectives are not evaluated.
+    tiers: virtual servers of each tier: a name or regular expression, with `{app}` for the application's name.
+    low_traffic: requests per second below which objectives aren't evaluated.
     """
 
     app: WrittenNames
@@ -105,11 +105,11 @@ class Application(Model):
         return ", ".join([self.app.matcher("app"), *([self.host.matcher("host")] if self.host else [])])
 
     def series(self, **labels: str) -> str:
-        """A selector for its series that have these labels, with the braces."""
+        """A selector for its series with these labels, with the braces."""
         return f"{{{', '.join([self.selector, *(f'{name}={quoted(value)}' for name, value in labels.items())])}}}"
 
     def elsewhere(self, other: Application) -> bool:
-        """Whether both name hosts, and certainly no host is the same."""
+        """Whether both name hosts, and certainly no common one."""
         return self.host is not None and other.host is not None and self.host.apart_from(other.host)
 
 
@@ -128,14 +128,14 @@ def _check_servers(tier: str, servers: str, app: Names) -> None:
 
 
 def read_application(document: Document) -> Application:
-    """The application that a file describes; raises `FileError`. The stem of the file's name names the rules."""
+    """The application in a file; raises `FileError`. The stem of the file's name names the rules."""
     if not re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", PurePath(document.file).stem):
         raise FileError(f"{document.file}:1: the file's name must be small letters, digits and hyphens, as in shop.yml")
     return document.read(Application)
 
 
 def refuse_overlaps(applications: Mapping[Document, Application]) -> None:
-    """Raises `FileError` if two files certainly match the same application on the same host."""
+    """Raise `FileError` if two files certainly match the same application on the same host."""
     for (first, other), (document, application) in itertools.combinations(applications.items(), 2):
         hosts = application.host, other.host
         hosts_differ = hosts[0] is not None and hosts[1] is not None and not hosts[0].may_overlap(hosts[1])
@@ -145,7 +145,7 @@ def refuse_overlaps(applications: Mapping[Document, Application]) -> None:
 
 
 def doubtful_overlaps(applications: Mapping[Document, Application]) -> list[str]:
-    """A warning for each two files whose regular expressions might match the same application on the same host."""
+    """A warning for each pair of files whose regular expressions may match the same application on the same host."""
     return [
         str(
             document.error(

@@ -1,4 +1,4 @@
-"""Where an application's requests are counted: the sensors' histogram, and those of `prometheus/histograms.yml`."""
+"""Histograms of applications' requests: the sensors', and others in `prometheus/histograms.yml`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Label = Annotated[str, AfterValidator(_check_label)]
 
 
 class Source(Model):
-    """Where a label of the vocabulary comes from: one of the histogram's labels, or a constant."""
+    """The source of a label of the vocabulary: a label of the histogram, or a constant."""
 
     label: Label | None = None
     constant: Text | None = Field(default=None, validation_alias="is")
@@ -60,7 +60,7 @@ class Source(Model):
 class Histogram(Model):
     """A histogram of response times in seconds.
 
-    metric: without `_bucket`. edges: upper edges of its buckets, rising, without +Inf.
+    metric: without `_bucket`. edges: upper edges of its buckets, ascending, without +Inf.
     """
 
     metric: Annotated[str, AfterValidator(_check_metric)]
@@ -81,14 +81,14 @@ class _Histograms(Model):
 
 
 def names_dropped(configuration: str) -> tuple[str, ...]:
-    """Regular expressions for the names that job app drops, by Prometheus's configuration: exporters', and sensors'."""
+    """Regular expressions for names (exporters' and sensors') that job app drops by Prometheus's configuration."""
     jobs = yaml.safe_load(configuration)["scrape_configs"]
     steps = [step for job in jobs if job["job_name"] == "app" for step in job.get("metric_relabel_configs", ())]
     return tuple(step["regex"] for step in steps if step.get("action") == "drop")
 
 
 def read_histograms(document: Document, dropped: Sequence[str]) -> tuple[Histogram, ...]:
-    """The histograms that the file maps, none with a name that is `dropped`; raises `FileError`."""
+    """The histograms in the file; raises `FileError`, also for a name that is `dropped`."""
     histograms = document.read(_Histograms).histograms
     for number, histogram in enumerate(histograms):
         name = f"{histogram.metric}_bucket"
@@ -104,7 +104,7 @@ def read_histograms(document: Document, dropped: Sequence[str]) -> tuple[Histogr
 
 
 def sensors_histogram(edges: tuple[float, ...]) -> Histogram:
-    """The sensors' histogram, which has the vocabulary's labels."""
+    """The sensors' histogram, with the vocabulary's labels."""
     return Histogram(
         metric="app_request_duration_seconds",
         edges=edges,
@@ -118,10 +118,10 @@ def sensors_histogram(edges: tuple[float, ...]) -> Histogram:
 def check_threshold(
     document: Document, application: Application, mapped: Iterable[Histogram], sensors: Histogram
 ) -> None:
-    """Raises `FileError` unless the threshold is an edge of all histograms that may have its requests.
+    """Raise `FileError` unless the threshold is an edge of all histograms that may have the application's requests.
 
-    If a mapping names the application, that is only that one. Otherwise the sensors', and any histogram that has the
-    application's name in a label.
+    If a mapping names the application, it is the only one. Otherwise these are the sensors' histogram, and histograms
+    with the application's name in a label.
     """
     if application.objectives.latency is None:
         return

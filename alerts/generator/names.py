@@ -1,4 +1,4 @@
-"""Names as users write them: a name, or a regular expression in Prometheus' (RE2's) syntax."""
+"""Names in users' files: a name, or a regular expression in Prometheus' (RE2's) syntax."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 _PLAIN = re.compile(r"[\w./:@ -]+")
-# What Python's regular expressions have and RE2 doesn't: lookaround, backreferences, possessive quantifiers and atomic
-# groups; escapes of its own; repetition over 1000; and {,3}, which RE2 takes literally.
+# Syntax of Python's regular expressions that RE2 lacks: lookaround, backreferences, possessive quantifiers and atomic
+# groups; some escapes; repetition over 1000; and {,3}, which is literal in RE2.
 _NOT_RE2 = re.compile(
     r"\(\?(?!:|P<|[imsU-]+[:)])<?.|(?<!\\)(?:\\\\)*\\(?:[1-9ZNuU]|[^\x00-\x7f])|[*+?}]\+"
     r"|\{(?:\d+,)?(?:1\d{3}(?<!1000)|[2-9]\d{3}|\d{5,})(?:,\d*)?\}|\{,\d+\}"
@@ -23,7 +23,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True)
 class Names:
-    """One name, if `text` has only letters, digits and `_ . / : @ -`; otherwise a regular expression."""
+    """A single name, if `text` has only letters, digits and `_ . / : @ -`; otherwise a regular expression."""
 
     text: str
 
@@ -40,13 +40,13 @@ class Names:
         return re.fullmatch(self.regex, name) is not None
 
     def may_overlap(self, other: Names) -> bool:
-        """Whether a name certainly matches both: two different regular expressions are assumed to be disjoint."""
+        """Whether a name certainly matches both; two different regular expressions are assumed to be disjoint."""
         if self.single:
             return other.match(self.text)
         return self.match(other.text) if other.single else self.text == other.text
 
     def apart_from(self, other: Names) -> bool:
-        """Whether certainly no name matches both: two regular expressions must begin differently."""
+        """Whether certainly no name matches both; two regular expressions must begin differently."""
         if self.single or other.single:
             return not self.may_overlap(other)
         theirs = [_beginning(part) for part in other.text.split("|")]
@@ -62,7 +62,7 @@ class Names:
 
 
 def _beginning(part: str) -> str:
-    """The literal prefix of all names that match an alternative of a regular expression, as far as it is obvious."""
+    """The obvious literal prefix of all names that match an alternative of a regular expression."""
     plain = re.match(r"[\w/:@ -]*", part)
     beginning = plain[0] if plain else ""
     return beginning[:-1] if part[len(beginning) :].startswith(("?", "*", "{")) else beginning
@@ -77,14 +77,14 @@ def _names(text: Any) -> Names:
 
 
 WrittenNames = Annotated[Names, BeforeValidator(_names)]
-"""`Names` in a file, refused if Prometheus would reject them."""
+"""`Names` in a file, rejected if Prometheus would reject them."""
 
 
 def check_regex(text: str) -> str:
-    """The text; raises ValueError if Prometheus would reject it as a regular expression."""
+    """Return the text; raises ValueError if Prometheus would reject it as a regular expression."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of [[:alpha:]], which RE2 knows
+            warnings.simplefilter("ignore")  # about [[:alpha:]], which RE2 supports
             re.compile(text)
     except re.error as error:
         raise ValueError(f"bad regular expression {text!r}: {error}") from None
@@ -99,5 +99,5 @@ def quoted(text: str) -> str:
 
 
 def decimal(number: float) -> str:
-    """A number with all of its digits, as Prometheus' clients write `le`: 0.001953125, 1."""
+    """A number with all digits, in the format of Prometheus' clients for `le`: 0.001953125, 1."""
     return repr(number).removesuffix(".0")

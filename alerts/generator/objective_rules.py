@@ -12,17 +12,17 @@ from alerts.generator.rule_file import Group, Rule
 from alerts.generator.virtual_servers import mapping_rules
 from alerts.generator.words import Judged
 
-# The windows that pages need within seconds. The others change slowly, and would have many samples to read: they are
-# recorded once a minute, from one sample a minute, each for a whole minute.
+# The windows that pages need within seconds. The others change slowly, and would have to read many samples: they are
+# recorded once a minute, from one sample per minute, each for a whole minute.
 _FAST_WINDOWS = ("5m", "30m", "1h")
 _FAST = "{{if or " + " ".join(f'(eq .window "{window}")' for window in _FAST_WINDOWS) + "}}"
 _STEP = _FAST + "rate1m{{else}}rate1m_minutely{{end}}"
 _FAST_BUDGET = ("slo:error_budget:ratio", "slo:current_burn_rate:ratio")
 _SLOW_BUDGET = ("slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
-# Constants that only Sloth's own dashboards read, to list and draw objectives.
+# Constants for Sloth's own dashboards, which list and draw objectives.
 _FOR_SLOTHS_DASHBOARDS = ("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info")
 
-_ANSWERED = 'status!~"1xx|5xx"'  # without WebSockets' 101, whose time is how long they were open
+_ANSWERED = 'status!~"1xx|5xx"'  # without WebSockets' 101, whose duration is that of the connection
 _FAILED = 'status="5xx"'
 
 
@@ -30,8 +30,8 @@ _FAILED = 'status="5xx"'
 class _Budget:
     """An objective that allows some requests to be bad; `bad` and `total` are PromQL, in requests per second.
 
-    threshold: what makes a request bad, if that can be edited. It is a label of what is counted: windows contain only
-    requests that were judged by the objective as it is now.
+    threshold: the limit for bad requests, if it can be edited. It is a label of counted series, so that windows contain
+    only requests judged by the current limit.
     """
 
     judged: Judged
@@ -41,7 +41,7 @@ class _Budget:
 
 
 def groups(name: str, application: Application) -> list[Group]:
-    """The groups of the application's rule file; raises `SlothError`. name: the file of objectives, as "shop"."""
+    """The groups of the application's rule file; raises `SlothError`. name: the file of objectives, such as "shop"."""
     fast = mapping_rules(application)
     slow: list[Rule] = []
     for budget in _budgets(application):
@@ -56,7 +56,7 @@ def groups(name: str, application: Application) -> list[Group]:
         slow.append(_minutely(application, "requests", objective="mean"))
     if objectives.latency or objectives.availability:
         fast.append(alert_rules.cause_of_page(application))
-    if application.app.single:  # for a pattern, there may be no instance for a long time
+    if application.app.single:  # a pattern may have no instance for a long time
         fast += _judged_at_all(name, application)
     return [
         Group(f"objectives of {name}", fast),
@@ -65,7 +65,7 @@ def groups(name: str, application: Application) -> list[Group]:
 
 
 def _budgets(application: Application) -> Iterator[_Budget]:
-    """Failed requests (5xx) count only against availability: a fast one is no answer, a slow one no late answer."""
+    """Failed requests (5xx) count only against availability, whether fast or slow."""
     if latency := application.objectives.latency:
         seconds, share = latency.seconds, latency.share
         total = _per_second(application, "count", _ANSWERED)
@@ -79,7 +79,7 @@ def _budgets(application: Application) -> Iterator[_Budget]:
 
 
 def _of_budget(name: str, application: Application, budget: _Budget) -> tuple[list[Rule], list[Rule]]:
-    """The rules that are evaluated at the default interval, and those for which once a minute is enough."""
+    """The rules for the default interval, and the rules for one evaluation per minute."""
     objective = budget.judged.objective
     labels = {"objective": objective, **({"threshold": budget.threshold} if budget.threshold else {})}
     counted = application.series(**labels)
@@ -119,7 +119,7 @@ def _of_mean(application: Application, ceiling: float) -> list[Rule]:
 
 
 def _judged_at_all(name: str, application: Application) -> list[Rule]:
-    """What the alert ObjectiveWithoutRequests compares: a file, and the requests that it judges."""
+    """Records for the alert ObjectiveWithoutRequests: the file, and its requests."""
     file = f"{name}.yml"
     host = {"host": application.host.text} if application.host else {}
     judged = f"group by (host, platform, app) (objective:requests:rate1m{application.series()})"
@@ -130,14 +130,14 @@ def _judged_at_all(name: str, application: Application) -> list[Rule]:
 
 
 def _over_five_minutes(application: Application, **labels: str) -> Rule:
-    """Averaged over five minutes even if there are fewer since a start, so that as many requests are needed then."""
+    """The average over five minutes, even right after a start, which then needs as many requests."""
     steps = f"objective:requests:rate1m{application.series(**labels)}[5m:15s]"
     expr = f"sum by (host, platform, app) (sum_over_time({steps})) / {5 * 60 // 15}"
     return _record("objective:requests:rate5m", expr, objective=labels["objective"])
 
 
 def _minutely(application: Application, what: str, **labels: str) -> Rule:
-    """One sample a minute, each for a whole minute."""
+    """One sample per minute, each for a whole minute."""
     return _record(
         f"objective:{what}:rate1m_minutely", f"objective:{what}:rate1m{application.series(**labels)}", **labels
     )
@@ -150,7 +150,7 @@ def _per_second(application: Application, series: str, *matchers: str) -> str:
 
 
 def _constant(record: str, value: float, application: Application, objective: str) -> Rule:
-    """A number from the file, for each application to which it applies."""
+    """A number from the file, for each of its applications."""
     steps = f"objective:requests:rate5m{application.series(objective=objective)}"
     return _record(record, f"0 * {steps} + {value}", objective=objective)
 

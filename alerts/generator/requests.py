@@ -1,4 +1,4 @@
-"""The rules that bring every histogram of response times into the normalised steps `requests:duration_seconds_*`."""
+"""The rules that normalise all histograms of response times as `requests:duration_seconds_*`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MEASURED = "requests:measured:seconds"
 
 
 def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]:
-    """One rule each for bucket, sum and count. If several histograms have the same tier, the first one is used.
+    """One rule each for bucket, sum and count. If several histograms have the same tier, the first is used.
 
-    The order is that of `judged_by`: those that name the application, those that may have any, the sensors.
+    The order is that of `judged_by`: histograms that name the application, histograms for any application, sensors.
 
     A target may expose any label, so every operand is aggregated before it is joined or relabelled: otherwise one
     target's extra series would make the rule fail for all hosts.
@@ -39,7 +39,7 @@ def request_rules(mapped: Sequence[Histogram], sensors: Histogram) -> list[Rule]
 
 
 def _measured(histogram: Histogram) -> str:
-    """The time between a target's newest sample and the newest of a minute ago; absent after a reset."""
+    """The time between a target's newest sample and its newest of a minute ago; absent after a reset."""
     count = _series(histogram, "count")
     between = f"timestamp({count}) - timestamp({count} offset 1m) > 0"
     return f"""\
@@ -51,8 +51,8 @@ unless {_ON_TARGET}
 def _per_second(histogram: Histogram, series: str, labels: Sequence[str]) -> str:
     """The rate of the last minute.
 
-    By the difference from a minute ago: rate() doesn't see what was counted between the last sample of a minute and the
-    first of the next, and rules may be evaluated only once a minute. rate() is used where there is no such difference.
+    Uses the difference to a minute ago: rate() misses increases between the last sample of a minute and the first of
+    the next, and rules may be evaluated only once a minute. Without such a difference, it falls back to rate().
     """
     total = _series(histogram, series)
     difference = f"({total} - {total} offset 1m) / {_ON_TARGET} group_left () {_MEASURED}"
@@ -67,10 +67,10 @@ def _series(histogram: Histogram, series: str, *more: str) -> str:
 
 
 def _of_sensors(histogram: Histogram, series: str) -> str:
-    """Sensors are summed, in the same guest or in several; a sensor that is scraped twice counts once.
+    """Sums sensors, in the same guest or in several; a sensor that is scraped twice counts once.
 
-    A sensor is a process, identified by its port and, if the target exposes it, its start time (target:process:info),
-    under whichever addresses and jobs it is scraped. After a restart of Prometheus, a target may have two of these.
+    A sensor is a process, identified by its port and, if exposed, its start time (target:process:info), independent of
+    the addresses and jobs that scrape it. After a restart of Prometheus, a target may have two of these.
     """
     one = _series(histogram, series, *(['le="+Inf"'] if series == "bucket" else []))
     seen = _aggregated("group", _TARGET, f"last_over_time({one}[1m])")
@@ -84,7 +84,7 @@ def _of_sensors(histogram: Histogram, series: str) -> str:
 def _of_client(histogram: Histogram, series: str) -> str:
     """Every scraped process of an instrumented application counts its own requests.
 
-    Labels are renamed in two steps, as one may have the name of another that is still to be read.
+    Labels are renamed in two steps, as a new name may be that of another label that isn't read yet.
     """
     sources = {label: getattr(histogram, label) for label in ("app", "tier", "method", "status")}
     read = [source.label for source in sources.values() if source.label]
@@ -96,7 +96,7 @@ def _of_client(histogram: Histogram, series: str) -> str:
 
 def _renaming(label: str, source: Source) -> str:
     if source.constant:
-        constant = source.constant.replace("$", "$$")  # $1 would be a group of the regular expression
+        constant = source.constant.replace("$", "$$")  # $1 would refer to a group
         return f'"to_{label}", {quoted(constant)}, "", ""'
     regex, replacement = ("([1-5])(?:..|xx)", "${1}xx") if label == "status" else ("(.+)", "$1")
     return f'"to_{label}", "{replacement}", "{source.label}", "{regex}"'
@@ -105,8 +105,8 @@ def _renaming(label: str, source: Source) -> str:
 def _recorded(expr: str, series: str, operator: str, labels: Sequence[str], rename: Iterable[str] = ()) -> str:
     """Rates by these labels, with to_NAME renamed to NAME for each NAME in `rename`, summed to the vocabulary's labels.
 
-    For buckets, by `le` as well: 1.0 and 1 are the same edge, as written by the client or Prometheus' release. Both may
-    be there in the minute after an upgrade, and must not become duplicate series before they are summed.
+    Buckets have `le` as well: 1.0 and 1 are the same edge, depending on the client or Prometheus' release. Both may
+    exist in the minute after an upgrade, and must not become duplicate series before they are summed.
     """
     names = {label: f"to_{label}" for label in rename}
     if series == "bucket":

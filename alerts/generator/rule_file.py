@@ -1,4 +1,4 @@
-"""Prometheus' rule files, written so that a person can read them."""
+"""Prometheus' rule files, formatted for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 Rule = dict[str, Any]
-"""A recording or alerting rule, as in Prometheus' rule files."""
+"""A recording or alerting rule in the format of Prometheus' rule files."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def render(groups: Sequence[Group], comment: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block scalars for text of several lines, and no anchors for what two rules have in common."""
+    """Writes multi-line text as block scalars, and no anchors for common parts of rules."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The edges of the sensors' histogram, for which the demo needs no package."""
+"""The edges of the sensors' histogram; without dependencies, for the demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SCRIPT = "telegraf/access_log.pl"
 
 
 def sensors_edges(script: str) -> tuple[float, ...]:
-    """Upper edges in seconds, rising, which are a list in the sensors' script. Raises ValueError without that list."""
+    """Upper edges in seconds, ascending, from the list in the sensors' script. Raises ValueError without that list."""
     listed = re.search(r"^my @EDGES = qw\(([\d.\s]+)\);", script, re.MULTILINE)
     if listed is None:
         raise ValueError("has no line `my @EDGES = qw(...)`, the edges of the sensors' histogram")

@@ -1,4 +1,4 @@
-"""Sloth (https://sloth.dev) generates an objective's records and multi-window, multi-burn-rate conditions."""
+"""Runs Sloth (https://sloth.dev) for an objective's records and multi-window, multi-burn-rate conditions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Generated:
-    """What Sloth generates for one objective.
+    """Sloth's output for one objective.
 
     sli: records `slo:sli_error:ratio_rate5m` to `..._rate30d`, by window. budget: records about the budget, by name.
     page, ticket: pairs of windows, fastest first; the alert fires if either holds.
@@ -47,8 +47,8 @@ class Generated:
 def generate(service: str, labels: Mapping[str, str], share: float, *, bad: str, total: str) -> Generated:
     """The rules of one objective over 30 days.
 
-    labels: of its records, `objective` with its name among them. share: 0..1. bad, total: queries for the requests that
-    broke it and for all that count, with `{{.window}}` as their range. Raises `SlothError`.
+    labels: of its records, including `objective` with its name. share: 0..1. bad, total: queries for the bad requests
+    and for all counted requests, with `{{.window}}` as their range. Raises `SlothError`.
     """
     spec = {
         "version": "prometheus/v1",
@@ -74,7 +74,7 @@ def generate(service: str, labels: Mapping[str, str], share: float, *, bad: str,
 
 
 def _pairs(expr: str) -> tuple[Pair, Pair]:
-    """Sloth writes an alert's two conditions as `(A) or (B)`, and in each the shorter window first."""
+    """The pairs of windows in an alert; Sloth writes its conditions as `(A) or (B)`, the shorter window first."""
     faster, slower = map(_pair, expr.split("\nor\n"))
     return faster, slower
 
@@ -93,8 +93,8 @@ def _run(spec: Mapping[str, object]) -> str:
     with tempfile.TemporaryDirectory(prefix="objectives-") as folder:
         file = Path(folder, "spec.yml")
         file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
-        # Not optimised: its 30 days would be the mean of the ratios of all five-minute windows, in which a quiet night
-        # weighs as much as a busy day.
+        # Not optimised: that averages the ratios of all five-minute windows for 30 days, so a quiet night would weigh
+        # as much as a busy day.
         command = [str(sloth), "generate", "--no-log", "--disable-optimized-rules", "--input", str(file)]
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False

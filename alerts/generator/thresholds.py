@@ -1,4 +1,4 @@
-"""Thresholds of prometheus/settings.yml, in the rules: each is the number before `# NAME` at the end of a line."""
+"""Writes thresholds of prometheus/settings.yml into the rules: the number before `# NAME` at the end of a line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Thresholds(RootModel[dict[str, PositiveFloat]]):
 
 
 def read(checkout: Path, overrides: Path | None = None) -> dict[str, float]:
-    """The shipped thresholds, with those of another file instead where it has them. Raises `FileError`."""
+    """The shipped thresholds, overridden by another file. Raises `FileError`."""
     shipped = documents.load(checkout / FILE, FILE).read(Thresholds).root
     if overrides is None:
         return shipped
@@ -32,7 +32,7 @@ def read(checkout: Path, overrides: Path | None = None) -> dict[str, float]:
 
 
 def rules(checkout: Path, thresholds: Mapping[str, float]) -> dict[str, str]:
-    """The text of each rule file with these thresholds, by its path below the checkout. Raises `FileError`."""
+    """The text of each rule file with these thresholds, by path below the checkout. Raises `FileError`."""
     texts, used = {}, set[str]()
     for folder in FOLDERS:
         for file in sorted((checkout / folder).glob("*.yml")):

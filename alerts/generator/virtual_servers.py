@@ -1,4 +1,4 @@
-"""Which virtual servers belong to an application and tier: `vserver:app:info`."""
+"""Maps virtual servers to applications and tiers: `vserver:app:info`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alerts.generator.rule_file import Rule
 
 
 def mapping_rules(application: Application) -> list[Rule]:
-    """One rule for each tier. With several applications, a virtual server's name tells which: `virtscope/{app}-web`."""
+    """One rule for each tier. With several applications, a virtual server's name has `{app}`: `virtscope/{app}-web`."""
     return [_mapping(application, tier, servers) for tier, servers in application.tiers.items()]
 
 

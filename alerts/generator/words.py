@@ -1,7 +1,7 @@
 """Summaries and descriptions of the objectives' alerts, in Prometheus's template language.
 
-A description looks single records up and computes nothing: what it says is in dashboards too. Lines are folded as in
-YAML, and `{{-` removes the space before it.
+A description only looks up single records and computes nothing, so dashboards show the same values. Lines are folded
+as in YAML, and `{{-` removes the space before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Judged:
 
     @property
     def budget(self) -> float:
-        """The share of the requests that may be bad (0..1): 0.001 for 0.999, not 0.0010000000000000009."""
+        """The share of requests that may be bad (0..1): 0.001 for 0.999, not 0.0010000000000000009."""
         return round(1 - self.share, 12)
 
 
@@ -40,10 +40,10 @@ class Text:
 DASHBOARD = "d/virtscope-applications?" + "&".join(
     f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in ("host", "platform", "app")
 )
-"""The application's dashboard, below Grafana's address, which Alertmanager's templates know."""
+"""The application's dashboard, relative to Grafana's address, which is in Alertmanager's templates."""
 
 PAGE, TICKET = ("5m", "five minutes"), ("2h", "two hours")
-"""The short window of an alert about a budget, in PromQL's form and in words."""
+"""The short window of an alert about a budget, in PromQL and in words."""
 
 CAUSE_OF_PAGE = Text(
     "{{ $labels.app }} on host {{ $labels.host }} breaks an objective. Most likely cause: {{ $labels.cause }}.",
@@ -55,7 +55,7 @@ _CAUSE_QUERY = 'with printf "app:objective_cause:info{host=%q,platform=%q,app=%q
  $labels.platform $labels.app $labels.objective | query'
 
 CAUSE = f'{{{{ {_CAUSE_QUERY} }}}}{{{{ . | first | label "cause" }}}}{{{{ else }}}}unknown{{{{ end }}}}'
-"""The cause when the alert is evaluated, as one word. Alertmanager's templates put it into words."""
+"""The cause at the alert's evaluation, as one word. Alertmanager's templates have its wording."""
 
 _NAMES = """
 {{- range $place, $named := printf "sort_desc(app:neighbour:ratio{%s})" $of | query }}
@@ -65,14 +65,14 @@ _NAMES = """
 
 
 def _waits(reason: str, words: str, names: str = "") -> str:
-    """How long the application waits for a CPU by a reason of app:cpu_wait_caused:rate, if it does."""
+    """The application's CPU wait for a reason of app:cpu_wait_caused:rate, if any."""
     return f"""
 {{{{- range printf "sum(app:cpu_wait_caused:rate{{reason='{reason}',%s}}) > 0.005" $of | query }}}}
   {{{{ $labels.app }}}} waits {{{{ .Value | printf "%.2f" }}}} CPUs {words}{names}.
 {{{{- end }}}}"""
 
 
-# The evidence for each cause, in numbers, if the platform has them.
+# The evidence for each cause, in numbers, if the platform has it.
 _EVIDENCE = f"""
 {{{{- $cause := "" }}}}{{{{ {_CAUSE_QUERY} }}}}{{{{ $cause = . | first | label "cause" }}}}{{{{ end }}}}
 {{{{- if eq $cause "self" }}}}{_waits("cap", "at its CPU limit")}
@@ -90,7 +90,7 @@ _EVIDENCE = f"""
 
 
 def burning(about: str, judged: Judged, short: tuple[str, str]) -> Text:
-    """An error budget that burns too fast, by its short window; about: what the application is."""
+    """An error budget that burns too fast, by its short window; about: the application's description."""
     return Text(
         _fold(f"""
 {{{{ $labels.app }}}} on host {{{{ $labels.host }}}} {judged.headline}: {{{{ $value | humanizePercentage }}}} of its

@@ -2,4 +2,4 @@
 
 
 class FleetError(Exception):
-    """The fleet can't do what was asked. The message is one line for the user: what is wrong and what to do."""
+    """A fleet's command failed. The message is one line for the user: the problem and the remedy."""

@@ -1,4 +1,4 @@
-"""compose.fleet.yaml: the parts of a fleet as containers, made of what compose.yaml says of Prometheus and others."""
+"""compose.fleet.yaml: the parts of a fleet as containers, derived from the services of compose.yaml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADER = """\
 #   make fleet-files
 #   docker compose --project-name virtscope-fleet --file compose.fleet.yaml up --detach
 """
-_PLACE = "/etc/virtscope"  # of the checkout in a container; .stack/fleet names the targets relative to itself
+_PLACE = "/etc/virtscope"  # the checkout in a container; .stack/fleet has relative paths of targets
 _FOLDER = ".stack/fleet"
 _MEMORY: dict[Kind, str] = {"prometheus": "2g", "receive": "2g", "query": "1g", "rule": "512m", "alertmanager": "256m"}
 
@@ -42,8 +42,8 @@ def text(settings: Settings) -> str:
 
 def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     """One part, with the same rights, logs and health check as the services of compose.yaml."""
-    # Where the image has a folder for data that its user may write to. Thanos's has none: root owns a new volume, and
-    # here has no capability.
+    # The image's folder for data, writable for its user. Thanos's image has none: root owns its volume, so it runs as
+    # root, without capabilities.
     data = {"prometheus": "/prometheus", "alertmanager": "/alertmanager"}.get(part.kind, "/data")
     image = shipped["services"][part.program]["image"] if part.program in shipped["services"] else THANOS_IMAGE
     service = {**copy.deepcopy(shipped["x-service"]), "image": image}
@@ -56,7 +56,7 @@ def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     service["volumes"] = [f"./{_FOLDER}:{_PLACE}/{_FOLDER}:ro"]
     if part.kind == "prometheus":
         service["volumes"] += [f"./{folder}:{_PLACE}/{folder}:ro" for folder in ("prometheus", "local")]
-        # Its mode is that of the folder below it, in which its owner alone may write: the image's user nobody.
+        # tmpfs takes the mode of the folder below it, writable only for its owner: the image's user nobody.
         service["tmpfs"] = [f"{_PLACE}/{_FOLDER}/{RUNNING}:uid={NOBODY}"]
     if any(part.data in argument for argument in part.arguments):
         service["volumes"].append(f"{part.name}-data:{data}")

@@ -1,4 +1,4 @@
-"""A fleet on this machine, without Docker: all of its parts under a supervisord of its own, in .stack/fleet."""
+"""Runs a fleet on this machine without Docker: all parts under its own supervisord, in .stack/fleet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from deploy.terminal import alone, print_table, step
 
 FOLDER = CHECKOUT / ".stack" / "fleet"
 COMMANDS = "`make fleet` or `make fleet-down`"
-READY_SECONDS = 300  # a dozen programs start at once, on a machine that may have other work
+READY_SECONDS = 300  # a dozen programs start at once, on a machine that may be busy
 _ANSWER_SECONDS = 10
 
 _CONFIGURATION = """\
@@ -68,10 +68,10 @@ def supervisor(folder: Path = FOLDER) -> Supervisor:
 
 
 def up(settings: Settings, folder: Path = FOLDER) -> None:
-    """Start the fleet in a folder, or bring a running one up to date, and return once all of it is ready.
+    """Start the fleet in a folder, or bring a running one up to date, and return when all parts are ready.
 
-    Of a running one only those parts start again whose command line is another one; the others read their files again.
-    Raises FleetError or StackError.
+    In a running fleet, only parts with a new command line restart; the others reload their files. Raises FleetError or
+    StackError.
     """
     for part in parts(settings):
         if not part.is_here:
@@ -87,7 +87,7 @@ def up(settings: Settings, folder: Path = FOLDER) -> None:
                 with step(f"Building {program}, once: some minutes"):
                     programs.path(program)
         with step("Writing the configuration"):
-            (settings.targets / "local").mkdir(parents=True, exist_ok=True)  # else each Prometheus complains
+            (settings.targets / "local").mkdir(parents=True, exist_ok=True)  # otherwise each Prometheus logs errors
             generate(settings, folder)
             _install(settings, folder)
             here.configuration.write_text(configuration(settings))
@@ -108,11 +108,11 @@ def up(settings: Settings, folder: Path = FOLDER) -> None:
 
 
 def down(folder: Path = FOLDER) -> None:
-    """Stop all parts. What was recorded stays in data/ of the folder."""
+    """Stop all parts. Recorded data stays in data/ of the folder."""
     here = supervisor(folder)
     with alone(here.run, COMMANDS), step("Stopping"):
         names = list(here.processes()) if here.is_running() else []
-        # Those of a kind side by side, and what others need last: receivers, while a Prometheus has something to write.
+        # Parts of a kind in parallel, dependencies last: receivers after Prometheus, which may still write to them.
         for kind in ("prometheus", "rule", "query", "alertmanager", "receive"):
             of_kind = [name for name in names if name.startswith(f"{kind}-")]
             with ThreadPoolExecutor(len(of_kind) or 1) as stopping:
@@ -121,7 +121,7 @@ def down(folder: Path = FOLDER) -> None:
 
 
 def status(settings: Settings, folder: Path = FOLDER) -> bool:
-    """Print the state of each part, and how many hosts each Prometheus scrapes; return whether all is well."""
+    """Print the state of each part and the number of hosts of each Prometheus; return whether all is well."""
     here = supervisor(folder)
     if not here.is_running():
         print("The fleet is not running. Start it with: make fleet")
@@ -143,7 +143,7 @@ def status(settings: Settings, folder: Path = FOLDER) -> bool:
 
 
 def configuration(settings: Settings) -> str:
-    """supervisord.conf for all parts, each with nobody's rights where root starts the fleet."""
+    """supervisord.conf for all parts, each as user nobody if root starts the fleet."""
     text = _CONFIGURATION
     for priority, part in enumerate(parts(settings)):
         words = [
@@ -161,7 +161,7 @@ def configuration(settings: Settings) -> str:
 
 
 def _require_open_folders(folder: Path) -> None:
-    """Raise FleetError where root starts parts that couldn't open their files: they name them by their whole paths."""
+    """Raise FleetError if parts started by root couldn't open their files, which have absolute paths."""
     closed = [above for above in (folder, *folder.parents) if not above.stat().st_mode & stat.S_IXOTH]
     if privileges.setpriv() and closed:
         raise FleetError(
@@ -171,8 +171,8 @@ def _require_open_folders(folder: Path) -> None:
 
 
 def _install(settings: Settings, folder: Path) -> None:
-    """Have the programs, and folders for data that parts may write to, in the fleet's folder: nobody may not enter the
-    folders of whoever starts it."""
+    """Put the programs and writable data folders into the fleet's folder: user nobody may have no access to the home
+    of the user who starts it."""
     for program in {part.program for part in parts(settings)}:
         source, target = programs.path(program), folder / "bin" / program
         target.parent.mkdir(exist_ok=True)
@@ -180,7 +180,7 @@ def _install(settings: Settings, folder: Path) -> None:
             continue
         new = target.with_suffix(".new")
         shutil.copy2(source, new)
-        new.replace(target)  # a running one goes on with the file that it has
+        new.replace(target)  # a running program keeps its old file
     privileges.hand_over(folder / RUNNING)
     for part in parts(settings):
         (folder / part.data).mkdir(parents=True, exist_ok=True)
@@ -206,7 +206,7 @@ def _wait(settings: Settings, here: Supervisor) -> None:
 
 
 def _about(part: Part) -> tuple[bool, str]:
-    """Whether a part is ready, and of a Prometheus what it scrapes."""
+    """Whether a part is ready, and a Prometheus's numbers of hosts and of targets that are down."""
     if not _is_ready(part):
         return False, ""
     if part.kind != "prometheus":
@@ -219,9 +219,9 @@ def _about(part: Part) -> tuple[bool, str]:
 
 
 def lacks_targets(part: Part) -> bool:
-    """Whether a Prometheus ignores files of targets, as the kernel gave it nothing to watch them with when it started.
+    """Whether a Prometheus ignores target files, as it got no inotify instance at its start.
 
-    Each file takes one of a user's inotify instances, 128 by default. Prometheus only logs that there are no more.
+    Each file needs one of the user's inotify instances, 128 by default. Prometheus only logs that none is left.
     """
     page = (_get(part, "/metrics") or b"").decode()
     errors = re.search(r"^prometheus_sd_file_watcher_errors_total (\S+)", page, re.MULTILINE)
@@ -229,7 +229,7 @@ def lacks_targets(part: Part) -> bool:
 
 
 def _count(part: Part, expr: str) -> int:
-    """The value of an expression with one result; 0 without."""
+    """The value of an expression with one result; 0 without result."""
     answer = _get(part, f"/api/v1/query?{urllib.parse.urlencode({'query': expr})}")
     result = json.loads(answer)["data"]["result"] if answer else []
     return int(result[0]["value"][1]) if result else 0

@@ -1,8 +1,8 @@
 """The programs of a fleet: their names, addresses and command lines.
 
-Each runs in the folder that `fleet.generate` writes, and its paths are relative to it: its data is in data/NAME, its
-configuration beside it. No two have a port in common, wherever they run: whole fleets fit on one machine, and a
-firewall can tell one part from another.
+Each runs in the folder that `fleet.generate` writes, with relative paths: its data is in data/NAME, next to the
+configuration. No two parts share a port, even on different machines: a whole fleet fits on one machine, and firewall
+rules can distinguish parts.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Literal
 from deploy import durations
 from deploy.fleet.settings import MAX, REPLICAS, REPLICATION, Settings
 
-# Starts a Prometheus, which reads its configuration by a link in RUNNING; in the fleet's folder by the same name.
+# Starts a Prometheus, whose configuration is a link in RUNNING; has the same name in the fleet's folder.
 STARTER = Path(__file__).with_name("prometheus.sh")
 RUNNING = "running"
 
 Kind = Literal["prometheus", "receive", "query", "rule", "alertmanager"]
 
-# By kind of part: the first of its ports, counted from first_port. A part has as many as it needs of each list.
+# First port of each kind of part, relative to first_port.
 _PROMETHEUS = 0
 _ALERTMANAGER, _GOSSIP = 200, 210
 _QUERY, _QUERY_GRPC = 220, 230
 _RULE, _RULE_GRPC = 240, 242
 _RECEIVE, _RECEIVE_GRPC, _RECEIVE_WRITE, _RECEIVE_CAPNPROTO = 250, 290, 330, 370
 
-# Labels that only say which of several equal parts a sample came by. Query leaves them out, and makes one series of
-# what differs by nothing else: the two of a pair, three receivers' copies, a host's before and after it changed shards.
+# Labels that only identify the replica which sent a sample. Query drops them and deduplicates series that differ in
+# nothing else: of both in a pair, of three receivers, of a host before and after a change of shards.
 COPY_LABELS = ("replica", "shard", "receive", "tenant_id")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A program of the fleet. `address` is that of its HTTP API, as others reach it; `grpc` that of its Store API.
+    """A program of the fleet. `address` is its HTTP API's, as seen by others; `grpc` is its Store API's.
 
-    `program` is one of fleet.programs, `arguments` are what follows it on its command line, `starter` comes before it:
-    what starts it, and is replaced by it.
+    `program` is one of fleet.programs, `arguments` are its command line. `starter` precedes it on the command line, and
+    replaces itself by the program.
     """
 
     name: str
@@ -47,35 +47,35 @@ class Part:
     arguments: tuple[str, ...]
     address: str
     grpc: str = ""
-    write: str = ""  # where a receiver takes remote writes
-    gossip: str = ""  # where an Alertmanager talks with the others
+    write: str = ""  # a receiver's address for remote write
+    gossip: str = ""  # an Alertmanager's address for its cluster
     shard: int | None = None
     replica: str = ""
     starter: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
-        """Of its HTTP API."""
+        """The URL of its HTTP API."""
         return f"http://{self.address}"
 
     @property
     def data(self) -> str:
-        """The folder in which it keeps its data, relative to the fleet's."""
+        """Its data folder, relative to the fleet's."""
         return f"data/{self.name}"
 
     @property
     def host(self) -> str:
-        """The name of the machine that it runs on."""
+        """Its machine's name."""
         return self.address.rpartition(":")[0]
 
     @property
     def is_here(self) -> bool:
-        """Whether it is reached by loopback, and so runs on the machine that asks."""
+        """Whether its address is loopback, so that it runs on this machine."""
         return self.host == "localhost" or self.host.startswith("127.")
 
 
 def parts(settings: Settings) -> tuple[Part, ...]:
-    """All parts, in the order in which they are started: what others need comes first."""
+    """All parts in starting order: dependencies first."""
     found_receivers, found_queries = receivers(settings), queries(settings)
     return (
         *found_receivers,
@@ -100,13 +100,13 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
         f"--web.external-url=http://{address}",
         "--web.route-prefix=/",
         "--rules.alert.for-grace-period=1m",
-        # An Alertmanager that has just started knows what inhibits an alert before it notifies it (group_wait: 30s).
+        # An Alertmanager that has just started gets inhibiting alerts before it notifies the others (group_wait: 30s).
         "--rules.alert.resend-delay=15s",
         "--enable-feature=concurrent-rule-eval",
         "--web.user-assets=docs",
         "--web.console.templates=consoles",
     )
-    # Rates are over a minute and what was scraped in it, and records that follow from others come an evaluation later.
+    # Rates need a minute of scrapes, and records derived from other records come an evaluation later.
     too_low = math.ceil(
         60 + durations.parse(settings.scrape_interval) + 2 * durations.parse(settings.evaluation_interval)
     )
@@ -115,22 +115,22 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
 
 
 def receivers(settings: Settings) -> tuple[Part, ...]:
-    """Thanos Receive: takes what shards write, passes it on to those that are to have it, and answers for its own."""
+    """Thanos Receive: receives the shards' samples, distributes them among receivers, and serves its own."""
     return tuple(_receive(settings, number) for number in range(settings.receivers))
 
 
 def queries(settings: Settings) -> tuple[Part, ...]:
-    """Thanos Query: the API of Prometheus over all receivers and the central rules' results."""
+    """Thanos Query: Prometheus's API for all receivers and the central rules' results."""
     return tuple(_query(settings, number) for number in range(settings.queries))
 
 
 def rules(settings: Settings) -> tuple[Part, ...]:
-    """Thanos Rule, a pair of it: evaluates the central rules, and keeps their results in data of its own."""
+    """A pair of Thanos Rule: evaluates the central rules, and stores the results itself."""
     return tuple(_rule(settings, replica) for replica in REPLICAS)
 
 
 def alertmanagers(settings: Settings) -> tuple[Part, ...]:
-    """Alertmanagers, a cluster of them: all get all alerts, and one of them notifies."""
+    """A cluster of Alertmanagers: all get all alerts, and one notifies."""
     return tuple(_alertmanager(settings, number) for number in range(settings.alertmanagers))
 
 
@@ -158,8 +158,8 @@ def _receive(settings: Settings, number: int) -> Part:
         "--receive.hashrings-file=hashring.json",
         "--receive.hashrings-algorithm=ketama",
         f"--receive.replication-factor={REPLICATION}",
-        # A write that timed out is sent again, though parts of it may be there: without a window, what is older than
-        # the newest sample is refused, and Prometheus takes the whole write for lost.
+        # A write that timed out is retried, though parts of it may be stored: without this window, samples older than
+        # the newest are refused, and Prometheus drops the whole write.
         "--tsdb.out-of-order.time-window=1h",
     )
     address, write = _at(settings, host, _RECEIVE + number), _at(settings, host, _RECEIVE_WRITE + number)
@@ -178,8 +178,8 @@ def _query(settings: Settings, number: int) -> Part:
         f"--grpc-address={_at(settings, settings.listen, _QUERY_GRPC + number)}",
         *(f"--endpoint={store}" for store in stores),
         *(f"--query.replica-label={label}" for label in COPY_LABELS),
-        # All samples that any copy has, each time once. The default goes on with one copy for as long as that has some,
-        # and skips up to twice the gap before when it must go on with another: of a guest that was away, minutes.
+        # Merges the samples of all copies. The default follows one copy while it has samples, and after a switch to
+        # another copy skips up to twice the previous gap: minutes for a guest that was down.
         "--deduplication.func=chain",
     )
     address, grpc = _at(settings, host, _QUERY + number), _at(settings, host, _QUERY_GRPC + number)
@@ -189,8 +189,8 @@ def _query(settings: Settings, number: int) -> Part:
 def _rule(settings: Settings, replica: str) -> Part:
     name = f"rule-{replica}"
     host, (port, grpc_port) = settings.machine("rule", replica=replica), _rule_ports(replica)
-    # Of two Queries each of the pair asks another. One that has just started answers for a second as if there were no
-    # data, and an alert of the Rule that asks it begins to wait again.
+    # With two Queries, each Rule of the pair asks another one. A Query that has just started returns no data for a
+    # second, which resets the pending alerts of its Rule.
     found_queries = queries(settings)
     found_queries = found_queries[REPLICAS.index(replica) :: len(REPLICAS)] or found_queries
     arguments = (

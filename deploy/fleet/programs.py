@@ -1,4 +1,4 @@
-"""The programs that a fleet consists of, as deploy.go_programs builds them: releases that Debian doesn't have."""
+"""The programs of a fleet, built by deploy.go_programs: releases that Debian doesn't have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BUILT_AS = {"prometheus": "prometheus3", "alertmanager": "alertmanager034", "th
 
 
 def path(program: str) -> Path:
-    """Where a program of a part is; built first if it is missing, which takes minutes. Raises FleetError."""
+    """The path of a part's program, built first if missing, which takes minutes. Raises FleetError."""
     try:
         return go_programs.path(_BUILT_AS[program])
     except go_programs.GoProgramsError as error:
@@ -19,5 +19,5 @@ def path(program: str) -> Path:
 
 
 def is_built(program: str) -> bool:
-    """Whether `path` has nothing to build."""
+    """Whether the program is built already."""
     return go_programs.state(_BUILT_AS[program]).name == "built"

@@ -1,8 +1,8 @@
-"""Which of the shipped rules each shard evaluates, and which are evaluated centrally, over all shards' records.
+"""Divides the shipped rules: each shard evaluates some, the others are evaluated centrally, over all shards' records.
 
-A rule that looks across hosts can't be a shard's, which knows only its own, unless SHARED is all that it needs of
-others; nor can one that reads such a rule's record. Whole files are the one or the other, and a single Prometheus reads
-them all.
+A shard has only its own hosts' series. So rules across hosts are central, unless they need only SHARED from other
+shards; so are rules that read their records. Each file is either a shard's or central; a single Prometheus reads them
+all.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from deploy import merge
 from deploy.fleet.settings import CHECKOUT
 
 _CENTRAL = "alerts/rules/objectives.yml"
-# What each shard reads from all others, a record and a tier, and its name there: how many requests an application gets,
-# where its web tier is another shard's. One series for each such tier.
+# The record that each shard reads from all others, its tier, and its name there: an application's requests if its web
+# tier is in another shard. One series for each such tier.
 SHARED, ELSEWHERE = ("app:requests:rate", "web"), "app:requests_elsewhere:rate"
 
 
 def patterns() -> list[Path]:
-    """What prometheus.yml reads rules from, such as "alerts/rules/*.yml", relative to the checkout."""
+    """The rule_files of prometheus.yml, such as "alerts/rules/*.yml", relative to the checkout."""
     return [Path(os.path.normpath(f"prometheus/{pattern}")) for pattern in merge.prometheus()["rule_files"]]
 
 
 def files() -> list[Path]:
-    """Every file of rules that prometheus.yml reads, users' own included."""
+    """All rule files of prometheus.yml, including users' own."""
     return sorted(file for pattern in patterns() for file in CHECKOUT.glob(str(pattern)))
 
 
 def of_shards() -> list[Path]:
-    """Those that each shard evaluates."""
+    """The rule files that each shard evaluates."""
     return [file for file in files() if not file.match(_CENTRAL)]
 
 
 def central_files() -> list[Path]:
-    """Those that are evaluated centrally."""
+    """The rule files that are evaluated centrally."""
     return [file for file in files() if file.match(_CENTRAL)]
 
 
 def central(runbooks: str) -> dict[str, str]:
-    """The content of the central rules' files, by name, for Thanos Rule.
+    """The contents of the central rule files by name, for Thanos Rule.
 
-    It serves no runbooks: `runbooks` is the URL of a Prometheus, which does. The rules go on while a receiver is down,
-    as two others have each of its samples.
+    `runbooks` is the URL of a Prometheus, as Thanos Rule serves no runbooks. The rules continue while a receiver is
+    down, as two others have each of its samples.
     """
     found = {}
     for file in central_files():

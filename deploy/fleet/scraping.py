@@ -1,4 +1,4 @@
-"""prometheus.yml of each Prometheus of a fleet: the shipped one, with its share of the hosts, and where it writes."""
+"""prometheus.yml for each Prometheus of a fleet: the shipped one, with its share of the hosts and remote write."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from deploy.fleet import rules
 from deploy.fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
 from deploy.fleet.settings import CHECKOUT, REPLICAS, Settings
 
-# The fleet's own parts, by the job that scrapes them.
+# The fleet's own parts, by job.
 OWN_JOBS: dict[str, tuple[Kind, ...]] = {
     "prometheus": ("prometheus",),
     "alertmanager": ("alertmanager",),
     "thanos": ("receive", "query", "rule"),
 }
-OTHER_SHARDS = "virtscope_shards"  # the job that reads what is shared among them
-# What its write queue may hold in memory: max_shards * (capacity + 2 * max_samples_per_send) = 140,000 samples, as each
-# shard fills one request while it sends another. What doesn't fit waits in the log of samples on its disk, which goes
-# back two hours or more.
+OTHER_SHARDS = "virtscope_shards"  # the job that reads the shared records
+# The write queue in memory: max_shards * (capacity + 2 * max_samples_per_send) = 140,000 samples, as each shard fills
+# one request while it sends another. The rest waits in the WAL on disk, which has two hours or more.
 _QUEUE = {"max_shards": 10, "capacity": 10_000, "max_samples_per_send": 2_000}
-# Each host belongs to a shard by a hash of `host`, which puts it into one of these buckets, each of which is a shard's.
-# A hash modulo the number of shards would send nearly all hosts elsewhere when there is one more. This way a new shard
-# takes an even part of the others' buckets; what it doesn't take stays, with its history and its alerts' state.
-BUCKETS = 840  # can be divided evenly by most small numbers
-# The bucket of a target, by its host.
+# A hash of `host` puts each host into one of these buckets, and each bucket belongs to a shard. A hash modulo the
+# number of shards would move nearly all hosts when a shard is added. A new shard takes an even part of the others'
+# buckets; all other hosts stay, with their history and their alerts' state.
+BUCKETS = 840  # divisible by most small numbers
+# Computes a target's bucket.
 BUCKET = {"source_labels": ["host"], "modulus": BUCKETS, "target_label": "__tmp_bucket", "action": "hashmod"}
 
 
 def shares(shards: int) -> list[list[int]]:
-    """The buckets of each shard, whose numbers differ by one at most."""
+    """The buckets of each shard; shards' sizes differ by at most one."""
     found = [list(range(BUCKETS))]
     while len(found) < shards:
         new: list[int] = []
@@ -44,12 +43,12 @@ def shares(shards: int) -> list[list[int]]:
 
 
 def external_labels(part: Part) -> dict[str, str]:
-    """What a Prometheus adds to all that it sends."""
+    """The external labels of a Prometheus."""
     return {"shard": str(part.shard), "replica": part.replica}
 
 
 def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any]:
-    """What prometheus.yml of one Prometheus says, as a file in a folder of `folder`; `targets` may be anywhere else."""
+    """The content of one prometheus.yml, for a file in a folder of `folder`; `targets` may be elsewhere."""
     config: dict[str, Any] = merge.prometheus()
     config["global"] |= {
         "scrape_interval": settings.scrape_interval,
@@ -86,7 +85,7 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
 def _job(
     settings: Settings, name: str, shipped: dict[str, Any], share: list[int], watched: dict[str, str]
 ) -> dict[str, Any]:
-    """A job, with the hosts in the buckets of one shard alone; `watched`: folders of targets by their shipped names."""
+    """A job, restricted to one shard's buckets; `watched`: folders of targets by their shipped names."""
     job: dict[str, Any] = {"job_name": name, **copy.deepcopy(shipped)}
     if name in OWN_JOBS:
         job.pop("file_sd_configs", None)
@@ -98,7 +97,7 @@ def _job(
             for shipped_place, place in watched.items()
             if file.startswith(f"{shipped_place}/")
         ]
-    # The last of all: by then `host` is settled.
+    # Last, when `host` has its final value.
     job["relabel_configs"] = [
         *job.get("relabel_configs", []),
         dict(BUCKET),
@@ -108,7 +107,7 @@ def _job(
 
 
 def _with_files(value: Any, folder: str) -> Any:
-    """Passwords and certificates, which are named relative to prometheus/, by their paths from here."""
+    """Replaces paths of passwords and certificates, relative to prometheus/, by paths relative to here."""
     if isinstance(value, list):
         return [_with_files(each, folder) for each in value]
     if not isinstance(value, dict):
@@ -120,11 +119,10 @@ def _with_files(value: Any, folder: str) -> Any:
 
 
 def _other_shards(settings: Settings, part: Part) -> dict[str, Any]:
-    """What this shard's rules need of the hosts of all others, from both of each pair: while one is down, the other
-    has it.
+    """The job that reads records of all other shards' hosts, from both of each pair, as one may be down.
 
-    With the times at which it was recorded: a Prometheus that has just started offers, for five minutes, what it had
-    before. That is as old as the mark of its end here, and is refused.
+    With the original time stamps: for five minutes after its restart, a Prometheus exposes its last samples from
+    before. These are as old as the stale marker here, so they are refused.
     """
     name, tier = rules.SHARED
     return {
@@ -155,7 +153,7 @@ def _other_shards(settings: Settings, part: Part) -> dict[str, Any]:
 
 
 def _target(part: Part) -> dict[str, Any]:
-    """A part of the fleet as a target of the host that it runs on. `part` has ExporterDown say which one it is."""
+    """A part of the fleet as a target, with the label `host` of its machine. ExporterDown shows the label `part`."""
     host, platform = part.host, "base"
     if part.is_here:
         machine = targets.this_machine()
@@ -164,9 +162,10 @@ def _target(part: Part) -> dict[str, Any]:
 
 
 def _one_alert_of_a_pair(part: Part) -> list[dict[str, Any]]:
-    """Both of a pair send the same alerts: without `replica` Alertmanager takes them for one.
+    """Drops `replica`, so that Alertmanager deduplicates the alerts of a pair.
 
-    Except that one of them stores no samples, as the other may: an alert that inhibited all others otherwise.
+    SamplesNotStored stays distinct by the label `prometheus`: the other one may store samples, and this alert would
+    inhibit all its alerts.
     """
     return [
         {
@@ -180,7 +179,7 @@ def _one_alert_of_a_pair(part: Part) -> list[dict[str, Any]]:
 
 
 def _remote_write(settings: Settings, part: Part) -> dict[str, Any]:
-    """Where it writes what all shards' readers need: records, alerts, `up` and the series in `raw`."""
+    """Remote write to the store: records, alerts, `up` and the series in `raw`."""
     assert part.shard is not None
     wanted = "|".join([".+:.+", "ALERTS", "ALERTS_FOR_STATE", "up", *settings.raw])
     return {

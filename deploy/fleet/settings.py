@@ -1,4 +1,4 @@
-"""fleet.yml: how many of which parts, where they run, and what the store keeps."""
+"""fleet.yml: the numbers of parts, their machines, and the store's retention."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from deploy.fleet import FleetError
 CHECKOUT = Path(__file__).resolve().parents[2]
 FILE = CHECKOUT / "deploy" / "fleet" / "fleet.yml"
 
-REPLICAS = ("a", "b")  # of each shard's Prometheus, and of what evaluates the central rules
+REPLICAS = ("a", "b")  # of each shard's Prometheus, and of Thanos Rule
 REPLICATION = 3  # of each sample among the receivers
-MAX = {"shards": 100, "receivers": 40, "queries": 10, "alertmanagers": 10}  # what the ports have room for
+MAX = {"shards": 100, "receivers": 40, "queries": 10, "alertmanagers": 10}  # limited by the ranges of ports
 _PORTS = 400  # from first_port on
 
 _PLACES = {
@@ -51,7 +51,7 @@ def _check_expression(text: str) -> str:
 
 
 class Settings(Model):
-    """What fleet.yml says. Intervals and `retention` are Prometheus's durations, such as "15s"; `raw` holds regular
+    """The settings in fleet.yml. Intervals and `retention` are Prometheus's durations, such as "15s"; `raw` has regular
     expressions for whole names of metrics, `machines` a pattern for the host name of each kind of part.
     """
 
@@ -60,7 +60,7 @@ class Settings(Model):
     receivers: int = Field(ge=REPLICATION, le=MAX["receivers"])
     queries: int = Field(ge=1, le=MAX["queries"])
     alertmanagers: int = Field(ge=1, le=MAX["alertmanagers"])
-    # Rates are over a minute, and need two scrapes in it, of which one may fail; rules look two minutes back.
+    # Rates are over a minute, and need two scrapes even if one fails; rules look back two minutes.
     scrape_interval: Annotated[str, _duration(20)]
     evaluation_interval: Annotated[str, _duration(60)]
     retention: Annotated[str, _duration(math.inf)]
@@ -94,7 +94,7 @@ class Settings(Model):
 
 
 def read(file: Path = FILE) -> Settings:
-    """The settings in a file; raises FleetError with the file, the line and what is wrong in it."""
+    """The settings in a file; raises FleetError with file, line and problem."""
     try:
         return documents.load(file).read(Settings)
     except documents.FileError as error:

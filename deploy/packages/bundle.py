@@ -1,8 +1,8 @@
-"""One archive with the exporters and a Python of their own, for systems whose Python is too old: make bundle.
+"""One archive with the exporters and a Python, for systems with an old Python: make bundle.
 
-It holds a standalone CPython, which runs with glibc 2.17 or newer from any folder, without what exporters don't use;
-the exporters' dependencies as their authors' wheels; deploy/packages/bundle: install, remove, init script; and a list
-of all that, as CycloneDX, which is also written beside it.
+It contains a standalone CPython for glibc 2.17 or newer, relocatable, without parts that exporters don't use; the
+exporters' dependencies as their authors' wheels; deploy/packages/bundle: install, remove, init script; and an SBOM
+(CycloneDX), which is also written next to the archive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from deploy.programs.places import UnavailableError
 PACKAGING = CHECKOUT / "deploy" / "packages"
 GLIBC = (2, 17)
 MACHINES = {62: "x86_64", 183: "aarch64"}  # by e_machine of an ELF file
-# Of the standalone Python: what takes space and no exporter imports. The second, of its library.
+# Large parts of the standalone Python that no exporter imports; then the same for its library.
 UNUSED = ["include", "lib/itcl*", "lib/libpython*", "lib/libtcl*", "lib/libtk*", "lib/pkgconfig", "lib/tcl*"]
 UNUSED += ["lib/thread*", "lib/tk*", "share"]
 UNUSED_MODULES = ["__phello__", "config-*", "ensurepip", "idlelib", "lib-dynload/_t*", "lib2to3", "pydoc_data"]
@@ -36,11 +36,11 @@ UNUSED_MODULES += ["site-packages/*", "test", "tkinter", "turtledemo", "**/__pyc
 
 
 class BundleError(Exception):
-    """The archive can't be made; the message says why."""
+    """The archive can't be made; the message is the reason."""
 
 
 def build(target: Path, python: Path) -> Path:
-    """Make the archive in the folder `target` from a standalone CPython, which stays as it is; return its path.
+    """Make the archive in the folder `target` from a standalone CPython, which isn't changed; return its path.
 
     Raises `BundleError`.
     """
@@ -64,7 +64,7 @@ def build(target: Path, python: Path) -> Path:
 
 
 def _interpreter(python: Path) -> Path:
-    """The program of a standalone CPython, such as bin/python3.13; its other names are links to it or copies of it."""
+    """The program of a standalone CPython, such as bin/python3.13; other names are links or copies."""
     found = [file for file in python.glob("bin/python3.*") if re.fullmatch(r"python3\.\d+", file.name)]
     if len(found) != 1 or not (python / "lib" / found[0].name / "os.py").exists():
         raise BundleError(
@@ -83,7 +83,7 @@ def _machine(program: Path) -> str:
 
 
 def _copy_python(python: Path, name: str, target: Path) -> Path:
-    """Copy what is used of the CPython; return its library."""
+    """Copy the used parts of the CPython; return its library."""
     unused = {file for pattern in UNUSED for file in python.glob(pattern)}
     unused |= {file for pattern in UNUSED_MODULES for file in (python / "lib" / name).glob(pattern)}
     unused |= set(python.glob("bin/*")) - {python / "bin" / name}
@@ -97,7 +97,7 @@ def _copy_python(python: Path, name: str, target: Path) -> Path:
 
 
 def _add_dependencies(site: Path, version: str, machine: str) -> None:
-    """Install the exporters' pinned dependencies for that Python, which need not run on this machine."""
+    """Install the exporters' pinned dependencies for that Python, which may be for another architecture."""
     platforms = [f"--platform={tag}_{machine}" for tag in ("manylinux_2_17", "manylinux2014")]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     pip += [f"--target={site}", "--only-binary=:all:", f"--python-version={version}", "--implementation=cp", *platforms]
@@ -109,7 +109,7 @@ def _add_dependencies(site: Path, version: str, machine: str) -> None:
 
 
 def _require_old_glibc(root: Path) -> None:
-    """Raise `BundleError` if a program or a library in there asks for a newer glibc than is promised."""
+    """Raise `BundleError` if a program or a library needs a newer glibc than promised."""
     for file in root.rglob("*"):
         if file.is_symlink() or not file.is_file():
             continue
@@ -121,7 +121,7 @@ def _require_old_glibc(root: Path) -> None:
 
 
 def _add_programs(root: Path, machine: str) -> None:
-    """Add what an administrator starts, and what the install script installs."""
+    """Add the scripts for administrators, and the files that they install."""
 
     def adapted(file: Path, **values: str) -> str:
         text = file.read_text()
@@ -151,7 +151,7 @@ def _add_programs(root: Path, machine: str) -> None:
 
 
 def _pack(root: Path, archive: Path) -> None:
-    """Pack the folder so that the same content is the same bytes."""
+    """Pack the folder reproducibly: the same content gives the same bytes."""
     date = deb.source_date()
 
     def alike(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -171,9 +171,9 @@ def _pack(root: Path, archive: Path) -> None:
 
 
 def standalone_python(target: Path, architecture: str = "") -> None:
-    """Put a standalone CPython into the folder `target`: its official release, or else what a Go module brings along.
+    """Put a standalone CPython into the folder `target`: its official release, or else the one in a Go module.
 
-    architecture: another one than this machine's. Raises `ProgramsError`.
+    architecture: if not this machine's. Raises `ProgramsError`.
     """
     try:
         releases.unpack(PYTHON, target, architecture)

@@ -1,7 +1,7 @@
-"""Debian packages of the exporters, from deploy/packages/debian: make deb.
+"""Builds Debian packages of the exporters, from deploy/packages/debian: make deb.
 
-Built by Debian's own tools in a folder that is laid out as they expect it, without network. Version and date come from
-the checkout, so two builds of one commit on one release are the same bytes.
+Uses Debian's own tools in a folder with the layout that they expect, without network. Version and date come from the
+checkout, so builds of the same commit on the same release are identical.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ NO_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
 class BuildError(Exception):
-    """The packages can't be built; the message says why."""
+    """The packages can't be built; the message is the reason."""
 
 
 def version() -> str:
-    """The exporters' version, also that of their packages."""
+    """The version of the exporters and their packages."""
     found = re.search(r'^__version__ = "(.+)"$', (EXPORTERS / "virtscope/__init__.py").read_text(), re.MULTILINE)
     assert found
     return found[1]
 
 
 def source_date() -> int:
-    """Seconds since 1970 that the packages are dated with: SOURCE_DATE_EPOCH, or else the commit's date."""
+    """The packages' date in seconds since 1970: SOURCE_DATE_EPOCH, or else the commit's date."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given is None:
         log = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]
@@ -49,7 +49,7 @@ def source_date() -> int:
 def build(target: Path, packaged_version: str | None = None) -> list[Path]:
     """Build the packages into the folder `target`, and return them; raises `BuildError`.
 
-    packaged_version: another one than the checkout's, for tests of upgrades.
+    packaged_version: replaces the checkout's version, for tests of upgrades.
     """
     packaged_version = packaged_version or version()
     date = source_date()
@@ -81,7 +81,7 @@ def _changelog(packaged_version: str, date: int) -> str:
 def _dpkg_buildpackage(source: Path, date: int) -> None:
     if shutil.which("dpkg-buildpackage") is None:
         raise BuildError("Debian's build tools are missing: apt-get install dpkg-dev")
-    # The distribution's Python, whose packages the build needs, also where another one comes first on PATH.
+    # The distribution's Python, whose packages the build needs, even if another one is first on PATH.
     environment = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(source.parent),

@@ -1,7 +1,7 @@
-"""The licence of every dependency that is pinned, in requirements/licences.yml: make licences.
+"""Writes the licence of every pinned dependency to requirements/licences.yml: make licences.
 
-A Python package says its own where it is installed; where it doesn't in SPDX's terms, the list keeps what somebody has
-read. Go modules are those in the programs of `deploy/go`; theirs is what the licence files in their top folders say.
+Installed Python packages declare their licence; if that isn't an SPDX expression, the list keeps a manual entry. Go
+modules are those in the programs of `deploy/go`; their licences are detected from the files in their top folders.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLASSIFIERS = {
 
 
 def pinned(requirements: str) -> set[str]:
-    """The packages that a file of requirements/ pins."""
+    """The packages pinned in a file of requirements/."""
     return {_normal(name) for name in re.findall(r"(?m)^([\w.-]+)==", (CHECKOUT / requirements).read_text())}
 
 
@@ -48,7 +48,7 @@ def installed() -> dict[str, Distribution]:
 
 
 def licence_of(distribution: Distribution) -> str | None:
-    """What a package says in SPDX's terms; None if it says nothing, or something like "BSD"."""
+    """A package's SPDX expression; None if missing or ambiguous, such as "BSD"."""
     metadata = distribution.metadata
     for field in ("License-Expression", "License"):
         try:
@@ -77,7 +77,7 @@ def _python(known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _go(known: Mapping[str, str]) -> dict[str, str]:
-    """Downloads hundreds of megabytes of sources, for a while."""
+    """Licences of Go modules; downloads hundreds of megabytes of sources."""
     found: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="virtscope-licences-") as folder:
         for program in PROGRAMS:

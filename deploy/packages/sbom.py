@@ -1,8 +1,8 @@
-"""What the exporters' packages consist of and need, as CycloneDX: make sbom.
+"""Software bills of materials of the exporters' packages, as CycloneDX: make sbom.
 
-A wheel or a Debian package has the exporters alone. Which versions of their dependencies it meets, the host decides;
-this says with which they are tested. An archive (`make bundle`) brings these very versions, and a CPython with
-libraries of its own.
+A wheel or a Debian package contains only the exporters, and the host decides the versions of their dependencies; the
+SBOM lists the tested versions. An archive (`make bundle`) contains exactly these versions, and a CPython with its own
+libraries.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from packageurl import PackageURL
 from deploy.packages import deb, licences
 from deploy.programs import CHECKOUT
 
-# Libraries linked into a standalone CPython that are known for their vulnerabilities: licence, and how they write their
-# version into its files.
+# Libraries linked into a standalone CPython that often have vulnerabilities: licence, and the pattern of their version
+# in its files.
 _LINKED = {
     "expat": ("MIT", rb"expat_(\d+\.\d+\.\d+)\0"),
     "openssl": ("Apache-2.0", rb"OpenSSL (\d+\.\d+\.\d+[a-z]?) \d+ [A-Z][a-z]{2} \d{4}"),
@@ -33,12 +33,12 @@ _LINKED = {
 
 
 def of_packages() -> str:
-    """What the wheel and the Debian packages need, as JSON: the same bytes for the same commit."""
+    """The dependencies of the wheel and the Debian packages, as JSON: the same bytes for the same commit."""
     return _document(f"virtscope-{deb.version()}", list(_dependencies()))
 
 
 def of_archive(name: str, interpreter: Path) -> str:
-    """What the archive `name` consists of, as JSON; `interpreter` is that of its CPython, such as bin/python3.13."""
+    """The components of the archive `name`, as JSON; `interpreter` is its CPython's, such as bin/python3.13."""
     return _document(name, [*_dependencies(), *_cpython(interpreter)])
 
 
@@ -55,7 +55,7 @@ def _document(name: str, components: Sequence[Component]) -> str:
 def _component(
     name: str, version: str, licence: str, kind: str = "generic", role: ComponentType = ComponentType.LIBRARY
 ) -> Component:
-    """kind: that of its package URL."""
+    """kind: the type in its package URL."""
     url = PackageURL(kind, name=name, version=version)
     terms = [LicenseFactory().make_from_string(licence)]
     return Component(name=name, version=version, type=role, licenses=terms, purl=url, bom_ref=str(url))
@@ -69,7 +69,7 @@ def _dependencies() -> Iterator[Component]:
 
 
 def _cpython(interpreter: Path) -> Iterator[Component]:
-    """Read from its files, as it may be for another machine."""
+    """The CPython and its libraries, from its files, as it may be for another architecture."""
     minor = interpreter.name.removeprefix("python")
     versions: dict[str, str] = {}
     for file in [interpreter, *sorted(interpreter.parents[1].rglob("*.so"))]:

@@ -1,12 +1,11 @@
-"""Third-party programs of the stack, of the lab and of the tests, each from the first way that works:
+"""Gets third-party programs of the stack, the lab and the tests, each from the first source that works:
 
-1. the official release that deploy/programs/catalogue.toml pins,
-2. the distribution's packages, where apt is, as its mirrors serve them,
+1. the official release pinned in deploy/programs/catalogue.toml,
+2. the distribution's packages from its mirrors, on systems with apt,
 3. for Telegraf and cAdvisor, which no distribution has, a build from their Go modules (deploy/go_programs.py).
 
-What was got is kept below `.stack/programs`, each program to be run as `.stack/bin/NAME`, until the catalogue wants
-something else or `make tools-update` looks again. Only the standard library is used: this runs before anything is
-installed.
+Programs are kept below `.stack/programs` and run as `.stack/bin/NAME`, until the catalogue changes or
+`make tools-update` checks again. Only the standard library is used: this runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ __all__ = [
 
 BIN = CHECKOUT / ".stack" / "bin"
 PROGRAMS = CHECKOUT / ".stack" / "programs"
-START_SECONDS = 60  # for a program to say its version, on a busy machine
-LAB_MOUNT_POINTS = ("dev", "srv/config", "srv/site", "srv/state", "tmp")  # of lab/servers; the packages have none
-_LAUNCHERS = {  # of packages' programs that don't run as they are
+START_SECONDS = 60  # for a program to print its version, on a busy machine
+LAB_MOUNT_POINTS = ("dev", "srv/config", "srv/site", "srv/state", "tmp")  # of lab/servers; not in the packages
+_LAUNCHERS = {  # for packages' programs that need a wrapper
     "prometheus": Path(__file__).with_name("debian-prometheus.sh"),
     "alertmanager": Path(__file__).with_name("debian-alertmanager.sh"),
 }
@@ -46,16 +45,16 @@ _SUITE_OF = {program: suite for suite in SUITES for program in suite.release.fil
 
 @dataclass(frozen=True)
 class Got:
-    """How a suite was had."""
+    """The source of an installed suite."""
 
     version: str
     source: str  # such as "official release"
-    because: str = ""  # why in no better way
+    because: str = ""  # why no better source worked
     folder: str = ""  # below .stack/programs/SUITE
 
 
 class NoWayError(ProgramsError):
-    """A program can't be had in any way; `why` says what was wrong with each."""
+    """A program is unavailable from every source; `why` has the reason for each."""
 
     def __init__(self, title: str, why: str) -> None:
         super().__init__(
@@ -66,16 +65,16 @@ class NoWayError(ProgramsError):
 
 
 def path(program: str) -> Path:
-    """A program of the catalogue, ready to be run from any working directory; fetched first if it is missing.
+    """A program of the catalogue, runnable from any working directory; fetched first if missing.
 
-    Raises `ProgramsError` if it can't be had, `KeyError` for a name that the catalogue doesn't have.
+    Raises `ProgramsError` if it is unavailable, `KeyError` for a name that isn't in the catalogue.
     """
     get(_SUITE_OF[program])
     return BIN / program
 
 
 def got(suite: Suite) -> Got | None:
-    """How the suite was had; None if it wasn't yet, or if the catalogue has wanted something else since."""
+    """The source of an installed suite; None if it isn't installed, or the catalogue has changed since."""
     try:
         record = json.loads(_record(suite).read_text())
     except FileNotFoundError:
@@ -85,33 +84,32 @@ def got(suite: Suite) -> Got | None:
 
 
 def get(*suites: Suite, since: float = 0) -> None:
-    """Have these suites' programs in `.stack/bin`, downloaded if need be; with `since` (Unix time) they are looked for
-    again.
+    """Put these suites' programs into `.stack/bin` if missing. With `since` (Unix time), check their sources again.
 
-    Raises `ProgramsError` with what was wrong with each way, for the first that can't be had.
+    Raises `ProgramsError` with the reasons of all sources, for the first suite that is unavailable.
     """
     for suite in suites:
         if since or got(suite) is None:
             with exclusively(_record(suite).parent):
-                if since or got(suite) is None:  # else another process was first
+                if since or got(suite) is None:  # otherwise another process was first
                     _get(suite, since)
 
 
 def root(packages: Packages) -> Path:
-    """Folder in which these packages are unpacked as if it were `/`; fetched first if it is missing.
+    """Folder with these packages unpacked as if it were `/`; fetched first if missing.
 
-    Raises `ProgramsError` if they can't be had.
+    Raises `ProgramsError` if they are unavailable.
     """
     return _unpacked(packages)[0]
 
 
 def versions(packages: Packages) -> dict[str, str]:
-    """The versions of the packages below `root`, by name; raises `ProgramsError` as it does."""
+    """The versions of the packages below `root`, by name; raises `ProgramsError` like `root`."""
     return _unpacked(packages)[1]
 
 
 def update() -> None:
-    """Look for everything again; raises `ProgramsError`."""
+    """Check all sources again; raises `ProgramsError`."""
     now = time.time()
     get(*(suite for suite in SUITES if got(suite) is not None), since=now)
     (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)
@@ -141,7 +139,7 @@ def _get(suite: Suite, since: float) -> None:
 
 
 def _keep(record: Path, content: object, unpacked: str) -> None:
-    """Write what was had, in one step, and remove what was unpacked before."""
+    """Write the record of the source atomically, and remove what was unpacked before."""
     new = record.with_suffix(".new")
     new.write_text(json.dumps(content, indent=1) + "\n")
     new.rename(record)
@@ -151,8 +149,8 @@ def _keep(record: Path, content: object, unpacked: str) -> None:
 
 
 _Way = Callable[[Suite, Path, float], tuple[Got, dict[str, str]]]
-"""Puts a suite's programs into a subfolder; gives how they were had, and for each what stands in `.stack/bin`: a
-path in that subfolder, or a script that begins with #! and says FOLDER for it."""
+"""Puts a suite's programs into a subfolder; returns their source, and for each the launcher in `.stack/bin`: a path in
+that subfolder, or a script that begins with #! and contains FOLDER as a placeholder for it."""
 
 
 def _ways(suite: Suite) -> Iterator[_Way]:
@@ -233,12 +231,12 @@ def _require_it_runs(program: Path) -> None:
 
 
 def _adapt(unpacked: Path) -> None:
-    # Time-zone tables in source form, 13 to 200 MB, which no page loads.
+    # Sources of time-zone tables, 13 to 200 MB, which no page loads.
     shutil.rmtree(unpacked / "usr/share/javascript/moment-timezone/data", ignore_errors=True)
 
 
 def _unpacked(packages: Packages) -> tuple[Path, dict[str, str]]:
-    """Where packages are unpacked, and their versions by name."""
+    """The folder of unpacked packages, and their versions by name."""
     record = _packages_record(packages)
     folder = record.parent
     try:
@@ -258,7 +256,7 @@ def _unpacked(packages: Packages) -> tuple[Path, dict[str, str]]:
 
 
 def _make_root(unpacked: Path) -> None:
-    """Add what `/` has besides these packages; from Debian 13 on, /lib64 with the loader is a link of base-files."""
+    """Add other parts of `/`; from Debian 13 on, /lib64 with the loader is a link of base-files."""
     for name in LAB_MOUNT_POINTS:
         (unpacked / name).mkdir(parents=True, exist_ok=True)
     for merged in (unpacked / "usr").glob("lib*"):
@@ -275,7 +273,7 @@ def _record(suite: Suite) -> Path:
 
 
 def _wanted(suite: Suite) -> str:
-    """What decides what is got, besides the machine."""
+    """A digest of the suite's catalogue entry and other inputs, except the machine."""
     go = go_programs.PROGRAMS[suite.name].module.content if suite.built_from_go else ""
     launchers = "".join(file.read_text() for file in _LAUNCHERS.values())
     return hashlib.sha256(f"{suite}{go}{launchers}".encode()).hexdigest()[:12]

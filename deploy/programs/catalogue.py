@@ -1,7 +1,7 @@
-"""Which third-party programs the stack, the lab and the tests run, and where each can come from: catalogue.toml.
+"""Third-party programs of the stack, the lab and the tests, and their sources: catalogue.toml.
 
-A release is what its authors publish, pinned by version and SHA-256. Packages are taken as the distribution's mirrors
-serve them today, at a minimum version. `deploy/programs/__init__.py` takes the first that can be had.
+A release is its authors' official one, pinned by version and SHA-256. Packages are the current ones on the
+distribution's mirrors, with a minimum version. `deploy/programs/__init__.py` takes the first available source.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Release:
     """An official release: one file for each architecture, a .tar.gz with one folder, or a bare program."""
 
     version: str
-    url: str  # {version} and {architecture} stand for these, {machine} for what uname calls the latter
-    sha256: Mapping[str, str]  # by architecture, as Debian calls it
-    files: Mapping[str, str]  # program: its path below the archive's one folder; of a bare program, its name
+    url: str  # placeholders: {version}, {architecture}, and {machine} (uname's name of the architecture)
+    sha256: Mapping[str, str]  # by Debian's name of the architecture
+    files: Mapping[str, str]  # program: its path below the archive's one folder; a bare program's name
 
 
 @dataclass(frozen=True)
@@ -27,22 +27,22 @@ class Packages:
     """Packages of the distribution, unpacked together into one folder as if it were `/`."""
 
     name: str
-    names: tuple[str, ...]  # those that the distribution doesn't have are left out
+    names: tuple[str, ...]  # ones that the distribution lacks are skipped
     files: Mapping[str, str] = field(default_factory=dict)  # program: its path in there
-    minimum: Mapping[str, str] = field(default_factory=dict)  # package: the oldest version that will do
-    follows: str = ""  # and, of what these depend on, what this regular expression matches
+    minimum: Mapping[str, str] = field(default_factory=dict)  # package: minimum version
+    follows: str = ""  # regular expression for dependencies to include
     non_free: bool = False  # of Debian's component non-free, Ubuntu's multiverse; the machine's own sources stay
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Programs that come together, and whence, best first."""
+    """Programs that are installed together, and their sources, best first."""
 
     name: str
     title: str
     release: Release
     packages: Packages | None = None  # None: no distribution has it
-    built_from_go: bool = False  # deploy/go_programs.py can, where nothing else can be had
+    built_from_go: bool = False  # deploy/go_programs.py can build it, as the last resort
 
 
 def _suite(name: str) -> Suite:

@@ -1,8 +1,8 @@
-"""Packages of Debian and Ubuntu, as this machine's own mirrors serve them, unpacked without being installed.
+"""Gets packages of Debian and Ubuntu from this machine's mirrors, unpacked without being installed.
 
-No root is needed, and nothing outside the cache changes: apt works on a state folder in it, with the machine's sources,
-keys and proxies. What it downloads is trusted by the mirrors' signatures. Lists and packages are kept for the next
-checkout, and looked up again after a week.
+This needs no root, and changes nothing outside the cache: apt uses a state folder there, with the machine's sources,
+keys and proxies. Downloads are verified by the mirrors' signatures. Lists and packages are kept for the next checkout,
+and refreshed after a week.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _UNWANTED = [f"--no-{each}" for each in ("recommends", "suggests", "conflicts", 
 
 @dataclass(frozen=True)
 class Deb:
-    """One package as a mirror serves it."""
+    """One package on a mirror."""
 
     name: str
     version: str
-    file_name: str  # NAME_VERSION_ARCHITECTURE.deb, the version quoted as apt does it (an epoch's colon is %3a)
-    checksum: str  # as apt writes it: SHA256:… or SHA512:…, the strongest that the mirror's lists have
+    file_name: str  # NAME_VERSION_ARCHITECTURE.deb, the version quoted like apt's (an epoch's colon is %3a)
+    checksum: str  # in apt's format: SHA256:… or SHA512:…, the strongest in the mirror's lists
 
 
 def system() -> str:
-    """The distribution, as "Debian GNU/Linux 12 (bookworm)"; raises `UnavailableError` if it has no apt."""
+    """The distribution, such as "Debian GNU/Linux 12 (bookworm)"; raises `UnavailableError` without apt."""
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -53,10 +53,10 @@ def system() -> str:
 
 
 def find(packages: Packages, since: float = 0) -> list[Deb]:
-    """What this machine's mirrors have of these packages, downloaded into the cache.
+    """Download the available ones of these packages from this machine's mirrors into the cache.
 
-    Mirrors' lists are read if the cache has none of the past week, or none after `since` (Unix time); if none can be
-    reached, older ones do. Raises `UnavailableError` if packages can't be had, or are older than their minimum.
+    Mirrors' lists are read if the cache has none of the past week, or none after `since` (Unix time); older lists are
+    used if no mirror is reachable. Raises `UnavailableError` if packages are unavailable, or older than their minimum.
     """
     name = system()
     with exclusively(_folder()):
@@ -65,7 +65,7 @@ def find(packages: Packages, since: float = 0) -> list[Deb]:
         if apt.age() > min(FRESH_SECONDS, time.time() - since):
             try:
                 apt.update()
-            except UnavailableError as error:  # it may be a third-party source that has none of our packages
+            except UnavailableError as error:  # maybe of an unrelated third-party source
                 unreachable = str(error)
         try:
             debs = _download(apt, packages)
@@ -81,7 +81,7 @@ def find(packages: Packages, since: float = 0) -> list[Deb]:
 
 
 def unpack(debs: Sequence[Deb], target: Path, adapt: Callable[[Path], None] = lambda _: None) -> None:
-    """Unpack packages that `find` gave into `target`, adapted; it appears complete or not at all."""
+    """Unpack packages of `find` into `target`, adapted; it appears complete or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="unpack-", dir=target.parent) as folder:
         unpacked = Path(folder) / "root"
@@ -90,7 +90,7 @@ def unpack(debs: Sequence[Deb], target: Path, adapt: Callable[[Path], None] = la
             environment = {**os.environ, "LC_ALL": "C"}
             dpkg = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             if dpkg.returncode != 0:
-                full = os.strerror(errno.ENOSPC)  # tar says so for each file, among other things
+                full = os.strerror(errno.ENOSPC)  # tar repeats it for each file, among other messages
                 said = full if full in dpkg.stderr else " ".join(dpkg.stderr.split())
                 raise ProgramsError(f"cannot unpack {deb.file_name}: {said}")
         adapt(unpacked)
@@ -98,19 +98,19 @@ def unpack(debs: Sequence[Deb], target: Path, adapt: Callable[[Path], None] = la
 
 
 def content(debs: Sequence[Deb]) -> str:
-    """What decides the packages' content, twelve digits."""
+    """A hash of the packages' content, twelve digits."""
     return hashlib.sha256("".join(sorted(deb.checksum for deb in debs)).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class _Apt:
-    """apt with package lists of its own in `folder`; the machine's sources, keys, proxies and passwords stay in use."""
+    """apt with its own package lists in `folder`, and the machine's sources, keys, proxies and passwords."""
 
     folder: Path
     non_free: bool
 
     def age(self) -> float:
-        """Seconds since the lists were read."""
+        """The age of the lists in seconds."""
         read = self.folder / "read"
         return time.time() - read.stat().st_mtime if read.exists() else float("inf")
 
@@ -134,7 +134,7 @@ class _Apt:
         return found
 
     def run(self, program: str, *arguments: str) -> str:
-        """Run a program of apt's; give its output. Raises `UnavailableError` with its first complaint."""
+        """Run a program of apt's; return its output. Raises `UnavailableError` with its first error."""
         options: dict[str, Path | str] = {
             "Dir::State": self.folder / "state",
             "Dir::State::status": "/dev/null",  # as if nothing were installed
@@ -153,7 +153,7 @@ class _Apt:
         except subprocess.TimeoutExpired:
             raise UnavailableError(f"`{program} {arguments[0]}` took longer than {APT_SECONDS // 60} minutes") from None
         if process.returncode != 0:
-            # The first complaint says why, later ones only what follows from it.
+            # The first error is the cause; later ones follow from it.
             complaints = [line for line in process.stderr.splitlines() if line.startswith(("E:", "W:"))]
             complaints.append(f"E: `{program} {arguments[0]}` ended with status {process.returncode}")
             raise UnavailableError(" ".join(complaints[0][2:].split()))
@@ -161,11 +161,11 @@ class _Apt:
 
 
 def _download(apt: _Apt, packages: Packages) -> list[Deb]:
-    """Find packages in apt's lists, and have it download into the cache those that aren't there, whole."""
+    """Find packages in apt's lists, and download missing ones into the cache; no partial files appear."""
     debs = apt.candidates(_with_dependencies(apt, packages))
     for deb in debs:
         if not _is_whole(_folder() / deb.file_name, deb):
-            apt.run("apt-get", "download", f"{deb.name}={deb.version}")  # which checks it against the signed lists
+            apt.run("apt-get", "download", f"{deb.name}={deb.version}")  # checked against the signed lists
             (apt.folder / deb.file_name).rename(_folder() / deb.file_name)
             for older in _folder().glob(f"{deb.name}_*.deb"):
                 if older.name != deb.file_name:
@@ -174,7 +174,7 @@ def _download(apt: _Apt, packages: Packages) -> list[Deb]:
 
 
 def _with_dependencies(apt: _Apt, packages: Packages) -> list[str]:
-    """The packages that there are, and those of their dependencies, and of theirs, that `follows` matches."""
+    """The available packages, with their dependencies that match `follows`, recursively."""
     there = set(apt.run("apt-cache", "pkgnames").split())
     new = [name for name in packages.names if name in there]
     if not new:
@@ -189,7 +189,7 @@ def _with_dependencies(apt: _Apt, packages: Packages) -> list[str]:
 
 
 def _first_choices(printed: str, there: set[str]) -> set[str]:
-    """The dependencies in what `apt-cache depends` prints: of alternatives, and of what provides a name, the first.
+    """The dependencies in the output of `apt-cache depends`: the first of alternatives and of a name's providers.
 
     >>> sorted(_first_choices("a\\n |Depends: b\\n  Depends: c\\n  Depends: <v>\\n    d\\n    e\\n", {*"bcde"}))
     ['b', 'd']
@@ -213,18 +213,18 @@ def _first_choices(printed: str, there: set[str]) -> set[str]:
 
 
 def with_component(text: str, component: str) -> str:
-    """A list of sources in either format (man sources.list), with a component added wherever it has main."""
+    """A list of sources in either format (man sources.list), with a component added after each main."""
     lists_main = re.compile(r"^((?:deb\s|components:).*\smain)(?=\s|$)", re.IGNORECASE | re.MULTILINE)
     return lists_main.sub(rf"\1 {component}", text)
 
 
 def _non_free() -> str:
-    """What this distribution calls the component for what isn't free."""
+    """This distribution's component for non-free packages."""
     return "multiverse" if platform.freedesktop_os_release()["ID"] == "ubuntu" else "non-free"
 
 
 def _write_sources(folder: Path) -> None:
-    """Put copies of the machine's lists of sources into a new folder, with that component."""
+    """Put copies of the machine's lists of sources into a new folder, with the non-free component."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
@@ -238,7 +238,7 @@ def _write_sources(folder: Path) -> None:
 
 
 def _folder() -> Path:
-    """Where packages of this machine's release are kept."""
+    """The cache folder for packages of this machine's release."""
     release = platform.freedesktop_os_release()
     return cache("packages") / f"{release['ID']}-{release.get('VERSION_ID', 'unstable')}-{platform.machine()}"
 

@@ -1,4 +1,4 @@
-"""Where programs and what is downloaded of them are kept, and who may change it."""
+"""Folders of programs and downloads, and their locks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class ProgramsError(Exception):
-    """A program can't be had. The message is one line for the user: what is wrong and what to do."""
+    """A program is unavailable. The message is one line for the user: the problem and the remedy."""
 
 
 class UnavailableError(ProgramsError):
-    """A program can't be had in this way; another may do."""
+    """A program is unavailable from this source; another may have it."""
 
 
 def cache(kind: str) -> Path:
@@ -26,7 +26,7 @@ def cache(kind: str) -> Path:
 
 @contextlib.contextmanager
 def exclusively(folder: Path) -> Iterator[None]:
-    """Hold `folder` alone among processes; whoever comes second waits."""
+    """Hold an exclusive lock on `folder`; other processes wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
 """Official releases: downloaded, checked against their pinned SHA-256, and only then unpacked.
 
-`VIRTSCOPE_MIRROR` is for sites without internet: the URL of a folder that has the same files, by the same names.
+`VIRTSCOPE_MIRROR` is for sites without internet: the URL of a folder with the same files, by the same names.
 Proxies are those of the environment, `https_proxy` and `no_proxy`.
 """
 
@@ -25,10 +25,10 @@ from deploy.programs.places import ProgramsError, UnavailableError, cache, exclu
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 MIRROR = "VIRTSCOPE_MIRROR"
-MIN_FREE_BYTES = 1 << 20  # with less, it is the disk that tar complains of
-TIMEOUT_SECONDS = 20  # for a connection, and for the next bytes
+MIN_FREE_BYTES = 1 << 20  # with less, tar's error is caused by the full disk
+TIMEOUT_SECONDS = 20  # for the connection, and for each read
 
-_unreachable: dict[str, str] = {}  # sites that did not answer this process, and why: they are not asked twice
+_unreachable: dict[str, str] = {}  # sites that didn't answer this process, and why: no second try
 
 
 def architecture() -> str:
@@ -40,9 +40,9 @@ def architecture() -> str:
 
 
 def url(release: Release, environment: Mapping[str, str] = os.environ, wanted: str = "") -> str:
-    """Where to get the release: from its authors, or from the mirror if one is set.
+    """The URL of the release, at its authors' site or at the mirror if set.
 
-    wanted: the architecture, as Debian calls it; this machine's if it isn't named.
+    wanted: Debian's name of the architecture; by default this machine's.
     """
     wanted = wanted or architecture()
     machine = next(machine for machine, name in ARCHITECTURES.items() if name == wanted)
@@ -52,11 +52,11 @@ def url(release: Release, environment: Mapping[str, str] = os.environ, wanted: s
 
 
 def unpack(release: Release, target: Path, wanted: str = "") -> None:
-    """Put the release's files into `target`, downloaded first unless the cache has it; complete or not at all.
+    """Put the release's files into `target`, downloaded unless cached; complete or not at all.
 
     wanted: the architecture, if not this machine's.
 
-    Raises `UnavailableError` if it can't be had, and `ProgramsError` if there is no place for it here.
+    Raises `UnavailableError` if it is unavailable, and `ProgramsError` if there is no space for it.
     """
     file = _downloaded(release, wanted or architecture())
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _download(source: str, target: Path) -> None:
     try:
         with urllib.request.urlopen(source, timeout=TIMEOUT_SECONDS) as answer, target.open("wb") as file:
             shutil.copyfileobj(answer, file)
-            if file.tell() < int(answer.headers["Content-Length"] or 0):  # read(size) doesn't complain
+            if file.tell() < int(answer.headers["Content-Length"] or 0):  # read(size) doesn't raise
                 raise http.client.IncompleteRead(b"")
     except urllib.error.HTTPError as error:
         raise UnavailableError(f"{site} answers {error.code} {error.reason} for {target.stem}") from None

@@ -1,10 +1,10 @@
-"""Changes files one line at a time, and shows which changes no test notices: make mutants.
+"""Changes files one line at a time, and shows changes that no test notices: make mutants.
 
     python -m tools.mutants             a sample of each file's mutants
     python -m tools.mutants PATH ...    all mutants of these files
 
-Exits with 1 if fewer than 90 % are killed, if one survives that equivalent.yml doesn't have, or if that has one that no
-longer exists.
+Exits with 1 if fewer than 90 % are killed, if a survivor isn't in equivalent.yml, or if equivalent.yml has an obsolete
+entry.
 """
 
 from __future__ import annotations

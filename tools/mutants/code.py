@@ -14,8 +14,8 @@ from cosmic_ray.plugins import get_operator
 
 from tools.mutants.mutant import Mutant, plain
 
-# Of Cosmic Ray's 180, those whose mutants aren't killed by whatever runs the line: of each comparison the nearest and
-# the opposite, of each calculation the inverse.
+# A subset of Cosmic Ray's 180 operators, without mutants that any test of the line kills: for comparisons the nearest
+# and the opposite, for calculations the inverse.
 _COMPARISONS = [("Eq", "NotEq"), ("NotEq", "Eq"), ("Is", "IsNot"), ("IsNot", "Is")]
 _COMPARISONS += [("Lt", "LtE"), ("Lt", "GtE"), ("LtE", "Lt"), ("LtE", "Gt")]
 _COMPARISONS += [("Gt", "GtE"), ("Gt", "LtE"), ("GtE", "Gt"), ("GtE", "Lt")]
@@ -33,7 +33,7 @@ Position = tuple[int, int]
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
-    """Every mutant of a Python file, except in parameters' annotations and kinds, and in what errors and logs say."""
+    """All mutants of a Python file, except in parameters' annotations and kinds, and in texts of errors and logs."""
     tree = get_ast(source)
     ignored = _ignored(source)
     lines = source.splitlines()
@@ -45,7 +45,7 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
             text = lines[start[0] - 1]
             if any(begin <= start < end for begin, end in ignored) or text.startswith(("*,", "/,"), start[1]):
                 continue
-            if name == "ExceptionReplacer" and "." in text[start[1] : stop[1]]:  # which Cosmic Ray 8.7 can't replace
+            if name == "ExceptionReplacer" and "." in text[start[1] : stop[1]]:  # Cosmic Ray 8.7 can't replace it
                 continue
             line = plain(text)
             repeated[line] += 1
@@ -60,7 +60,7 @@ def _mutate(source: str, operator: Any, occurrence: int) -> str:
 
 
 def _ignored(source: str) -> list[tuple[Position, Position]]:
-    """Where what isn't changed begins and ends: lines from 1, columns from 0 in characters."""
+    """Begin and end of code that isn't changed: lines from 1, columns from 0 in characters."""
     lines = source.splitlines()
     spans: list[tuple[Position, Position]] = []
     for node in ast.walk(ast.parse(source)):

@@ -1,10 +1,10 @@
-"""Runs pytest again and again in this folder, each time in a fork that has its packages loaded already.
+"""Runs pytest repeatedly in this folder, each time in a fork with its packages already loaded.
 
     python -m tools.mutants.forks < requests
 
-A request is a line of JSON: `tests`, the `seconds` and `cpu_seconds` that they may take, and whether to `keep` the byte
-code of what they import. The answer is a line with pytest's exit status (negative if it took longer) and the CPU
-seconds that it took. Loading takes longer than most tests.
+A request is a line of JSON: `tests`, their limits `seconds` and `cpu_seconds`, and whether to `keep` the byte code of
+imported modules. The answer is a line with pytest's exit status (negative after a limit) and its CPU seconds. Loading
+takes longer than most tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PACKAGES = ["_hypothesis_pytestplugin", "bcrypt", "cryptography.x509", "hypothes
 PACKAGES += ["hypothesis.strategies", "prometheus_client.parser", "pytest_timeout", "requests", "trustme", "yaml"]
 OPTIONS = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:locust", "-W", "ignore"]
 OPTIONS += ["-m", "not system and not long", "--hypothesis-seed=0"]
-MEMORY = 4 << 30  # bytes of address space: a loop that doesn't end may fill a list
+MEMORY = 4 << 30  # bytes of address space: an endless loop may fill a list
 
 
 def main() -> None:
@@ -41,8 +41,8 @@ def _run(tests: list[str], seconds: float, cpu_seconds: int, *, keep: bool) -> t
     ended = os.pidfd_open(child)
     select.select([ended], [], [], seconds)
     os.close(ended)
-    with suppress(ProcessLookupError):  # it may not have come so far as to lead its own group
-        os.killpg(child, signal.SIGKILL)  # and whatever a test has left running
+    with suppress(ProcessLookupError):  # it may not have its own process group yet
+        os.killpg(child, signal.SIGKILL)  # including programs left by a test
     os.kill(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
     return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime

@@ -1,4 +1,4 @@
-"""Which files are changed, and which tests judge each: those of the file alone, as they are fast."""
+"""The files to change, and the tests that judge each: only the file's own tests, as they are fast."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from deploy.programs import CHECKOUT
 
-# Parsers, models, arithmetic, deadlines and costs. A module NAME is judged by test_NAME.py, or by those of these
-# names, of another folder of tests/unit with its name.
+# Parsers, models, arithmetic, deadlines and costs. A module NAME is judged by test_NAME.py, or by tests of the given
+# names; a name may include another folder of tests/unit.
 _PYTHON = {
     ("exporters/virtscope/toolkit", "tests/unit/toolkit"): {
         "answering": "server",
@@ -115,11 +115,11 @@ _PYTHON = {
 _RULES = ("prometheus/rules", "alerts/rules")
 
 BAR = 0.9
-"""Which share of all mutants must be killed."""
+"""The share of mutants that must be killed."""
 
 
 def judges() -> dict[str, list[str]]:
-    """Every file that is changed, and its tests: pytest's, or for rules promtool's."""
+    """All files to change with their tests: pytest's, or promtool's for rules."""
     found = {
         f"{folder}/{name}.py": [_test(tests, test) for test in (judged_by or name).split()]
         for (folder, tests), modules in _PYTHON.items()
@@ -132,15 +132,15 @@ def judges() -> dict[str, list[str]]:
 
 
 def _test(folder: str, name: str) -> str:
-    """The tests NAME, or FOLDER/NAME of another folder of tests/unit."""
+    """The tests NAME, or FOLDER/NAME in another folder of tests/unit."""
     elsewhere, slash, name = name.rpartition("/")
     return f"tests/unit/{elsewhere}/test_{name}.py" if slash else f"{folder}/test_{name}.py"
 
 
 def _unit_tests(folder: str, rules: str) -> list[str]:
-    """promtool's tests that load a file NAME.yml: its own, which are NAME.yml and NAME_PART.yml, and then the others.
+    """promtool's tests that load a file NAME.yml: first its own, NAME.yml and NAME_PART.yml, then the others.
 
-    The longest come last, as a mutant's tests end with the first that fails.
+    The longest are last, as a mutant's tests end at the first failure.
     """
     tests = [test for test in (CHECKOUT / folder / "tests").glob("*.yml") if f"/{rules}.yml" in test.read_text()]
     own = re.compile(rf"{rules}(_.+)?")

@@ -1,4 +1,4 @@
-"""Puts mutants before their judges: tests that run in a copy of the checkout that has the changed file."""
+"""Runs the tests of mutants in a copy of the checkout with the changed file."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from deploy import programs
 from deploy.programs import CHECKOUT, cache
 from tools.mutants.mutant import Mutant
 
-PATIENCE = 4  # times as long as without it a mutant's tests may take, and LEAST seconds more
+PATIENCE = 4  # limit for a mutant's tests: PATIENCE times the duration without it, plus LEAST seconds
 LEAST = 5
-LONGEST = 600  # seconds that they may take without it
+LONGEST = 600  # seconds, limit for tests without a mutant
 
 
 class JudgesError(Exception):
-    """Tests fail without any change; the message says which."""
+    """Tests fail without any change; the message names them."""
 
 
 class Cost(NamedTuple):
-    """What tests take; CPU time on a busy machine tells a loop that doesn't end from a wait."""
+    """The duration of tests; on a busy machine, CPU time distinguishes an endless loop from waiting."""
 
     seconds: float
     cpu_seconds: float
@@ -52,7 +52,7 @@ class Court:
             if source.is_file():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, copy)
-        # The same mutant is to have the same result, and no byte code of a mutant to be taken for that of the next.
+        # Makes results reproducible, and prevents use of another mutant's byte code.
         fixed = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "VIRTSCOPE_CACHE": str(cache("."))}
         self._pytest = subprocess.Popen(
             [sys.executable, "-m", "tools.mutants.forks"],
@@ -68,7 +68,7 @@ class Court:
         self._folder.cleanup()
 
     def cost(self, tests: Sequence[str]) -> Cost:
-        """What these tests take without any change. Raises `JudgesError`."""
+        """The cost of these tests without any change. Raises `JudgesError`."""
         began = time.monotonic()
         passed, cpu_seconds = self._run(tests, Cost(LONGEST, LONGEST), keep=True)
         if not passed:
@@ -76,9 +76,9 @@ class Court:
         return Cost(time.monotonic() - began, cpu_seconds)
 
     def kills(self, mutant: Mutant, tests: Sequence[str], usual: Cost, writer: Sequence[str] = ()) -> bool:
-        """Whether these tests fail with the mutant or don't end; `usual` is what they take without it.
+        """Whether these tests fail or don't end with the mutant; `usual` is their cost without it.
 
-        `writer`: arguments for Python to write what is made from the changed file, in the copy.
+        `writer`: arguments for Python to generate files from the changed file, in the copy.
         """
         changed = self.root / mutant.file
         changed.write_text(mutant.text)
@@ -90,7 +90,7 @@ class Court:
             self._writes(writer)
 
     def _writes(self, writer: Sequence[str]) -> bool:
-        """Whether the writer, if any, ends well."""
+        """Whether the writer succeeds, or there is none."""
         return (
             not writer
             or not subprocess.run(
@@ -99,7 +99,7 @@ class Court:
         )
 
     def _run(self, tests: Sequence[str], most: Cost, *, keep: bool) -> tuple[bool, float]:
-        """Whether they pass, and the CPU seconds that pytest took."""
+        """Whether they pass, and pytest's CPU seconds."""
         if tests[0].endswith(".yml"):
             return self._promtool_passes(tests, most.seconds), 0
         assert self._pytest.stdin
@@ -110,7 +110,7 @@ class Court:
         return int(status) == 0, float(cpu_seconds)
 
     def _promtool_passes(self, tests: Sequence[str], seconds: float) -> bool:
-        """One file after the other: promtool itself goes on after a failure."""
+        """Run the files one by one, to stop at a failure: promtool itself continues."""
         command = [str(programs.path("promtool")), "test", "rules"]
         for test in tests:
             try:

@@ -1,9 +1,10 @@
-"""Makes the mistakes of listed.yml, one at a time, and shows those that no test notices: make mutants-listed.
+"""Makes the mistakes of listed.yml, one at a time, and shows unnoticed ones: make mutants-listed.
 
     python -m tools.mutants.listed [--only REGEX]
 
-Each is tried in a copy of the checkout, with the tests that must notice it: pytest's, or for rules promtool's.
-Dashboards' JSON is written again first. Exits with 1 if a mistake goes unnoticed, or its text isn't in its file once.
+Each is tried in a copy of the checkout, with the tests that must notice it: pytest's, or promtool's for rules.
+Dashboards' JSON is generated first. Exits with 1 for an unnoticed mistake, or if its text isn't exactly once in its
+file.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from tools.mutants.judging import Cost, Court, JudgesError
 from tools.mutants.mutant import Mutant, plain
 
 LIST = Path(__file__).with_name("listed.yml")
-WRITTEN = {"dashboards/": ("-m", "dashboards.build")}  # what writes files from the Python below a folder
+WRITTEN = {"dashboards/": ("-m", "dashboards.build")}  # generators of files from Python below a folder
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """An entry of the list; `killed_by` are files of tests, below the checkout."""
+    """An entry of the list; `killed_by` are paths of tests, below the checkout."""
 
     file: str
     text: str
@@ -41,7 +42,7 @@ class Mistake:
 
     @property
     def mutant(self) -> Mutant:
-        """The file with the mistake; JudgesError if its text isn't there exactly once."""
+        """The file with the mistake; JudgesError unless its text occurs exactly once."""
         original = (CHECKOUT / self.file).read_text()
         if original.count(self.text) != 1:
             raise JudgesError(f"{self.file} has this {original.count(self.text)} times, not once: {self.text!r}")
@@ -51,7 +52,7 @@ class Mistake:
 
     @property
     def writer(self) -> tuple[str, ...]:
-        """The arguments for Python to write what is made from this file; none if nothing is."""
+        """The arguments for Python to generate files from this file; empty if there are none."""
         return next((how for folder, how in WRITTEN.items() if self.file.startswith(folder)), ())
 
 
@@ -72,7 +73,7 @@ def is_noticed(mistake: Mistake, court: Court, costs: dict[str, Cost]) -> bool:
 
 
 def tried(mistakes: Sequence[Mistake], at_once: int = 2) -> list[bool]:
-    """Whether each is noticed, after all of their tests have passed without any. Raises JudgesError."""
+    """Whether each is noticed; all tests must pass without mistakes first. Raises JudgesError."""
     for mistake in mistakes:
         _ = mistake.mutant
     with ExitStack() as stack:

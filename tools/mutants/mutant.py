@@ -1,4 +1,4 @@
-"""A change to one file, and the changes that are known to make no difference."""
+"""Changes to one file, and known changes without effect."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Change:
 
 @dataclass
 class Mutant:
-    """A file with one change, which is made when it is wanted."""
+    """A file with one change, which is made on demand."""
 
     file: str  # below the checkout
     original: str
-    line: str  # the first of those that it changes, without indent
-    place: str  # what is changed there; with the line, it names this one mutant
+    line: str  # the first changed line, without indent
+    place: str  # the change there; identifies this mutant together with the line
     make: Callable[[], str]
 
     @cached_property
@@ -39,12 +39,12 @@ class Mutant:
 
     @property
     def order(self) -> str:
-        """Where it comes in its file's sample: at random, but everywhere the same and whatever else is in the file."""
+        """Sort key for samples: random, but the same on all machines, and independent of the rest of the file."""
         return hashlib.sha256(f"{self.file}\0{self.line}\0{self.place}".encode()).hexdigest()
 
     @cached_property
     def change(self) -> Change:
-        """What it changes."""
+        """The changed lines."""
         _, _, *lines = difflib.unified_diff(self._original_lines, self._lines, n=0)
         removed, added = ([plain(line[1:]) for line in lines if line.startswith(sign)] for sign in "-+")
         return Change("\n".join(removed), "\n".join(added))
@@ -69,7 +69,7 @@ def plain(line: str) -> str:
 
 
 def equivalents() -> dict[str, dict[Change, str]]:
-    """For each file, the changes that make no difference a test should see, and why."""
+    """For each file, changes without an effect that a test should notice, with the reason."""
     listed = yaml.safe_load(EQUIVALENT.read_text()) or {}
     return {
         file: {Change(change["line"], change["mutant"]): change["why"] for change in changes}

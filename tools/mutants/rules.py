@@ -1,6 +1,6 @@
 """Mutants of Prometheus's rules: their thresholds, comparisons and waiting times.
 
-Not of which quantile a rule takes: it is in the record's name or summary, and between two of few samples lies little.
+Quantiles aren't changed: they are in the record's name or summary, and with few samples differ little.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 from tools.mutants.mutant import Mutant, plain
 
-# The nearest and the opposite of each.
+# The nearest and the opposite of each comparison.
 _COMPARISONS = {
     ">": (">=", "<="),
     ">=": (">", "<"),
@@ -38,7 +38,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
-    """Every mutant of a file of rules, whose expressions and durations are where YAML has them."""
+    """All mutants of a rule file, at the positions of its expressions and durations in YAML."""
     repeated: Counter[str] = Counter()
     document = yaml.compose(text, Loader=yaml.CSafeLoader)
     assert document is not None
@@ -69,7 +69,7 @@ def _values(mapping: yaml.Node, key: str) -> Iterator[yaml.Node]:
 
 
 def _changes(key: str, text: str) -> Iterator[tuple[int, int, str]]:
-    """What can be changed in a rule's value: from where to where, and into what."""
+    """Possible changes of a rule's value: begin, end and replacement."""
     if key in _WAITS:
         duration = re.fullmatch(r"(\d+)([smhd])", text)
         assert duration, text
@@ -80,6 +80,6 @@ def _changes(key: str, text: str) -> Iterator[tuple[int, int, str]]:
             if token["comparison"]:
                 for other in _COMPARISONS[token[0]]:
                     yield *token.span(), other
-            elif token["number"] and (number := float(token[0])):  # what is compared with 0 has its comparison changed
+            elif token["number"] and (number := float(token[0])):  # comparisons with 0: only the operator is changed
                 for factor in _FACTORS:
                     yield *token.span(), f"{number * factor:g}"

@@ -1,4 +1,4 @@
-"""The mutants of a file before their judges, and what came of it."""
+"""Tries the mutants of a file, and collects the results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.mutants.judging import Court
 from tools.mutants.mutant import Mutant, equivalents
 
 SAMPLE = 10
-"""How many mutants of each file are tried: all 6,000 would take hours, these a quarter of one."""
+"""Number of mutants tried per file: all 6,000 would take hours, these a quarter of an hour."""
 
 
 @dataclass
 class Verdict:
-    """What became of a file's mutants."""
+    """The results of a file's mutants."""
 
     file: str
     killed: int
@@ -31,7 +31,7 @@ class Verdict:
 
     @property
     def mutants(self) -> int:
-        """How many there were."""
+        """The number of mutants."""
         return self.killed + self.equivalent + len(self.survivors)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Verdict:
 
 
 class Trials:
-    """Tries mutants on every CPU, each with a copy of the checkout, which are made when the first file comes."""
+    """Tries mutants on all CPUs, each with a copy of the checkout, made for the first file."""
 
     def __init__(self) -> None:
         self._known = equivalents()
@@ -57,7 +57,7 @@ class Trials:
         self._stack.close()
 
     def of(self, file: str, tests: Sequence[str], sample: int | None = SAMPLE) -> Verdict:
-        """Try so many mutants of a file (None: all) with the tests that judge it. Raises `JudgesError`."""
+        """Try a sample of a file's mutants (None: all) with its tests. Raises `JudgesError`."""
         pool = self._pool = self._pool or self._open()
         known = self._known.get(file, {})
         mutants = mutants_of(file)[:sample]
@@ -85,14 +85,14 @@ class Trials:
 
 
 def mutants_of(file: str) -> list[Mutant]:
-    """All mutants of a file below the checkout, in the order in which samples take them."""
+    """All mutants of a file below the checkout, in the order of samples."""
     text = (CHECKOUT / file).read_text()
     found = code.mutants(file, text) if file.endswith(".py") else rules.mutants(file, text)
     return sorted(found, key=lambda mutant: mutant.order)
 
 
 def stale() -> list[str]:
-    """What equivalent.yml has of files that are gone, or of lines that are otherwise now."""
+    """Entries of equivalent.yml whose file is gone, or whose line has changed."""
     gone = []
     for file, changes in equivalents().items():
         lines = {change.line.partition("\n")[0] for change in changes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-# Until it serves or records, a signal ends it at once, whatever it waits for; without this, Ctrl-C prints a traceback.
+# A signal before serving or recording ends the process at once; without this, Ctrl-C prints a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from virtscope.xen.exporter import main  # noqa: E402  the imports are most of a start

@@ -1,17 +1,17 @@
-"""Keeps each look at the host consistent with the one before: clocks, duplicate names, reused names.
+"""Keeps each reading of the host consistent with the previous one: clocks, duplicate names, reused names.
 
-**Clocks.** CPU time must not go back while a domain lives, though the clocks of the physical CPUs are never quite the
-same. Of a running vCPU Xen gives the time up to its last start, and what has passed since: the clock of the CPU that
-asks less that of the CPU it runs on (vcpu_runstate_get in xen/common/sched/core.c). If the first is ahead, a vCPU that
-has just stopped shows less than before. So it is with the time in each run state. Prometheus would take that for a
-restart from 0, and add the whole counter to a rate.
+**Clocks.** CPU time must not go back while a domain lives, but the clocks of physical CPUs differ slightly. For a
+running vCPU, Xen adds the time since its last start: the clock of the asking CPU minus that of the vCPU's CPU
+(vcpu_runstate_get in xen/common/sched/core.c). If the asking CPU is ahead, a vCPU that has just stopped shows less than
+before. The same holds for the time in each run state. Prometheus would see a counter reset, and add the whole counter
+to a rate.
 
-**Duplicate names.** xentop's text identifies domains by name and interfaces by position only: where these are not
-unique or not stable, they are numbered.
+**Duplicate names.** xentop's text identifies domains only by name and interfaces only by position. Names and positions
+that aren't unique or stable get a number.
 
-**Reused names.** A name may belong to another guest than when the toolstack was asked.
+**Reused names.** A name may have passed to another guest since the toolstack was asked.
 
-Each object here is shown every look at the host, in order, by the source whose values it keeps.
+Pass every reading of a source to each object here, in order.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import NamedTuple, Optional
 
 from virtscope.xen.model import DOM0, Domain, Host, Waiting
 
-MAX_APART = 1.0  # seconds; also what one tick takes from a text's whole seconds. By more, it is another domain
+MAX_APART = 1.0  # seconds, also one tick of a text's whole seconds. If CPU time drops by more, it is another domain
 
-# For how many looks the numbers of an unused name are remembered: an hour at a scrape a second, longer than rates look
-# back, so that no rate spans two domains that were given the same number.
+# Readings for which the numbers of an unused name are remembered: an hour at one scrape a second. Rates look back less
+# far, so no rate spans two domains with the same number.
 _REMEMBERED = 3600
 
 Times = list[Optional[float]]
@@ -34,20 +34,20 @@ Key = tuple[Optional[int], str, Optional[int]]
 
 
 class Clocks:
-    """Remembers each domain's CPU time, and that of its vCPUs, from one look at the host to the next."""
+    """Remembers the CPU time of each domain and vCPU between readings."""
 
     def __init__(self) -> None:
         self._last: dict[Key, Times] = {}
 
     def steady(self, host: Host) -> Host:
-        """Return the host without CPU times that are a little less than before."""
+        """Return the host without small drops of CPU time."""
         last, self._last = self._last, {}
         return host._replace(domains=tuple([self._steady_domain(domain, last) for domain in host.domains]))
 
     def _steady_domain(self, domain: Domain, last: dict[Key, Times]) -> Domain:
         key = domain.domid, "" if domain.domid is not None else domain.name, domain.duplicate
         now = [domain.cpu_seconds, *[vcpu.cpu_seconds for vcpu in domain.vcpus]]
-        # A time that the source doesn't give now, as of a vCPU that is offline, is remembered till it does again.
+        # Times missing now, such as those of an offline vCPU, are remembered until the source has them again.
         self._last[key] = reached = _reached(last.get(key, []), now)
         if reached == now:
             return domain
@@ -59,13 +59,13 @@ class Clocks:
 
 
 class WaitingClocks:
-    """Remembers how long each domain's vCPUs ran and waited, likewise."""
+    """Remembers how long each domain's vCPUs ran and waited between readings."""
 
     def __init__(self) -> None:
         self._last: dict[int, Waiting] = {}
 
     def steady(self, domains: Iterable[Waiting]) -> list[Waiting]:
-        """Return the domains without times that are less than before."""
+        """Return the domains without small drops of times."""
         last, self._last = self._last, {}
         return [self._steady_domain(domain, last.get(domain.domid)) for domain in domains]
 
@@ -81,7 +81,7 @@ class WaitingClocks:
 
 
 def _reached(before: Times, now: Times) -> Times:
-    """Return the greater of each two times; those of now where it is another domain's, which took over id or name."""
+    """Return the greater of each two times; the current ones if another domain has taken over id or name."""
     if any(was is not None and time is not None and was - time > MAX_APART for was, time in zip(before, now)):
         return now
     return _greater(before, now) + now[len(before) :]
@@ -92,23 +92,22 @@ def _greater(before: Times, now: Times) -> Times:
 
 
 class DuplicateNames:
-    """Numbers domains of the same name, from one iteration to the next, so that no number is passed to another guest.
+    """Numbers domains of the same name; a number never passes to another guest.
 
-    xentop prints domains in the order of their ids, so the n-th of a name is the same guest as long as their number is
-    the same and none of their counters has decreased. After any other change it can't be known which one went or came:
-    all domains of that name get new numbers, even if only one is left. A name that has been unused for long is
-    forgotten.
+    xentop prints domains in the order of their ids. So the n-th domain of a name is the same guest while their count is
+    the same and none of their counters has decreased. After any other change nobody knows which one went or came: all
+    domains of that name get new numbers, even if only one is left. A name that is unused for long is forgotten.
     """
 
     def __init__(self) -> None:
-        # Of the iteration before, by name: the domains and the first one's number, 0 where no other ever had the name.
+        # Previous iteration, by name: the domains and the number of the first, 0 if no other ever had the name.
         self._last: dict[str, tuple[list[Domain], int]] = {}
-        self._highest: dict[str, int] = {}  # number ever given to a domain of the name
-        self._in_use: dict[str, int] = {}  # of these names, the last look at which a domain had it
+        self._highest: dict[str, int] = {}  # highest number ever given for the name
+        self._in_use: dict[str, int] = {}  # by name, the last reading with a domain of that name
         self._look = 0
 
     def tell_apart(self, host: Host) -> Host:
-        """Return the host with `duplicate` set in the domains that need it."""
+        """Return the host with `duplicate` set in domains that share a name."""
         by_name: defaultdict[str, list[Domain]] = defaultdict(list)
         for domain in host.domains:
             if domain.domid != DOM0:
@@ -157,19 +156,19 @@ def _counters(domain: Domain) -> tuple[float, ...]:
 
 
 class _Seen(NamedTuple):
-    look: int  # the last at which the domain was there
+    look: int  # last reading with this domain
     cpu_seconds: float
-    vifs: int  # interfaces that there were, shown or not
-    packets: dict[str, int]  # of each that was shown, by place
+    vifs: int  # interfaces, shown or not
+    packets: dict[str, int]  # of each shown interface, by position
     generation: int
 
 
 class Places:
-    """Names a domain's interfaces by position, from one iteration to the next, so that no name is passed to another.
+    """Names a domain's interfaces by position; a name never passes to another interface.
 
-    xentop numbers the existing interfaces, in Dom0's order: after one was added or removed it can't be known which is
-    which. All of them then start again under their position and a number: "0-2", "1-2". Packets show that
-    an interface was replaced, as bytes wrap on 32-bit Dom0s.
+    xentop numbers the existing interfaces in Dom0's order. After one was added or removed, nobody knows which is which:
+    all of them start again under their position and a number: "0-2", "1-2". A decrease in packets shows that an
+    interface was replaced; bytes don't, as they wrap on 32-bit Dom0s.
     """
 
     def __init__(self) -> None:
@@ -177,7 +176,7 @@ class Places:
         self._look = 0
 
     def tell_apart(self, host: Host) -> Host:
-        """Return the host with interfaces named so; `duplicate` must be set already."""
+        """Return the host with these names; `duplicate` must be set already."""
         self._look += 1
         named = host._replace(domains=tuple([self._named(domain) for domain in host.domains]))
         if len(self._seen) > len(host.domains):
@@ -191,7 +190,7 @@ class Places:
         cpu_seconds, generation = domain.cpu_seconds or 0, 0
         if before := self._seen.get(key):
             generation = before.generation
-            # Of a domain that was created again, and where there was none before, all interfaces are new.
+            # All interfaces are new if the domain had none before, or was created again.
             if before.vifs and cpu_seconds >= before.cpu_seconds - MAX_APART:
                 fell = any(packets.get(vif, counted) < counted for vif, counted in before.packets.items())
                 generation += 1 if fell or vifs != before.vifs else 0
@@ -204,17 +203,17 @@ class Places:
 
 
 class Successors:
-    """Notes when the only domain of a name appears, or its CPU time goes back: it was made, renamed or rebooted.
+    """Notes when the only domain of a name appears or its CPU time goes back: it was created, renamed or rebooted.
 
-    A young guest's CPU time alone doesn't show that. Only for a source without ids.
+    A young guest's CPU time alone doesn't show that. Used only for a source without ids.
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, float | None] | None = None  # CPU seconds by name; None: before the first look
-        self._noted: dict[str, float] = {}  # by name, when last
+        self._last: dict[str, float | None] | None = None  # CPU seconds by name; None: before the first reading
+        self._noted: dict[str, float] = {}  # time of the last note, by name
 
     def note(self, host: Host, now: float) -> bool:
-        """Look at a host; return whether there was anything to note."""
+        """Compare a host with the previous one; return whether there was anything to note."""
         names = Counter(domain.name.strip() for domain in host.domains)
         without_id = {domain.name.strip(): domain.cpu_seconds for domain in host.domains if domain.domid is None}
         cpu_seconds = {name: seconds for name, seconds in without_id.items() if names[name] == 1}
@@ -226,7 +225,7 @@ class Successors:
         return bool(new)
 
     def since(self, moment: float) -> set[str]:
-        """Return the names that something was noted of then or later."""
+        """Return the names with a note at that moment or later."""
         return {name for name, then in self._noted.items() if then >= moment}
 
 

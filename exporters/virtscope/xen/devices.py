@@ -1,7 +1,7 @@
-"""A guest's devices as Dom0 counts them, to the model's values: what libxenstat, its xentop and /proc/net/dev share.
+"""Converts Dom0's counters of a guest's devices to the model, for libxenstat, xentop and /proc/net/dev.
 
-Interfaces are counted at Dom0's end of the wire, so they are turned round here; block devices go by numbers, of which
-the guest's own names are made; and of devices that nothing keeps apart none is shown.
+Dom0 counts its own end of an interface, so receive and transmit are swapped here. Block devices have numbers, which are
+converted to the guest's names. Devices that share a name are left out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Callable, TypeVar
 from virtscope.xen.model import Block, Network, Requests, Traffic
 
 _SECTOR_BYTES = 512
-# Releases whose libxenstat gives, for the sectors read, what happened to lie in memory: from commit 91c3e3dc91d6, which
-# scans the number into the sectors written, to 89d57f291e37.
+# Releases whose libxenstat returns uninitialised memory as the sectors read: commit 91c3e3dc91d6 scans that number into
+# the sectors written; 89d57f291e37 fixes it.
 _LOST_READ_SECTORS = re.compile(r"4\.(?:13\.[0-3]|14\.[0-2]|15\.0)(?![0-9])")
 
 T = TypeVar("T", Network, Block)
@@ -26,7 +26,7 @@ VBD: Callable[[Block], str] = attrgetter("vbd")
 
 
 def network(number: int, counters: Sequence[int], emulated: bool = False) -> Network:
-    """Return an interface from its number and the counters of Dom0's end, which receives what the guest transmits.
+    """Return an interface from its number and the counters of Dom0's end, which receives the guest's packets.
 
     `counters` are bytes, packets, errors and drops received, then sent. `emulated`: it is QEMU's end of the interface.
     """
@@ -39,9 +39,9 @@ def network(number: int, counters: Sequence[int], emulated: bool = False) -> Net
 
 
 def block(backend: str, number: int, counters: Sequence[int | None]) -> Block:
-    """Return a block device from its back end, its number and what blkback and its like count.
+    """Return a block device from its back end, its number and the back end's counters.
 
-    `counters` are times out of requests, requests to read, to write, sectors read, written; None: not counted.
+    `counters` are: times out of requests, read requests, write requests, sectors read and written; None: not counted.
     """
     oo, rd, wr, rsect, wsect = counters
     return Block(vbd_name(number), _device(number), backend, _requests(rd, rsect), _requests(wr, wsect), _unwrapped(oo))
@@ -53,10 +53,10 @@ def _requests(count: int | None, sectors: int | None) -> Requests | None:
 
 
 def _unwrapped(counter: int | None) -> int | None:
-    """Undo what a blkback did that keeps 32 bits and prints them with a sign, which libxenstat reads as 2^64 - n.
+    """Undo the sign of a 32-bit blkback counter, which libxenstat reads as 2^64 - n.
 
-    Modulo 2^32 that is the counter again, which goes on over 2^31 and starts again at 2^32. Anything else above 2^63
-    is no counter of that kind, and None.
+    Modulo 2^32 it is the counter again, which passes 2^31 and wraps at 2^32. Any other value above 2^63 is no such
+    counter: None.
     """
     if counter is None or counter < 1 << 63:
         return counter
@@ -64,19 +64,19 @@ def _unwrapped(counter: int | None) -> int | None:
 
 
 def loses_read_sectors(xen_version: str | None) -> bool:
-    """Return whether this Xen's libxenstat, and so its xentop, gives sectors read that mean nothing."""
+    """Return whether this Xen's libxenstat, and so xentop, returns garbage for sectors read."""
     return _LOST_READ_SECTORS.match(xen_version or "") is not None
 
 
 def known_apart(devices: Sequence[T], name: Callable[[T], str], maximum: int | None = None) -> tuple[T, ...]:
-    """Leave out the devices of a domain that have one name; all of them where there are more than there can be.
+    """Leave out a domain's devices that share a name; leave out all if there are more than `maximum`.
 
     An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
-    depending on its driver, and QEMU may take its own away. /proc/net/dev names each, libxenstat gives both the
-    number 0. Their sum would go back when one of them goes. Two block devices of one number may be of two back ends.
+    depending on its driver, and QEMU may remove its own. /proc/net/dev names each, libxenstat numbers both 0. Their sum
+    would drop when one of them disappears. Two block devices with one number may be of two back ends.
     """
     if maximum is not None and len(devices) > maximum:
-        return ()  # the lines of another domain, whose row is lost, are among them
+        return ()  # some lines belong to another domain, whose row is lost
     times = Counter(map(name, devices))
     return tuple(devices) if len(times) == len(devices) else tuple([each for each in devices if times[name(each)] == 1])
 

@@ -1,7 +1,7 @@
-"""xentop-exporter: exposes to Prometheus what Xen's Dom0 knows of its domains.
+"""xentop-exporter: exposes metrics of Xen's domains to Prometheus.
 
-Here the sources are put together: which there are, live, for a recording and of one, and the way of each one's values:
-source -> continuity -> toolstack -> metrics.
+Assembles the sources for live use, recording and playback. Values pass through source -> continuity -> toolstack ->
+metrics.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _IN_TEXT = "xentop counts them and prints no line for each that can be read: run
 _IN_TEXT += "drop or change lines; `xentop -b -f -n -x -v -i 1` shows them"
 _IN_LIBRARY = "they have one number; see `xentop -b -n -x -i 1` for whose they are"
 
-AddGuests = Callable[[Host], Host]  # adds what the toolstack knows of a host
+AddGuests = Callable[[Host], Host]  # adds the toolstack's values to a host
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line when it can't start."""
+    """Run the exporter, or its `record`, until it is stopped; exits with 1 and one line on error."""
     words = sys.argv[1:] if arguments is None else arguments
     with contextlib.ExitStack() as at_end:
         if words[:1] == ["record"]:
@@ -100,7 +100,7 @@ def _with_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) ->
 
 
 def choose_source(given: argparse.Namespace, at_end: contextlib.ExitStack) -> Libxenstat | Xentop:
-    """Return the source that the user wants, or the best that can be used now; `at_end` ends what it started."""
+    """Return the requested source, or the best available one; `at_end` stops it."""
     wanted = getattr(given, "source", "")
     library = Libxenstat(NetDev(given.procfs, given.sysfs), given.sysfs)
     xentop = find_program("xentop")
@@ -124,7 +124,7 @@ def choose_source(given: argparse.Namespace, at_end: contextlib.ExitStack) -> Li
 
 
 def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source]:
-    """Return what shows the values as they are now; `at_end` ends it. Exits with 1 where a trace can't be taken."""
+    """Return the sources of this host; `at_end` stops them. Exits with 1 if a trace can't be taken."""
     if 0 < given.trace_interval < MIN_INTERVAL:
         sys.exit(_TOO_SHORT)
     if given.trace_interval and not given.xl_interval:
@@ -144,8 +144,8 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
 
     def read_waiting() -> list[Metric]:
         runstate.open()
-        # Where the node is of the scrape before, as the two sources are read at once, a new guest is missing here until
-        # the next one; a guest that is gone is not answered for.
+        # The two sources are read in parallel, so the node may be that of the previous scrape. Then a new guest is
+        # missing until the next scrape; a guest that has ended has no answer.
         node = source.latest()
         accounts = recorded.waiting(_with_runstates(node, runstate)) if node else []
         return metrics.waiting_families(clocks.steady(accounts))
@@ -174,9 +174,9 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
 def live_text(
     read: Callable[[], Printed], origin: Callable[[], str], poller: ToolstackPoller | None, networks: WhereReadable
 ) -> list[Source]:
-    """Return what shows the values that xentop prints now, and what goes with them.
+    """Return xentop's source, with its toolstack and networks.
 
-    The networks are taken from there if the toolstack is asked, which tells whose they are.
+    `networks` are used only with the toolstack, which maps their domids to names.
     """
     view = TextView()
     if poller:
@@ -199,7 +199,7 @@ def _xl(poller: ToolstackPoller) -> Source:
 
 
 def _without_ids(source: str, instead: str) -> Source:
-    """Return what stands for a source beside xentop's text, and raises SourceUnavailable."""
+    """Return a placeholder for a source that needs ids, which xentop's text lacks; it raises SourceUnavailable."""
 
     def read() -> NoReturn:
         raise SourceUnavailable(f"xentop's text has no domain ids to ask for; {instead}")
@@ -208,7 +208,7 @@ def _without_ids(source: str, instead: str) -> Source:
 
 
 def _with_runstates(node: RawNode, runstate: Runstate) -> Snapshot:
-    """Return a node with its domains' run states; raises SourceError as `runstate` does."""
+    """Return a node with its domains' run states; raises SourceError like `runstate`."""
     return Snapshot(node, tuple(runstate.read(domain.id for domain in node.domains)))
 
 
@@ -216,7 +216,7 @@ def _with_runstates(node: RawNode, runstate: Runstate) -> Snapshot:
 
 
 def recordable(source: Libxenstat | Xentop, sysfs: str) -> Recordable:
-    """Return what a recording takes of a source, and what goes with it."""
+    """Return a source for recording."""
     if isinstance(source, Xentop):
         version = running_version(Path(sysfs))
         contents = "xentop's text: every domain's name and values"
@@ -235,7 +235,7 @@ def recordable(source: Libxenstat | Xentop, sysfs: str) -> Recordable:
 
 
 def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[Recordable]:
-    """Return what a recording takes of the toolstack, asked from now on; `at_end` ends that."""
+    """Return the toolstack as a source for recording, polled from now on; `at_end` stops that."""
     xl = Xl()
     answers = Background("xl", lambda: recorded.without_secrets(xl.read()), interval)
     answers.start()
@@ -247,7 +247,7 @@ def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[
 
 
 def replayed(played: Playback) -> list[Source]:
-    """Return what shows the values of a recording."""
+    """Return the sources of a recording."""
     toolstack = ReplayedToolstack()
 
     def show_toolstack(raw: RawToolstack) -> list[Metric]:
@@ -280,7 +280,7 @@ def replayed(played: Playback) -> list[Source]:
 
 
 class LibraryView:
-    """The way of libxenstat's hosts to metric families, with what has to be kept from one to the next."""
+    """Makes metric families of libxenstat's hosts; keeps state between scrapes."""
 
     def __init__(self, add_guests: AddGuests | None = None) -> None:
         self._add_guests = add_guests or (lambda host: host)
@@ -288,14 +288,14 @@ class LibraryView:
         self._missing = NOTHING_MISSING
 
     def families(self, node: RawNode) -> list[Metric]:
-        """Return the families of a host, with what the toolstack adds to it."""
+        """Return the families of a host, with the toolstack's values."""
         host = libxenstat.host(node)
         self._missing = _log_missing(host.missing(), self._missing, _IN_LIBRARY)
         return metrics.host_families(self._add_guests(self._clocks.steady(host)))
 
 
 class TextView:
-    """The way of xentop's iterations to metric families, with what has to be kept from one to the next."""
+    """Makes metric families of xentop's iterations; keeps state between scrapes."""
 
     def __init__(self, add_guests: AddGuests | None = None) -> None:
         self._add_guests = add_guests or (lambda host: host)
@@ -306,7 +306,7 @@ class TextView:
         self._missing = NOTHING_MISSING
 
     def families(self, printed: Printed) -> list[Metric]:
-        """Return the families of an iteration; raises SourceMalformed as the parser does."""
+        """Return the families of an iteration; raises SourceMalformed like the parser."""
         host, unknown = xentop_text.parse(printed.iteration.text, printed.xen_version)
         if unknown and not self._unknown_line_logged:
             self._unknown_line_logged = True
@@ -319,7 +319,7 @@ class TextView:
 
 
 def _log_missing(now: Missing, before: Missing, advice: str) -> Missing:
-    """Log which kinds of devices are missing, when others are than before, and what to do; return those of now."""
+    """Log the missing kinds of devices if they have changed, with advice; return the current ones."""
     counts = {kind: count for kind, count in now._asdict().items() if count}
     if list(map(bool, now)) != list(map(bool, before)):
         if counts:

@@ -1,14 +1,14 @@
 """Xen's own libxenstat, called in this process by ctypes: a snapshot is a few hypercalls, CPU time in nanoseconds.
 
 Facts and traps of the library: tools/libs/stat/include/xenstat.h and xenstat.c in Xen's source.
-- Symbols are versioned and the file name carries the Xen release (libxenstat.so.4.17, up to Xen 4.13 libxenstat.so.0),
-  so it is looked up at run time.
-- Off Xen, xenstat_init() complains on standard error each time, so /sys/hypervisor is asked first.
-- xenstat_get_node() waits for hypercalls and for xenstored, which knows the names: it can hang. The caller has a
+- Symbols are versioned and the file name contains the Xen release (libxenstat.so.4.17, up to Xen 4.13 libxenstat.so.0),
+  so the library is looked up at run time.
+- Off Xen, xenstat_init() prints an error each time, so /sys/hypervisor is checked first.
+- xenstat_get_node() waits for hypercalls and for xenstored, which has the names: it can hang. The caller has a
   deadline.
-- For networks it compiles a regular expression again for each line of /proc/net/dev: 0.1 ms of CPU for each interface,
-  at each snapshot (parseNetDevLine in xenstat_linux.c). So they are read from that file here (netdev.py says what else
-  is wrong with the library's), and from the library only where the file can't be read or understood.
+- The library compiles a regular expression for each line of /proc/net/dev: 0.1 ms of CPU per interface and snapshot
+  (parseNetDevLine in xenstat_linux.c). So networks are read from that file here (netdev.py lists other faults of the
+  library), and from the library only if the file can't be read or parsed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _BACKENDS = {1: "BlkBack", 2: "BlkTap", 3: "Tapdisk3"}  # as xentop names them
 
 
 class RawVcpu(NamedTuple):
-    """A xenstat_vcpu, as the library gives it. Here and below, fields are named as the library's getters."""
+    """A xenstat_vcpu. Here and below, fields have the names of the library's getters."""
 
     online: int
     ns: int
 
 
 class RawVbd(NamedTuple):
-    """A xenstat_vbd. `error`: the library couldn't read its counters; None before Xen 4.13, which doesn't say."""
+    """A xenstat_vbd. `error`: the library couldn't read its counters; None before Xen 4.13, which has no such flag."""
 
     type: int
     dev: int
@@ -57,7 +57,7 @@ class RawVbd(NamedTuple):
 
 
 class RawDomain(NamedTuple):
-    """A xenstat_domain; names are bytes, nothing is interpreted."""
+    """A xenstat_domain, uninterpreted; names are bytes."""
 
     vcpus: tuple[RawVcpu, ...]
     networks: tuple[RawNetwork, ...]
@@ -88,7 +88,7 @@ class RawNode(NamedTuple):
 
 
 _STATES = RawDomain._fields[-6:]
-# What getters return, if not unsigned long long.
+# Return types of getters, if not unsigned long long.
 _RESULTS: dict[str, Any] = {
     **dict.fromkeys(("num_cpus", "id", "ssid", *_STATES, "online", "type", "dev"), c_uint),
     "xen_version": c_char_p,
@@ -98,7 +98,7 @@ _RESULTS: dict[str, Any] = {
 
 
 def host(node: RawNode) -> Host:
-    """Return the host, without the sectors read where this release gives what means nothing for them."""
+    """Return the host, without the sectors read if this release returns garbage for them."""
     version = decoded(node.xen_version)
     lost = loses_read_sectors(version)
     domains = tuple([_domain(each, lost) for each in node.domains])
@@ -106,7 +106,7 @@ def host(node: RawNode) -> Host:
 
 
 def _domain(raw: RawDomain, read_sectors_lost: bool) -> Domain:
-    """Return a domain, with those of its devices that can be known apart."""
+    """Return a domain, without devices that share a name."""
     networks = known_apart([guests_end(each) for each in raw.networks], VIF)
     blocks = known_apart([_block(each, read_sectors_lost) for each in raw.vbds], VBD)
     return Domain(
@@ -135,32 +135,32 @@ def _block(raw: RawVbd, read_sectors_lost: bool) -> Block:
 def _cpu_seconds(nanoseconds: int) -> float:
     """Convert CPU time, without bit 63.
 
-    Xen keeps a vCPU's state update flag in that bit and some releases (4.10 to 4.12) let it slip out, which would be a
-    jump of 292 years: xen-devel, 2019-10-06, J. Gross; fixed in Xen by commit f28c4c4c10bd.
+    Xen keeps a vCPU's state update flag in that bit. Xen 4.10 to 4.12 can return it, a jump of 292 years: xen-devel,
+    2019-10-06, J. Gross; fixed in Xen by commit f28c4c4c10bd.
     """
     return (nanoseconds & ~(1 << 63)) / 1e9
 
 
 class Libxenstat:
-    """Reads the host through libxenstat, of any Xen release, with networks from /proc/net/dev if that can be read.
+    """Reads the host through any Xen release's libxenstat, and networks from /proc/net/dev if readable.
 
-    The library is opened at the first read, and again after a failure: an exporter may start before Xen's daemons do.
+    The library is opened at the first read, and again after a failure: an exporter may start before Xen's daemons.
     """
 
     def __init__(self, net_dev: NetDev, sysfs: str = "/sys", folder: str = "") -> None:
-        """`folder` is where the library lies, if not where the loader looks."""
+        """`folder` has the library, if the loader doesn't find it."""
         self._sysfs = Path(sysfs)
         self._folder = folder
         self._networks = WhereReadable(net_dev.read, str(net_dev.path), "libxenstat")
         self._library: _Library | None = None
-        self._latest: RawNode | None = None  # while the library gives any
+        self._latest: RawNode | None = None  # None after a failed read
         self._idle = threading.Event()  # not before the first read either
 
     def read(self) -> RawNode:
-        """Return the host as it is now.
+        """Return the current state of the host.
 
-        Raises SourceUnavailable where there is no Xen, no library or no permission, SourceError when the library fails,
-        SourceMalformed when it contradicts itself.
+        Raises SourceUnavailable without Xen, library or permission, SourceError when the library fails, SourceMalformed
+        when its answers are inconsistent.
         """
         self._idle.clear()
         try:
@@ -168,7 +168,7 @@ class Libxenstat:
             return node
         except SourceError:
             self._latest = None
-            # A handle may hold a broken connection to xenstored: open another next time.
+            # The handle's connection to xenstored may be broken: open another next time.
             if self._library:
                 self._library.close()
             self._library = None
@@ -177,18 +177,18 @@ class Libxenstat:
             self._idle.set()
 
     def latest(self) -> RawNode | None:
-        """Return the last snapshot, None if it failed; one that is being taken is waited for, but not for long."""
+        """Return the last snapshot, None if it failed; waits briefly for a snapshot in progress."""
         self._idle.wait(0.2)
         return self._latest
 
     def open(self) -> _Library:
-        """Open the library if it isn't open; raises SourceUnavailable as read() does."""
+        """Open the library if it isn't open; raises SourceUnavailable like read()."""
         if self._library is None:
             self._library = self._open()
         return self._library
 
     def origin(self) -> str:
-        """Return the file name of the library in use, such as libxenstat.so.4.17, and where networks come from."""
+        """Return the file name of the library in use, such as libxenstat.so.4.17, and the source of networks."""
         library = self._library  # another thread may be closing it
         return (library.name if library else "") + self._networks.origin()
 
@@ -207,7 +207,7 @@ class Libxenstat:
 
 
 class _NoLibrary(SourceUnavailable):
-    """There is no such library, or it isn't one of libxenstat's."""
+    """The library is missing, or isn't libxenstat."""
 
 
 class _Library:
@@ -216,8 +216,8 @@ class _Library:
     def __init__(self, path: str) -> None:
         self.name = Path(path).name
         try:
-            # Two views of one library. CDLL gives up Python's global lock while C runs: right for calls that can
-            # hang. PyDLL keeps it, which is cheaper: right for the thousands of getters that only read a field.
+            # Two views of one library. CDLL releases Python's global lock during calls, for calls that can hang.
+            # PyDLL keeps the lock, which is cheaper, for the thousands of getters that only read a field.
             slow: ctypes.CDLL = hypervisor.load(path)
             quick: ctypes.CDLL = ctypes.PyDLL(path)
             self._init = _function(slow, "init", c_void_p)
@@ -252,7 +252,7 @@ class _Library:
         self._uninit(self._handle)
 
     def snapshot(self, vifs: Mapping[int, Sequence[RawNetwork]] | None) -> RawNode:
-        """Return the host, with these networks by domid, or with the library's own if there are none."""
+        """Return the host, with these networks by domid; None: with the library's."""
         node = self._get_node(self._handle, _ALWAYS | (_NETWORK if vifs is None else 0))
         if not node:
             raise SourceError(f"xenstat_get_node failed ({os.strerror(ctypes.get_errno())})")
@@ -278,9 +278,9 @@ class _Library:
 
 
 def _parts(library: ctypes.CDLL, count_name: str, nth_name: str) -> Callable[[int], list[int]]:
-    """Return what gives all parts of a thing; raises SourceMalformed where one is NULL, on which a getter would crash.
+    """Return a function that lists all parts of an object; it raises SourceMalformed for NULL, which crashes getters.
 
-    The library keeps its count when it has no memory for an array, so this also ends a count beyond all reason early.
+    The library keeps its count if it has no memory for the array, so this check also stops at absurd counts.
     """
     count = _function(library, count_name, c_uint, c_void_p)
     nth = _function(library, nth_name, c_void_p, c_void_p, c_uint)
@@ -302,7 +302,7 @@ def _getters(library: ctypes.CDLL, of: str, fields: Sequence[str]) -> list[Any]:
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
-    """Return xenstat_`name` with its types set; raises AttributeError where the library lacks it."""
+    """Return xenstat_`name` with its types set; raises AttributeError if the library lacks it."""
     function = getattr(library, f"xenstat_{name}")
     function.restype = result
     function.argtypes = arguments

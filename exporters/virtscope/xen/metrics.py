@@ -1,18 +1,18 @@
-"""The metrics of a Xen host: tables from the model's values to families; raw counters in Xen's own terms.
+"""The metrics of a Xen host: tables that map the model's values to families; raw counters in Xen's terms.
 
-Commands that show the same by hand:
+Commands that show the same values:
 
     xentop -b -f -n -x -v -i 1                        xen_host_*, xen_domain_*, xen_vcpu_cpu_seconds_total
     xl sched-credit2; xl vcpu-list; xl cpupool-list   xen_domain_scheduler_*, xen_vcpu_cpu, xen_cpupool_*
     xl psr-cmt-show cache-occupancy                   xen_domain_cache_occupancy_bytes
-    xentrace -D -e 0x21000 -T 1 FILE                  xen_domain_wait_estimated_seconds_total; only if it is asked for
-    none: a call of XenServer and XCP-ng              xen_domain_runstate_*, xen_domain_runnable_seconds_total
+    xentrace -D -e 0x21000 -T 1 FILE                  xen_domain_wait_estimated_seconds_total; off by default
+    none (a call of XenServer's and XCP-ng's Xen)     xen_domain_runstate_*, xen_domain_runnable_seconds_total
 
-To add a metric, add it to the table of what it is a value of (_HOST, _DOMAIN, _VCPU and so on). A value that isn't read
-yet is also a field of the model, and a line of the function that reads it: xl_host.parse_info for what `xl info` says.
+To add a metric, add it to the table of its object (_HOST, _DOMAIN, _VCPU and so on). A value that isn't read yet also
+needs a field in the model, and a line in the parser: xl_host.parse_info for `xl info`.
 
-Every guest's series carry `domid` and `domain`: names repeat and change, ids don't while a domain lives. Where the
-source has no ids, `domid` is "" (Dom0: "0"; several domains of one name: "duplicate-1" and so on).
+Every guest's series have the labels `domid` and `domain`: names repeat and change, ids don't while a domain lives.
+Without ids in the source, `domid` is "" (Dom0: "0"; several domains of one name: "duplicate-1" and so on).
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def host_families(host: Host) -> list[Metric]:
 
 
 def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
-    """Make the families of what the toolstack knows, those alone of which there is something."""
+    """Yield the families of the toolstack's values, without empty ones."""
     if guests:
         yield from _families(_SCHEDULER, guests)
         yield family(
@@ -250,7 +250,7 @@ def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
 
 
 def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
-    """Return the families of how long domains ran and waited for a CPU."""
+    """Return the families of domains' run time and CPU wait."""
     domains = [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
     return [
         family(
@@ -266,7 +266,7 @@ def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
 
 
 def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -> list[Metric]:
-    """Return the families of a trace, of the domains that have a name; the others have ended."""
+    """Return the families of a trace, for domains with a name; the others have ended."""
     running: dict[int, Labels] = {
         **{domid: {"running_domid": str(domid), "running": name} for domid, name in names.items()},
         **{domid: {"running_domid": "", "running": name} for domid, name in _NO_DOMAIN.items()},
@@ -295,7 +295,7 @@ def wait_estimate_families(estimates: WaitEstimates, names: Mapping[int, str]) -
 
 
 def toolstack_families(toolstack: Toolstack) -> list[Metric]:
-    """Return the families of the toolstack that belong to no domain."""
+    """Return the families of the toolstack itself."""
     pools = [({"cpupool": pool.name}, pool) for pool in toolstack.pools]
     return [
         *_families(_POOL, pools),
@@ -338,7 +338,7 @@ def _online(vcpus: Iterable[Vcpu]) -> int | None:
 
 def _facts(domain: Domain, guest: Guest | None) -> Labels:
     return {
-        # By number and not by name: a guest may be called Domain-0.
+        # By id, not by name: a guest may be called Domain-0.
         "role": "dom0" if domain.domid == DOM0 else "guest",
         "uuid": guest.uuid if guest else "",
         "type": guest.type if guest else "",

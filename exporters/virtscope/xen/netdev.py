@@ -1,18 +1,18 @@
-"""Dom0's /proc/net/dev, in which its ends of the guests' interfaces are counted, read at each scrape.
+"""Reads Dom0's ends of the guests' interfaces from /proc/net/dev at each scrape.
 
     Inter-|   Receive                                                |  Transmit
      face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier ...
     vif3.0:  213480    1402    0    0    0     0          0         0   478208     498    0    2    0     0       0 ...
 
-The format is that of net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see libxenstat.py) and
-in ways that lose interfaces or give them another's counters (xenstat_linux.c, Xen 4.0 to 4.21):
+Format: net/core/net-procfs.c in Linux. libxenstat reads the same file, at a cost (see libxenstat.py), and loses or
+mixes up interfaces (xenstat_linux.c, Xen 4.0 to 4.21):
 
-- It looks for a Linux bridge's name in each interface's, to tell what a bond carries. Without a bridge, as on Open
-  vSwitch, every vif is passed over (xcp-ng/xcp#379); with one, a vif whose given name (vifname=) holds the bridge's.
-- It gives Dom0's own vif0.0, while that is 0, the counters of the bridge, which are counted from the other side.
-- All that begins with vif3.0 counts for it, also a VLAN on it (vif3.0.42); before Xen 4.8, an interface that has "vif"
-  elsewhere in its name counts as the one before it.
-- It knows QEMU's end of an HVM guest's interface by libxl's name, vif3.0-emu, not by that of XAPI and xend, tap3.0.
+- To recognise a bond, it looks for a Linux bridge's name in each interface's name. Without a bridge, as with Open
+  vSwitch, it skips every vif (xcp-ng/xcp#379); with a bridge, it skips vifs whose vifname= contains the bridge's name.
+- While Dom0's own vif0.0 is 0, it gets the counters of the bridge, which count from the other side.
+- All names that begin with vif3.0 count as vif3.0, also a VLAN on it (vif3.0.42). Before Xen 4.8, an interface with
+  "vif" elsewhere in its name counts as the previous interface.
+- It recognises QEMU's end of an HVM guest's interface by libxl's name, vif3.0-emu, not by XAPI's and xend's, tap3.0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _COLUMNS = (
     b"bytes packets errs drop fifo frame compressed multicast bytes packets errs drop fifo colls carrier compressed"
 )
-# Of the sixteen columns of numbers, each way's first four.
+# The first four of the eight columns of each direction.
 _NUMBER = rb"([0-9]{1,20})"
 _WAY = rb" +".join([_NUMBER] * 4) + rb"(?: +[0-9]{1,20}){4}"
 _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
@@ -41,7 +41,7 @@ _NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
 
 
 class RawNetwork(NamedTuple):
-    """An interface as Dom0 counts its own end: `rbytes` is what the guest sent. Names are those of xenstat_network."""
+    """Dom0's end of an interface: `rbytes` were sent by the guest. Fields have xenstat_network's names."""
 
     id: int
     rbytes: int
@@ -52,16 +52,16 @@ class RawNetwork(NamedTuple):
     tpackets: int
     terrs: int
     tdrop: int
-    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: libxenstat doesn't say
+    emulated: int | None = None  # 1: QEMU's end of an HVM guest's interface; None: unknown to libxenstat
 
 
 def guests_end(raw: RawNetwork) -> Network:
-    """Return the interface as its guest counts it."""
+    """Return the interface from the guest's point of view."""
     return network(raw.id, raw[1:-1], bool(raw.emulated))
 
 
 class Vif(NamedTuple):
-    """Whose interface it is, which of that domain's, and whether it is QEMU's end of it."""
+    """An interface's domain and number, and whether this is QEMU's end."""
 
     domid: int
     number: int
@@ -69,9 +69,9 @@ class Vif(NamedTuple):
 
 
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
-    """Return the counters of each interface, as Dom0 counts them: bytes, packets, errors, drops received, then sent.
+    """Return Dom0's counters of each interface: bytes, packets, errors, drops received, then sent.
 
-    Raises SourceMalformed, with the text, where columns or lines are not those that are known.
+    Raises SourceMalformed, with the text, for unknown columns or lines.
     """
     header, _, lines = text.partition(b"\n")
     columns, _, lines = lines.partition(b"\n")
@@ -88,22 +88,22 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
 
 
 def by_name(interface: bytes) -> Vif | None:
-    """Return which vif this is the name of (vif3.0; QEMU's end of it: vif3.0-emu, tap3.0), or None if of none."""
+    """Return the vif of this name (vif3.0; QEMU's end: vif3.0-emu, tap3.0), None if it isn't a vif's."""
     found = _BY_NAME.fullmatch(interface)
     return Vif(int(found[1] or found[4]), int(found[2] or found[5]), not found[1] or bool(found[3])) if found else None
 
 
 def by_nodename(nodename: bytes) -> Vif | None:
-    """Return which vif an interface of any name is, from /sys/class/net/NAME/device/nodename, or None if none."""
+    """Return the vif of an interface of any name, by /sys/class/net/NAME/device/nodename; None if it isn't a vif."""
     found = _NODENAME.fullmatch(nodename)
     return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
 
 
 def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[RawNetwork]]:
-    """Return all interfaces that are a vif's, by domid, both ends of one among them; raises as parse() does.
+    """Return all vifs by domid, including both ends of an interface; raises like parse().
 
-    `nodename` gives the content of an interface's device/nodename, b"" where it has none: such as vifname= in xl.cfg
-    gives a vif a name of its own.
+    `nodename` returns the content of an interface's device/nodename, b"" if missing: a vif can have any name, by
+    vifname= in xl.cfg.
     """
     found: dict[int, list[RawNetwork]] = {}
     for name, counters in parse(text).items():
@@ -120,7 +120,7 @@ class NetDev:
         self._class_net = Path(sysfs, "class/net")
 
     def read(self) -> dict[int, list[RawNetwork]]:
-        """Return them by domid; raises SourceUnavailable without such a file (Dom0 is no Linux), and as parse()."""
+        """Return them by domid; raises SourceUnavailable without the file (Dom0 isn't Linux), and like parse()."""
         try:
             text = self.path.read_bytes()
         except OSError as error:
@@ -130,22 +130,22 @@ class NetDev:
     def _nodename(self, name: bytes) -> bytes:
         try:
             return (self._class_net / name.decode() / "device/nodename").read_bytes()
-        except (OSError, UnicodeDecodeError):  # no vif: nothing else has this file
+        except (OSError, UnicodeDecodeError):  # not a vif: only vifs have this file
             return b""
 
 
 class WhereReadable:
-    """The guests' interfaces by domid; where they can't be read, the log says so, and whose are shown instead."""
+    """The guests' interfaces by domid; logs when they can't be read, and which source is used instead."""
 
     def __init__(self, read: Callable[[], Mapping[int, Sequence[RawNetwork]]], path: str, otherwise: str) -> None:
-        """`otherwise` is the source whose networks are shown then."""
+        """`otherwise` is the source of networks if they can't be read."""
         self._read = read
         self._path = path
         self._otherwise = otherwise
         self._failure: str | None = None  # "" while they can be read; None: not tried yet
 
     def vifs(self) -> Mapping[int, Sequence[RawNetwork]] | None:
-        """Return them; None where the source is to be asked for its own."""
+        """Return them; None: use the source's own."""
         try:
             found = self._read()
         except SourceError as error:
@@ -160,5 +160,5 @@ class WhereReadable:
         return found
 
     def origin(self) -> str:
-        """Return where they come from, in words to put behind the source's own; "" where they are the source's."""
+        """Return their origin as a suffix for the source's; "" if they are the source's own."""
         return f", networks from {self._path}" if self._failure == "" else ""

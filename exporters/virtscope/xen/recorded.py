@@ -1,4 +1,4 @@
-"""The recording format of the Xen sources: from JSON to their values, and with pseudonyms for the domains' names."""
+"""The recording format of the Xen sources: decodes JSON, and replaces domains' names by pseudonyms."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from virtscope.xen.xl import Answer, RawToolstack
 
 
 class Snapshot(NamedTuple):
-    """What libxenstat gave at a moment, and of the same domains how long they had waited."""
+    """libxenstat's values at one moment, and the same domains' run states."""
 
     node: RawNode
     runstates: tuple[RawRunstate, ...] | Failed
 
 
 class Printed(NamedTuple):
-    """What xentop printed, and the version of the Xen that it ran on, as far as known."""
+    """xentop's output, and the version of the running Xen, if known."""
 
     iteration: Iteration
     xen_version: str | None
 
 
 def waiting(snapshot: Snapshot) -> list[Waiting]:
-    """Return how long the domains had waited; raises SourceError as it was raised then."""
+    """Return the domains' run states; raises the recorded SourceError."""
     if isinstance(snapshot.runstates, Failed):
         raise snapshot.runstates.error()
     domains = {domain.id: (decoded(domain.name), len(domain.vcpus)) for domain in snapshot.node.domains}
@@ -59,7 +59,7 @@ printed = record(Printed, Printed._fields, iteration=_iteration, xen_version=opt
 
 
 def snapshot(data: object) -> Snapshot:
-    """Decode a reading of libxenstat; raises SourceMalformed for what can't be one."""
+    """Decode a reading of libxenstat; raises SourceMalformed."""
     decoded = _snapshot(data)
     if not isinstance(decoded.runstates, Failed):
         strangers = {raw.domid for raw in decoded.runstates} - {domain.id for domain in decoded.node.domains}
@@ -81,9 +81,9 @@ toolstack = record(RawToolstack, RawToolstack._fields, program=word, answers=man
 
 
 def without_secrets(raw: RawToolstack) -> RawToolstack:
-    """Return the toolstack's answers without what `xl list -l` holds of a guest's VNC password, disks and the like.
+    """Return the toolstack's answers without secrets of `xl list -l`, such as VNC passwords and disks.
 
-    Of that only what the exporter reads is left; of an answer in another form than JSON, nothing.
+    Keeps only the fields that the exporter reads, and nothing of an answer that isn't JSON.
     """
     answers = [
         answer._replace(output=_kinds(answer.output)) if answer.command == "list -l" else answer
@@ -112,19 +112,19 @@ def _kinds(output: bytes) -> bytes:
 
 _KEPT = {"type", "uuid", "pvh", "device_model_version"}
 
-# Names that are Xen's own. Dom0 is known by the first.
+# Xen's own names, not replaced. The first identifies Dom0.
 _XENS_OWN = {DOM0_NAME, b"(null)", b""}
 
 
 def anonymised_snapshot(raw: Snapshot, stand_ins: StandIns) -> Snapshot:
-    """Return libxenstat's snapshot with stand-ins for the domains' names."""
+    """Return libxenstat's snapshot with pseudonyms for the domains' names."""
     domains = tuple(domain._replace(name=_name(domain.name, stand_ins)) for domain in raw.node.domains)
     runstates = raw.runstates._replace(message="left out") if isinstance(raw.runstates, Failed) else raw.runstates
     return Snapshot(raw.node._replace(domains=domains), runstates)
 
 
 def anonymised_text(raw: Printed, stand_ins: StandIns) -> Printed:
-    """Return xentop's text with stand-ins for the domains' names; a line that isn't understood has no letter left."""
+    """Return xentop's text with pseudonyms for the domains' names; unknown lines lose all letters."""
     renamed = with_names(raw.iteration.text, lambda name: _name(name, stand_ins) or b"")
     return raw._replace(iteration=raw.iteration._replace(text=renamed))
 

@@ -1,19 +1,18 @@
-"""How long domains waited for a CPU: a call that XenServer and XCP-ng add to Xen and its libxenctrl, by ctypes.
+"""Domains' CPU wait, by a call that XenServer and XCP-ng add to Xen and its libxenctrl (ctypes).
 
-Stock Xen tells Dom0 nothing of the kind. XenServer's patch queue (mixed-domain-runstates.patch in github.com's
+Stock Xen has no such call. XenServer's patch queue (mixed-domain-runstates.patch in github.com's
 xenserver/xen.pg and xcp-ng-rpms/xen; XenServer 7.1 to 8, XCP-ng 7.5 to 9, Xen 4.7 to 4.19) adds a domctl and two C
 functions:
 
     int xc_get_runstate_info(xc_interface *, uint32_t domid, xc_runstate_info_t *);        all of them
     int xc_get_runstate_info_ext(xc_interface *, uint32_t domid, struct xen_domctl *);     since autumn 2025
 
-The first gives 64 bytes, whose form "cannot change": state and missed_changes (32 bits each), state_entry_time and
-time[6] (64 bits, nanoseconds). The second gives the whole domctl: 16 bytes of header, those 64, and 64 bits each of
-runnable, running and nonaffine, which are means over the domain's vCPUs.
+The first returns 64 bytes, whose form "cannot change": state and missed_changes (32 bits each), state_entry_time and
+time[6] (64 bits, nanoseconds). The second returns the whole domctl: a header of 16 bytes, the same 64 bytes, and
+runnable, running and nonaffine (64 bits each), which are means over the domain's vCPUs.
 
-The number of the domctl isn't upstream's to give, and may mean anything in another Xen: only the library's own function
-is called, never the number. A domain's account begins as if it had run since the host's boot: totals say nothing,
-differences do.
+Upstream hasn't assigned the domctl's number, so it may mean anything in another Xen: this module only calls the
+library's function. A domain's counters start as if it had run since the host's boot: only differences are meaningful.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from virtscope.xen.model import RUNSTATES, Waiting
 _INFO = struct.Struct("=IIQ6Q")
 _DOMCTL_HEADER = struct.Struct("=8xH6x")  # command and interface version, the domain, padding
 _MEANS = struct.Struct("=QQ")
-_AMPLE = 4096  # bytes; a domctl has 144, should a release have more it must not write beyond
+_AMPLE = 4096  # bytes; a domctl has 144, and a larger one of another release must not overflow the buffer
 
 INSTEAD = "run node_exporter in the guests, whose steal the rules take"
 
 
 class RawRunstate(NamedTuple):
-    """A domain's account; times in nanoseconds."""
+    """A domain's run states; times in nanoseconds."""
 
     domid: int
     state: int
     missed_changes: int
     times: tuple[int, ...]  # in each of RUNSTATES
-    runnable: int | None  # a mean over all vCPUs, online or not; None: the hypervisor doesn't say
+    runnable: int | None  # mean over all vCPUs, online or not; None: the hypervisor doesn't count it
 
 
 def waiting(account: RawRunstate, name: str, vcpus: int) -> Waiting:
-    """Return the account of the domain of this name. A domain that is being destroyed has no vCPUs left."""
+    """Return the times of the domain of this name. A domain in destruction has no vCPUs left."""
     runnable = account.runnable
     return Waiting(
         domid=account.domid,
@@ -62,24 +61,24 @@ def waiting(account: RawRunstate, name: str, vcpus: int) -> Waiting:
 
 
 class Runstate:
-    """Asks the hypervisor how long each domain was in which state.
+    """Reads from the hypervisor how long each domain was in each run state.
 
-    The library is opened at the first read, and again after a failure. That the call isn't there is found out once: it
-    takes an update of Xen to change it.
+    The library is opened at the first read, and again after a failure. Whether it has the call is checked once: only an
+    update of Xen can add it.
     """
 
     def __init__(self, sysfs: str = "/sys", folder: str = "") -> None:
-        """`folder` is where the library lies, if not where the loader looks."""
+        """`folder` has the library, if the loader doesn't find it."""
         self._sysfs = Path(sysfs)
         self._folder = folder
         self._library: _Library | None = None
         self._absence = ""
 
     def read(self, domids: Iterable[int]) -> list[RawRunstate]:
-        """Return the account of each of these domains, but of those that are no more.
+        """Return the run states of these domains, without domains that have ended.
 
-        Raises SourceUnavailable where library or hypervisor don't have the call, SourceError when it fails,
-        SourceMalformed when what it gives can't be such an account.
+        Raises SourceUnavailable if library or hypervisor lack the call, SourceError if it fails, SourceMalformed if its
+        result is invalid.
         """
         library = self.open()
         try:
@@ -92,12 +91,12 @@ class Runstate:
             raise
 
     def open(self) -> _Library:
-        """Open the library if it isn't open; raises SourceUnavailable and SourceError as read() does."""
+        """Open the library if it isn't open; raises SourceUnavailable and SourceError like read()."""
         if self._absence:
             raise SourceUnavailable(self._absence)
         if self._library is None:
             try:
-                # Libraries of other releases speak another interface.
+                # Libraries of other releases have another interface to the hypervisor.
                 name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"
                 self._library = _Library(str(Path(self._folder, name)))
             except SourceUnavailable as error:
@@ -139,7 +138,7 @@ class _Library:
         self._close(self._handle)
 
     def runstate(self, domid: int) -> RawRunstate | None:
-        """Return a domain's account, or None where there is no such domain (any more)."""
+        """Return a domain's run states, None if there is no such domain (any more)."""
         answer = ctypes.create_string_buffer(_AMPLE)
         if self._call(self._handle, domid, answer) < 0:
             code = ctypes.get_errno()
@@ -159,7 +158,7 @@ class _Library:
         runnable, running = _MEANS.unpack_from(answer, _DOMCTL_HEADER.size + _INFO.size)
         if runnable >= 1 << 63:
             raise SourceMalformed(f"{self.function} gave what is no time as runnable: {_hex(answer.raw)}")
-        # Between an update and the reboot the library is newer than the hypervisor, which leaves these at 0.
+        # Between an update and the reboot, the library is newer than the hypervisor, which leaves these at 0.
         return account._replace(runnable=runnable if running else None)
 
 

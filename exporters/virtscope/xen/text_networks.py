@@ -1,11 +1,10 @@
-"""The networks of the domains in xentop's text, from Dom0's /proc/net/dev: whose they are, the toolstack knows.
+"""Networks for the domains in xentop's text, from Dom0's /proc/net/dev, joined by the toolstack's ids.
 
-xentop numbers a domain's interfaces by their place, and with Open vSwitch prints none (netdev.py says why). The file
-has all, with the domain's id and the interface's own number. The text has no ids, but the toolstack tells the id of a
-name.
+xentop numbers a domain's interfaces by position, and prints none with Open vSwitch (see netdev.py). The file has all of
+them, with the domain's id and the interface's own number. The text has no ids, but the toolstack maps names to ids.
 
-A number and a place can be those of two interfaces: QEMU's end of an HVM guest's often comes first. So a domain has the
-one or the other for as long as it lives, and none until that is decided.
+A number and a position can mean different interfaces: QEMU's end of an HVM guest's interface often comes first. So a
+domain uses either numbers or positions for as long as it lives, and has no networks until that is decided.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from virtscope.xen.devices import VIF, known_apart
 from virtscope.xen.model import Domain, Host
 from virtscope.xen.netdev import RawNetwork, guests_end
 
-# For how long a domain may wait to be listed by the toolstack, which is asked early when there is a new one.
+# Maximum wait until the toolstack lists a new domain, which triggers an early poll.
 PATIENCE = 60.0  # seconds
 
 
 class TextNetworks:
-    """Gives the domains of a text their interfaces; to be shown every look at the host, in order."""
+    """Adds interfaces to the domains of a text; needs every reading of the host, in order."""
 
     def __init__(
         self, read: Callable[[], Mapping[int, Sequence[RawNetwork]] | None], now: Callable[[], float] = time.monotonic
     ) -> None:
-        """`read` returns the interfaces by domid, or None where they can't be read."""
+        """`read` returns the interfaces by domid, None if they can't be read."""
         self._read = read
         self._now = now
-        # By name and number: when the domain was first seen, and whether its networks go by number, else by place
-        # (None: not decided).
+        # By name and duplicate number: when the domain was first seen, and whether its networks go by number (True) or
+        # position (False; None: not decided).
         self._named: dict[tuple[str, int | None], tuple[float, bool | None]] = {}
 
     def add_to(self, host: Host) -> Host:
-        """Return the host with these interfaces, or with the text's own where they can't be read.
+        """Return the host with these interfaces, or with the text's own if they can't be read.
 
-        `duplicate` must be set already, and what the toolstack knows be joined.
+        `duplicate` must be set already, and the toolstack's values joined.
         """
         by_domid = self._read()
         if by_domid is None:
@@ -60,8 +59,8 @@ class TextNetworks:
     def _decided(self, domain: Domain, domid: int | None, since: float) -> bool | None:
         if domid is not None:
             return True
-        # The toolstack is asked for names, which several have, or its answer doesn't come. Where the text has no
-        # interfaces, there is time.
+        # Several domains have this name, or the toolstack hasn't answered in time. Without interfaces in the text,
+        # there is no hurry.
         given_up = domain.duplicate is not None or self._now() - since > PATIENCE
         return False if given_up and domain.networks else None
 

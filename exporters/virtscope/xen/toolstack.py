@@ -1,8 +1,8 @@
-"""What the toolstack, xl or xm, knows of the domains: its answers put together, kept, and joined to a scrape.
+"""The toolstack's (xl's or xm's) values of the domains: merged, cached and joined to a scrape.
 
-A round of asking takes seconds, so ToolstackPoller asks in the background, and a scrape is given what the last round
-answered. In between domains start, end and take over each other's names: `joined` decides which of those that the
-toolstack listed is which of those that live now.
+A polling round takes seconds, so ToolstackPoller runs in the background, and a scrape gets the last round's answers.
+Meanwhile domains start, end and take over each other's names: `joined` matches the listed domains to those that live
+now.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MAX_OS = 100  # characters
-# Seconds that the source's values may be older than the toolstack's: xentop's iterations are up to two.
+# Seconds by which the source's values may be older than the toolstack's: xentop's iterations are up to two.
 _BEHIND = 3.0
-_AHEAD = 1.0  # seconds that a vCPU may seem to have run longer than the clock here went on
-_ROUNDING = 2**-23  # xl takes CPU time through a float
-_NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 lets bit 63 of the nanoseconds slip now and then
+_AHEAD = 1.0  # seconds by which a vCPU's run time may seem to exceed the elapsed time
+_ROUNDING = 2**-23  # xl converts CPU time to a float
+_NO_TIME = 2**63 / 1e9  # seconds: Xen 4.10 to 4.12 sometimes sets bit 63 of the nanoseconds
 
 
 def parse(raw: RawToolstack) -> Toolstack:
-    """Put the answers together by domid; raises SourceMalformed where the list of domains can't be read."""
+    """Merge the answers by domid; raises SourceMalformed if the list of domains can't be parsed."""
     answers = {answer.command: answer for answer in raw.answers}
     problems = [
         Problem(answer.command, "error" if answer.failed else "stderr", answer.problem)
@@ -74,14 +74,14 @@ def parse(raw: RawToolstack) -> Toolstack:
         problems.append(Problem("list -l", "malformed", str(error)))
 
     host = parse_info(output("info"))
-    # Windows agents add "|" and folders; guests can write anything.
+    # Windows agents add "|" and folders. Guests can write anything.
     os_names = {domid: decoded(name.split(b"|")[0].strip())[:_MAX_OS] for domid, name in raw.os_names}
     guests = {}
     for each in listed:
         domid, detail = each.domid, detailed.get(each.domid)
         share = shares.get(domid, Share())
         if detail and each.uuid and detail.uuid and each.uuid != detail.uuid:
-            detail = None  # an earlier domain's of this id
+            detail = None  # of an earlier domain with this id
         guests[domid] = Guest(
             domid=domid,
             name=each.name,
@@ -89,7 +89,7 @@ def parse(raw: RawToolstack) -> Toolstack:
             uuid=each.uuid or (detail.uuid if detail else ""),
             type=detail.type if detail else "",
             os=os_names.get(domid, ""),
-            cpupool=share.cpupool or each.cpupool,  # the list may print it right behind an XSM label
+            cpupool=share.cpupool or each.cpupool,  # in the list, it may directly follow an XSM label
             share=share,
             placements=placements.get(domid, {}),
             cache_bytes=cache.get(domid, {}),
@@ -102,12 +102,12 @@ def parse(raw: RawToolstack) -> Toolstack:
 
 
 def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: AbstractSet[str] = frozenset()) -> Host:
-    """Return the host with what the toolstack knows of each domain that lives, and of the host what the source doesn't.
+    """Return the host with the toolstack's values: for each running domain, and for fields that the source lacks.
 
-    A domain is known by its id; where the source has none, by its name if no other has it. One that has used less
-    CPU time than it had when the toolstack listed it, `age` seconds ago at most, is another one, which took over id or
-    name; so is one by name that has used more since than its vCPUs can. (Ids are not swapped, as names may be.)
-    A name that may have been `passed_on` to another guest since leads to none.
+    A domain is matched by id, or without ids by its name, if unique. A domain with less CPU time than in the
+    toolstack's list, which is at most `age` seconds old, is another one that took over id or name. So is a domain
+    matched by name whose CPU time grew faster than its vCPUs allow. (Ids can't be swapped, names can.) Names that may
+    have been `passed_on` to another guest since aren't matched.
     """
     without_ids = any(domain.domid is None for domain in host.domains)
     by_name = _known_by_name(host, toolstack.guests.values(), passed_on) if without_ids else {}
@@ -124,7 +124,7 @@ def joined(host: Host, toolstack: Toolstack, age: float = math.inf, passed_on: A
 
 
 def _known_by_name(host: Host, guests: Collection[Guest], passed_on: AbstractSet[str]) -> dict[str, Guest]:
-    """Return the guests that are the only ones of their name, here and there."""
+    """Return the guests whose name is unique, both in the host and in the toolstack's list."""
     here = Counter(domain.name.strip() for domain in host.domains)
     there = Counter(guest.name.strip() for guest in guests)
     named = ((guest.name.strip(), guest) for guest in guests)
@@ -149,22 +149,21 @@ class _Counted(NamedTuple):
 
 
 class Rounds:
-    """Parses what the toolstack answers, round after round, and counts what has changed and what was wrong.
+    """Parses the toolstack's answers round by round, and counts changes and problems.
 
-    Weights and caps are compared with those of the round before: of each domain from when it first ran for as long as
-    it lives, under whatever names. While it is being made it has used no CPU time, and the toolstack sets what its
-    configuration says. PromQL's changes() over the weight would count that too, and would miss what happens while
-    nobody scrapes, or faster than they do.
+    Weights and caps are compared with the previous round, for each domain from its first CPU time to its end, whatever
+    its name. Before it runs, the toolstack applies its configuration, which is no change. PromQL's changes() over the
+    weight would count that too, and would miss changes between scrapes.
 
-    Two changes between two rounds count as one, and none if the second took back the first.
+    Two changes between two rounds count as one, or as none if the second reverts the first.
     """
 
     def __init__(self) -> None:
         self._problems: Counter[tuple[str, str]] = Counter()
-        self._counted: dict[tuple[int, str], _Counted] = {}  # by domid and uuid: ids are used again
+        self._counted: dict[tuple[int, str], _Counted] = {}  # by domid and uuid: ids are reused
 
     def parse(self, raw: RawToolstack) -> Toolstack:
-        """Return what the next round answers; raises SourceMalformed where it can't be parsed."""
+        """Parse the next round; raises SourceMalformed."""
         toolstack = parse(raw)
         for problem in toolstack.problems:
             key = (problem.command, problem.reason)
@@ -184,7 +183,7 @@ def _counted(before: _Counted | None, guest: Guest) -> _Counted:
     weight, cap = guest.share.weight, guest.share.cap
     if before is None or not before.has_run:
         return _Counted(guest.cpu_seconds > 0, weight, cap, 0, 0)
-    # What this round lacks has not changed.
+    # Values missing from this round haven't changed.
     return _Counted(
         True,
         before.weight if weight is None else weight,
@@ -195,10 +194,10 @@ def _counted(before: _Counted | None, guest: Guest) -> _Counted:
 
 
 class ToolstackPoller:
-    """Asks the toolstack in the background, from start() to close()."""
+    """Polls the toolstack in the background, from start() to close()."""
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:
-        """Ask each `interval` seconds, and early when there are new domains; by `xl`, if it isn't this machine's."""
+        """Poll every `interval` seconds, and early for new domains. `xl` replaces this machine's toolstack."""
         self._rounds = Rounds()
         self._xl = xl or Xl()
         self._successors = Successors()
@@ -206,11 +205,11 @@ class ToolstackPoller:
         self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
 
     def start(self) -> None:
-        """Begin asking."""
+        """Start polling."""
         self.background.start()
 
     def close(self) -> None:
-        """End asking, and what is being run."""
+        """Stop polling, and end running programs."""
         self.background.close()
         self._xl.close()
 
@@ -219,17 +218,17 @@ class ToolstackPoller:
         return self._xl.origin()
 
     def add_to(self, host: Host) -> Host:
-        """Return the host with what the toolstack knows of it, if there is anything young enough."""
+        """Return the host with the toolstack's values, if recent enough."""
         now = time.monotonic()
         succeeded = self._successors.note(host, now)
-        age = self.background.age()  # before the answers, which may be replaced by younger ones meanwhile
+        age = self.background.age()  # before the answers, which newer ones may replace meanwhile
         toolstack = self.background.peek()
         if toolstack is None:
             return host
         age = math.inf if age is None else age
         host = joined(host, toolstack, age, self._successors.since(now - age))
         strangers = {(domain.domid, domain.name) for domain, guest in zip(host.domains, host.guests) if guest is None}
-        if succeeded or strangers - self._woken_for:  # once for each: there are domains that no toolstack ever knows
+        if succeeded or strangers - self._woken_for:  # once for each: some domains are never listed by a toolstack
             self.background.wake()
         self._woken_for = strangers
         return host
@@ -239,9 +238,9 @@ class ToolstackPoller:
 
 
 class ReplayedToolstack:
-    """Adds what a recorded toolstack answered to the recorded hosts, whichever of the two is shown first in a scrape.
+    """Adds a recorded toolstack's values to recorded hosts, in either order within a scrape.
 
-    It lives through all passes of a recording: changes are counted on, and never back.
+    It lives through all passes of a recording, so that the counts of changes never drop.
     """
 
     def __init__(self) -> None:
@@ -250,11 +249,11 @@ class ReplayedToolstack:
         self._latest: Toolstack | None = None
 
     def parse(self, raw: RawToolstack) -> Toolstack:
-        """Return what a round answered; the same one may be given again and again."""
+        """Parse a round; the same one may come repeatedly."""
         if self._latest is None or raw != self._raw:
             self._raw, self._latest = raw, self._rounds.parse(raw)
         return self._latest
 
     def add_to(self, host: Host) -> Host:
-        """Return the host with what the toolstack knew of it."""
+        """Return the host with the toolstack's values."""
         return joined(host, self._latest) if self._latest else host

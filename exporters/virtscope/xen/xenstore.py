@@ -1,7 +1,7 @@
-"""XenStore, read through the socket that its daemon opens in Dom0: one connection for any number of values.
+"""Reads XenStore through its daemon's socket in Dom0: one connection for any number of values.
 
-The wire protocol is that of xen/include/public/io/xs_wire.h and docs/misc/xenstore.txt in Xen's source. Where the
-daemon lives in a domain of its own there is no socket.
+Wire protocol: xen/include/public/io/xs_wire.h and docs/misc/xenstore.txt in Xen's source. If the daemon runs in a
+domain of its own, there is no socket.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 TIMEOUT = 5.0  # seconds for each answer
 
 _SOCKETS = ("/run/xenstored/socket", "/var/run/xenstored/socket")
-_HEADER = struct.Struct("=IIII")  # type, request id, transaction id, length of what follows
+_HEADER = struct.Struct("=IIII")  # type, request id, transaction id, length of the payload
 _READ, _ERROR = 2, 16
 _MAX_BYTES = 4096  # XENSTORE_PAYLOAD_MAX
 
 
 def read_values(paths: Sequence[str]) -> list[bytes | None]:
-    """Return the value at each path; None where there is none.
+    """Return the value at each path, None if missing.
 
-    Raises SourceUnavailable where there is no XenStore to be reached by socket, SourceTimeout, SourceMalformed, and
-    SourceError with the daemon's own word (EACCES) where it refuses.
+    Raises SourceUnavailable without a XenStore socket, SourceTimeout, SourceMalformed, and SourceError with the
+    daemon's error (EACCES) if it refuses.
     """
     place = os.environ.get("XENSTORED_PATH") or next(filter(os.path.exists, _SOCKETS), "")
     if not place:

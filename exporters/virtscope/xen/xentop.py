@@ -1,13 +1,12 @@
-"""`xentop -b` as one long-lived child: what there is where libxenstat can't be used, in whole seconds of CPU time.
+"""`xentop -b` as one long-lived child: the fallback without libxenstat, with CPU time in whole seconds.
 
-The child prints an iteration each second. A thread of its own reads it, so that a scrape only takes what is there.
-- An iteration is whole when the next one's header has come, and only whole ones are served: they are one to two
-  intervals old.
-- A child that dies is started again, after a second and ever more, up to 20 seconds, while its successors die too. One
-  that prints no whole iteration for long (it hangs, or prints something else) is killed first. It is logged when it
-  ends, and when it runs again; ends of the same kind in a row are one line.
-- The child ends with the exporter: close() kills it, and when the exporter itself was killed, the child's next line
-  goes into a closed pipe, which ends it.
+The child prints an iteration each second. A thread reads it, so that a scrape never waits.
+- An iteration is complete when the next header has arrived. Only complete ones are served, one to two intervals old.
+- A child that dies is restarted with growing delays, from 1 to 20 seconds. A child without a complete iteration for
+  long (it hangs, or prints something else) is killed first. Ends and restarts are logged; repeated ends of the same
+  kind are one line.
+- The child ends with the exporter: close() kills it, and if the exporter is killed, the child's next line goes into a
+  closed pipe, which ends it.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 1  # seconds, the minimum of xentop's -d
 MAX_AGE = 5.0  # seconds: an older iteration is not served
-HUNG = 10.0  # seconds without a whole iteration after which the child is killed
-MAX_PAUSE = 20.0  # seconds between two starts; a child that lived as long resets the pauses
+HUNG = 10.0  # seconds without a complete iteration after which the child is killed
+MAX_PAUSE = 20.0  # seconds between two starts; a child that runs as long resets the pauses
 MAX_SIZE = 4 << 20  # bytes of an iteration; a thousand domains with all their details are under one MiB
 
 _TOO_MANY_HEADERS = (
@@ -42,9 +41,9 @@ _STOPPED = SourceTimeout(f"no whole iteration of xentop for {MAX_AGE:.0f} s; is 
 
 
 class Iteration(NamedTuple):
-    """The last whole iteration: its text, its age in seconds at most, and how often xentop was started till then.
+    """The last complete iteration: its text, its maximum age in seconds, and the number of xentop's starts until then.
 
-    `starts` is None where each iteration is of another xentop.
+    `starts` is None if each iteration is of another xentop.
     """
 
     text: bytes
@@ -53,46 +52,46 @@ class Iteration(NamedTuple):
 
 
 class Xentop:
-    """Keeps a xentop running, from start() to close(), and gives its last whole iteration."""
+    """Keeps a xentop running, from start() to close(), and returns its last complete iteration."""
 
     def __init__(self, program: str) -> None:
         """`program` is xentop's path; see hypervisor.find_program()."""
         self._program = program
         self._options = ["-b", "-f", "-n", "-x", "-v"]
-        self._lock = threading.Lock()  # over what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._latest = b""
         self._latest_since = 0.0
         self._failure: SourceError = SourceTimeout("xentop has printed no whole iteration yet; try again in 3 seconds")
         self._starts = 0
-        self._ended_by = ""  # what was logged of the last end, if no iteration has come since
+        self._ended_by = ""  # logged reason of the last end; "" after an iteration
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="xentop child", daemon=True)
 
     def start(self) -> None:
-        """Start the child and the thread that keeps it."""
+        """Start the thread that runs the child."""
         self._keeper.start()
 
     def close(self) -> None:
-        """End the child, for good."""
+        """End the child permanently."""
         self._closed.set()
         with self._lock:
             if self._child:
                 kill_group(self._child)
-        self._keeper.join(5)  # which reaps it; one that the kernel can't end must not hold up the exporter
+        self._keeper.join(5)  # reaps the child; an unkillable one must not block the exporter
 
     def read(self) -> Iteration:
-        """Return the last whole iteration, at once.
+        """Return the last complete iteration, without waiting.
 
-        Raises what is wrong where there is none that is young enough: SourceTimeout when xentop hangs, SourceMalformed
-        when it prints no iterations, SourceError when it ended, SourceUnavailable when it can't be started.
+        Without a recent one, raises SourceTimeout if xentop hangs, SourceMalformed if it prints no iterations,
+        SourceError if it ended, SourceUnavailable if it can't be started.
         """
         with self._lock:
             age = time.monotonic() - self._latest_since
             if self._latest and age <= MAX_AGE:
                 return Iteration(self._latest, age, self._starts)
             failure = self._failure
-        # A new exception each time: one that is raised again and again would gather tracebacks.
+        # A new exception each time: raising the same one repeatedly would accumulate tracebacks.
         raise type(failure)(str(failure))
 
     def origin(self) -> str:
@@ -106,7 +105,7 @@ class Xentop:
             fault: Exception | None = None
             try:
                 failure = self._run()
-            except Exception as error:  # a fault of ours: it must not end the keeping
+            except Exception as error:  # a bug here must not end the thread
                 failure, fault = SourceError(f"{type(error).__name__}: {error}"), error
             if self._closed.is_set():
                 return
@@ -122,7 +121,7 @@ class Xentop:
             pause = min(pause * 2, MAX_PAUSE)
 
     def _run(self) -> SourceError:
-        """Run a child to its end, reading what it prints; return what ended it."""
+        """Run a child to its end, reading its output; return the reason of its end."""
         begun = time.monotonic()
         try:
             child = self._start()
@@ -166,16 +165,16 @@ class Xentop:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env={**os.environ, "LC_ALL": "C"},
-                start_new_session=True,  # a terminal's Ctrl-C is the exporter's, which ends the child itself
+                start_new_session=True,  # a terminal's Ctrl-C is for the exporter, which ends the child
             )
             self._starts += 1
             return self._child
 
     def _read(self, child: subprocess.Popen[bytes], begun: float, complaints: bytearray) -> SourceError | None:
-        """Read until the child closes its output (returns None) or gives no whole iteration any more.
+        """Read until the child closes its output (returns None) or prints no complete iteration in time.
 
-        `begun` is a moment before the child was started. It prints a header at once, and one after each interval: where
-        there are more, they don't begin iterations. `complaints` gets the end of what it prints on standard error.
+        `begun` is a moment before the child's start. It prints a header at once, and one after each interval: if there
+        are more, headers don't begin iterations. `complaints` gets the end of its standard error.
         """
         assert child.stdout
         assert child.stderr
@@ -186,8 +185,8 @@ class Xentop:
         with selectors.DefaultSelector() as pipes:
             pipes.register(child.stdout, selectors.EVENT_READ)
             pipes.register(child.stderr, selectors.EVENT_READ)
-            # What a read brings was printed after the last one, at which the pipe was empty. The moment of waking up
-            # would be too late: the exporter may have been stopped in between.
+            # Data of a read was printed after the previous read, which emptied the pipe. The moment of waking up would
+            # be too late: the exporter may have been stopped in between.
             emptied = time.monotonic()
             while (left := deadline - time.monotonic()) > 0:
                 ready = [key.fileobj for key, _ in pipes.select(left)]
@@ -205,7 +204,7 @@ class Xentop:
                         complaints += os.read(child.stderr.fileno(), 65536)
                     return None
                 text += chunk
-                # A header ends in SSID and a line break; looking through all there is at each read would cost too much.
+                # A header ends in SSID and a line break; searching the whole text at each read would cost too much.
                 whole, text = whole_iterations(text) if b"SSID" in text[-len(chunk) - 6 :] else ([], text)
                 iterations += len(whole)
                 if iterations > (time.monotonic() - begun) / INTERVAL + 0.5:

@@ -1,4 +1,4 @@
-"""The text of `xentop -b`, of every Xen that has a batch mode (3.0.3 to 4.21), to the model's values. Pure functions.
+"""Parses the text of `xentop -b`, of every Xen with a batch mode (3.0.3 to 4.21). Pure functions.
 
 An iteration is a header and a row for each domain, with detail lines (-n -x -v) below each row:
 
@@ -8,9 +8,9 @@ An iteration is a header and a row for each domain, with detail lines (-n -x -v)
     Net0 RX:   469620bytes      480pkts        0err        0drop  TX:   478208bytes      498pkts        0err ...
     VBD BlkBack 51712 [ca: 0]  OO:        0   RD:      169   WR:       55   RSECT:      12552   WSECT:       3520
 
-The format is that of tools/xentop/xentop.c (before 4.15: tools/xenstat/xentop) in Xen's source. Names hold anything,
-blanks and what looks like columns included, so a row is split by counting its columns from the right. Of a name with a
-line break, which xl rename allows, the last line is read for the name, and the others are unknown lines.
+Format: tools/xentop/xentop.c (before 4.15: tools/xenstat/xentop) in Xen's source. Names can contain anything, including
+blanks and text like columns, so columns are counted from the right. xl rename allows names with line breaks: the last
+line is the name then, and the others are unknown lines.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_secto
 from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded, number
 
 MAX_VCPUS = 8192  # Xen's own bound for a PV domain
-MAX_DEVICES = 4096  # of a kind in one domain, an event channel each; to gather more without end would take seconds
+MAX_DEVICES = 4096  # of a kind in one domain, an event channel each; unbounded, parsing could take seconds
 
-# Behind what a terminal or a capture that broke off left on the line. The bound keeps the search linear.
+# May follow remains of a terminal or of an interrupted capture. The bound keeps the search linear.
 _HEADER = re.compile(rb"^(?P<before>[^\n]*?)(?P<columns>NAME +STATE +CPU\(sec\) [^\n]{0,400}SSID)\r*\n", re.MULTILINE)
-_CUT_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\)[^\n]*\n", re.MULTILINE)  # where it isn't a whole one, nor a row
+_CUT_HEADER = re.compile(rb"^ *NAME +STATE +CPU\(sec\)[^\n]*\n", re.MULTILINE)  # not complete, and not a row
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _NEEDED = {b"CPU(sec)", b"MEM(k)", b"MAXMEM(k)", b"MAXMEM(%)", b"VCPUS", b"SSID"}
 _STATE = re.compile(rb"[d-][s-][b-][c-][p-][r-]")
-# Lines that may go on have to end in their line break: cut off, they would lack vCPUs, or a counter's last digits.
+# These lines must end in a line break: a truncated one would lack vCPUs, or a counter's last digits.
 _VCPUS = re.compile(rb"VCPUs\(sec\): *((?:[0-9]+: *[0-9]+s *)*)\r*\n")
 _MORE_VCPUS = re.compile(rb" +((?:[0-9]+: *[0-9]+s *)+)\r*\n")  # wrapped before vCPU 5, 10, 15..
 _VCPU = re.compile(rb"([0-9]+): *([0-9]+)s")
@@ -45,8 +45,8 @@ _VBD = re.compile(
     rb"(?: +RSECT: *(?P<rsect>[0-9]+|-) +WSECT: *(?P<wsect>[0-9]+|-))? *\r*\n"
 )
 _PASSED_OVER = re.compile(
-    rb"xentop - |[0-9]+ domains: |Mem: +[0-9]+k total"  # a summary of the host: in batch mode before Xen 3.2
-    rb"| +Delay  Networks  "  # the last line of a screen that was not in batch mode
+    rb"xentop - |[0-9]+ domains: |Mem: +[0-9]+k total"  # host summary: in batch mode before Xen 3.2
+    rb"| +Delay  Networks  "  # last line of a screen, not in batch mode
     rb"|Tmem:  "  # --tmem, 4.0 to 4.12
     rb"|Physical CPU Usage:$|\+-------\+--------\+$|\| [^|]*\| [^|]*\|$"  # -p, from 4.21
 )
@@ -54,7 +54,7 @@ _DETAIL_LIKE = re.compile(rb"(?:VCPUs\(sec\):|Net[0-9]|VBD )(?!.* [d-][s-][b-][c
 
 
 class Parsed(NamedTuple):
-    """One iteration. `unknown` holds the lines that are not understood; what they say is in none of the domains."""
+    """One iteration. `unknown` has the lines that can't be parsed; their values are in no domain."""
 
     host: Host
     unknown: tuple[bytes, ...]
@@ -62,51 +62,51 @@ class Parsed(NamedTuple):
 
 @dataclass
 class _Row:
-    """A domain's row and what the detail lines below it have added so far."""
+    """A domain's row, with the values of its detail lines so far."""
 
     name: bytes
-    state: bytes  # six letters: d s b c p r, "-" for those that don't apply
-    numbers: dict[bytes, int]  # by column; without MAXMEM(k) where the domain has no limit
-    vcpu_seconds: dict[int, int] | None = None  # of the vCPUs online; None without a VCPUs line
-    networks: list[Network] = field(default_factory=list)  # numbered by their places in xentop's list
+    state: bytes  # six letters: d s b c p r, or "-"
+    numbers: dict[bytes, int]  # by column; without MAXMEM(k) if the domain has no limit
+    vcpu_seconds: dict[int, int] | None = None  # of online vCPUs; None without a VCPUs line
+    networks: list[Network] = field(default_factory=list)  # numbered by position in xentop's list
     blocks: list[Block] = field(default_factory=list)
 
 
 def whole_iterations(text: bytes) -> tuple[list[bytes], bytes]:
-    """Split what xentop has printed so far into whole iterations and the rest, which may grow.
+    """Split xentop's output so far into complete iterations and the rest.
 
-    Nothing marks an iteration's end but the next one's header: a pause after a complete line doesn't, as xentop may
-    be stopped between any two. Without -r, that is, which prints headers within an iteration.
+    Only the next header marks an iteration's end; a pause doesn't, as xentop may be stopped between any two lines. This
+    needs a xentop without -r, which prints headers within an iteration.
     """
     starts = [header.start() for header in _HEADER.finditer(text)]
     if len(starts) < 2:
         return [], text
-    starts[0] = 0  # what comes before the first header is for parse() to judge
+    starts[0] = 0  # parse() handles text before the first header
     return [text[start:end] for start, end in zip(starts, starts[1:])], text[starts[-1] :]
 
 
 def cut_header(text: bytes) -> bytes | None:
-    """Return the first header of a text that has no whole one, as where lines are cut or wrapped at a width."""
+    """Return the first header of a text without a complete one, such as with lines cut or wrapped at a width."""
     found = None if _HEADER.search(text) else _CUT_HEADER.search(text)
     return found[0].rstrip(b"\r\n") if found else None
 
 
 def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
-    """Read one whole iteration, printed on this version of Xen, if it is known; headers may be repeated, as with -r.
+    """Parse one complete iteration of this version of Xen, if known; headers may be repeated, as with -r.
 
-    Guests have no domid, and of the host nothing is printed. Dom0 is the one domain named Domain-0, if it is running:
-    it always is when xentop asks, which runs in it. Where several have that name, none is taken for Dom0.
+    Guests have no domid, and the host has no values. Dom0 is the domain named Domain-0 if it is running: it always is,
+    as xentop runs in it. If several domains have that name, none is taken for Dom0.
 
-    A line that can't be understood is given back as unknown. If it may have been a domain's row, so are the details
-    that follow it: they are not those of the domain before.
+    Lines that can't be parsed are returned as unknown. If such a line may be a domain's row, so are the details below
+    it, which don't belong to the previous domain.
 
-    Raises SourceMalformed, with the text, where no domain can be read at all, and where a header that isn't whole
-    stands between rows: those behind it may be another iteration's.
+    Raises SourceMalformed, with the text, if no domain can be parsed, or for an incomplete header between rows: the
+    rows after it may be another iteration's.
     """
     columns: list[bytes] | None = None
     rows: list[_Row] = []
     unknown: list[bytes] = []
-    owned = False  # whether detail lines belong to the last of `rows`
+    owned = False  # whether the following detail lines belong to the last of `rows`
     sectors_lost = loses_read_sectors(xen_version)
     for ended in _LINE.findall(iteration):
         line = ended.rstrip(b"\r\n")
@@ -132,7 +132,7 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
                 and len(last.vcpu_seconds or ()) < last.numbers[b"VCPUS"]
                 and not line.startswith((b"Net", b"VBD "))
             ):
-                last.vcpu_seconds = None  # it may hold more vCPUs: a part of them must not pass for all of them
+                last.vcpu_seconds = None  # the line may have more vCPUs: don't show only a part of them
             owned = owned and _DETAIL_LIKE.match(line) is not None
     if not rows:
         if cut := cut_header(iteration):
@@ -169,21 +169,21 @@ def _domain(row: _Row, domid: int | None) -> Domain:
 
 
 def _vcpu(seconds: dict[int, int] | None, number: int) -> Vcpu:
-    """Return a vCPU; xentop leaves those out that are offline."""
+    """Return a vCPU; xentop omits offline ones."""
     if seconds is None:
         return Vcpu(None, None)
     return Vcpu(number in seconds, _cpu_seconds(seconds[number]) if number in seconds else None)
 
 
 def _cpu_seconds(seconds: int) -> float | None:
-    """Return CPU time, or None where bit 63 of the nanoseconds slipped out: what is left isn't known to the second."""
+    """Return CPU time; None if bit 63 of the nanoseconds was set, as the rest isn't exact to the second."""
     return None if seconds >= (1 << 63) // 10**9 else float(seconds)
 
 
 def with_names(iteration: bytes, renamed: Callable[[bytes], bytes]) -> bytes:
     """Return an iteration with its domains renamed.
 
-    What can't be understood may hold a name anywhere: its letters become x, its digits 0.
+    Lines that can't be parsed may contain a name anywhere: letters become x, digits 0.
     """
     columns: list[bytes] | None = None
     lines = []
@@ -209,7 +209,7 @@ def _masked(line: bytes) -> bytes:
 
 
 def _row(line: bytes, columns: list[bytes]) -> _Row | None:
-    """Read a domain's row, or return None. The columns after the name are counted from the right."""
+    """Parse a domain's row; None if malformed. The columns after the name are counted from the right."""
     wanted = columns[1:]
     if not set(wanted) >= _NEEDED:
         raise SourceMalformed(f"xentop's header lacks columns: {b' '.join(columns)[:300]!r}")
@@ -227,7 +227,7 @@ def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     numbers = {
         column: number(value)
         for column, value in values.items()
-        # Percentages are not read, what they are made of is. "-" is for VBD statistics alone.
+        # Percentages aren't parsed, as they follow from other columns. Only VBD statistics can be "-".
         if not column.endswith(b"(%)")
         and not (unlimited and column == b"MAXMEM(k)")
         and not (value == b"-" and column.startswith(b"VBD_"))
@@ -235,14 +235,14 @@ def _row(line: bytes, columns: list[bytes]) -> _Row | None:
     known = {column: each for column, each in numbers.items() if each is not None}
     if not _STATE.fullmatch(state) or len(known) < len(numbers) or known[b"VCPUS"] > MAX_VCPUS:
         return None
-    # One blank stands before the state; more belong to the name's end. Those before the name are padding.
+    # One blank precedes the state; more belong to the name's end. Blanks before the name are padding.
     behind = len(fields) > len(wanted)
     state_at = line.index(state, len(fields[0]) if behind else 0)
     return _Row(line[: max(state_at - 1, 0)].lstrip(b" "), state, known)
 
 
 def _add_detail(row: _Row, line: bytes, sectors_lost: bool) -> bool:
-    """Add to the row what a detail line says; return False where the line is no detail of this domain."""
+    """Add a detail line to the row; return False if the line is no detail of this domain."""
     if found := _VCPUS.fullmatch(line) if row.vcpu_seconds is None else _MORE_VCPUS.fullmatch(line):
         pairs = [(number(vcpu), number(seconds)) for vcpu, seconds in _VCPU.findall(found[1])]
         listed = {vcpu: seconds for vcpu, seconds in pairs if vcpu is not None and seconds is not None}

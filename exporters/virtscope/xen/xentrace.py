@@ -1,13 +1,13 @@
-"""Who ran while a domain waited for a CPU: one second of Xen's trace in each interval, by `xentrace`.
+"""Attributes CPU wait to running domains: one second of Xen's trace in each interval, by `xentrace`.
 
-By hand: `xentrace -D -e 0x21000 -T 1 FILE`, and `xenalyze` to read it.
+By hand: `xentrace -D -e 0x21000 -T 1 FILE`, then `xenalyze`.
 
-- Xen has one trace buffer, which takes one reader: beside another one, no window is taken.
-- xentrace switches tracing off when it ends by itself or by SIGTERM. So it is killed only if it ends by neither, and
-  Xen goes on tracing then until the next window ends: into a buffer that is soon full, which does no harm.
-- What it writes goes to memory that ends with its last user.
-- A window is a sample: what it shows is taken for the whole interval, so the counters are estimates. It is at any time
-  of the interval, as what a guest's cron does each minute would else be in all windows or in none.
+- Xen has one trace buffer for one reader: while another program reads it, no window is taken.
+- xentrace switches tracing off when it ends by itself or by SIGTERM. So it is killed only if both fail. Then Xen traces
+  until the end of the next window, into a buffer that is soon full, which is harmless.
+- The trace is written to memory, which is freed with its last user.
+- A window is a sample for the whole interval, so the counters are estimates. It is at a random time in the interval;
+  otherwise a guest's minutely cron job would be in all windows or in none.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from virtscope.xen.xl_host import parse_pool_cpus
 
 WINDOW = 1  # seconds, the minimum of xentrace's -T
 MIN_INTERVAL = 10.0  # seconds
-MARGIN = 5.0  # seconds that are left of an interval for the window, for xl and for a rest
+MARGIN = 5.0  # seconds of an interval reserved for the window, for xl and for a pause
 MIN_TRACED = 0.25  # seconds without gaps
-MAX_SIZE = 1 << 20  # bytes, 65,000 changes, which take a second of CPU to charge: a window that exceeds it ends early
-GRACE = 10.0  # seconds for xentrace to start and to end, beside the window
-PATIENCE = 2.0  # seconds that it has to end at the exporter's end
-NAMED = 8  # domains that have a series for each one that waits, beside itself, Dom0, IDLE and REST
+MAX_SIZE = 1 << 20  # bytes, 65,000 changes, a second of CPU to attribute: a window that exceeds it ends early
+GRACE = 10.0  # seconds for xentrace to start and to end, in addition to the window
+PATIENCE = 2.0  # seconds for xentrace to end when the exporter ends
+NAMED = 8  # domains with a series per waiting domain, in addition to itself, Dom0, IDLE and REST
 
-_MEMORY = 0.8  # what a window's waiting still weighs after the next one
-_WORTH = 1e-3  # of a window: less is not worth a name
-_CLEARLY = 2  # times the weight of the lightest that is named takes its place
-_FORGOTTEN = 1e-6  # of a window
+_MEMORY = 0.8  # weight of a window's waiting after the next window
+_WORTH = 1e-3  # of a window: minimum to be named
+_CLEARLY = 2  # times the weight of the lightest named domain replaces it
+_FORGOTTEN = 1e-6  # of a window: lighter domains are dropped
 
-_EVENTS = "0x21000"  # TRC_SCHED_MIN in public/trace.h: changes of vCPUs' states, and no more
+_EVENTS = "0x21000"  # TRC_SCHED_MIN in public/trace.h: only changes of vCPUs' states
 _POLL = 0.05  # seconds
 _ASKING = 10.0  # seconds for xl
-_FIRST = 20.0  # seconds that xl's first answers are waited for
-_READERS = {b"xentrace", b"xenbaked"}  # programs that read the buffer, by the names of their processes
+_FIRST = 20.0  # seconds to wait for xl's first answers
+_READERS = {b"xentrace", b"xenbaked"}  # process names of programs that read the buffer
 _PROCESS = re.compile(rb"[0-9]+ \((.*)\) ([A-Z])", re.DOTALL)  # of /proc/PID/stat, proc(5)
-_ENDED = {b"Z", b"X"}  # states of a process that is no more
+_ENDED = {b"Z", b"X"}  # states of an ended process
 _TAKEN = "another program reads Xen's trace buffer, which takes one reader alone: pgrep -l xentrace shows which"
 
 
 class Xentrace:
-    """Traces for a second whenever it is asked; for one thread, any other may close()."""
+    """Traces for a second on each read(). For one thread; any other may close()."""
 
     def __init__(self, procfs: str = "/proc") -> None:
-        """`procfs` is where other readers are looked for."""
-        self.program = ""  # the path of xentrace, once it was found
+        """`procfs` is searched for other readers."""
+        self.program = ""  # xentrace's path, once found
         self.cpu_seconds = 0.0  # CPU time of all its runs so far
         self._procfs = Path(procfs)
         self._lock = threading.Lock()
@@ -71,10 +71,10 @@ class Xentrace:
         self._closed = False
 
     def read(self) -> bytes:
-        """Trace now, and return what xentrace wrote.
+        """Trace now, and return xentrace's output.
 
-        Raises SourceUnavailable where there is no xentrace or trace buffer, or another reader of it; other SourceErrors
-        where xentrace fails or hangs.
+        Raises SourceUnavailable without xentrace or trace buffer, or if another program reads it; other SourceErrors if
+        xentrace fails or hangs.
         """
         program = self.program = find_program("xentrace") or ""
         if not program:
@@ -92,7 +92,7 @@ class Xentrace:
             os.close(memory)
 
     def close(self) -> None:
-        """End what is running, and run nothing any more."""
+        """End a running xentrace, and start no more."""
         with self._lock:
             self._closed = True
             running = self._running
@@ -144,10 +144,10 @@ class Xentrace:
             raise _refusal(program, status, said)
 
     def _reap(self, child: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-        """Kill what is left of it, add its cost, and return its status and what it said at last."""
+        """Kill the rest of its process group, add its CPU time; return its status and the end of standard error."""
         assert child.stderr
         with self._lock:
-            self._running = None  # close() must not kill what may soon be another process's id
+            self._running = None  # close() must not kill this process id, which may be reused
             kill_group(child)
         os.set_blocking(child.stderr.fileno(), False)
         said = child.stderr.read(65536) or b""
@@ -165,7 +165,7 @@ def _ask_to_end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _refusal(program: str, status: int, said: bytes) -> SourceError:
-    """Return what xentrace's words mean; tools/xentrace/xentrace.c."""
+    """Return the meaning of xentrace's messages; tools/xentrace/xentrace.c."""
     if b"failed to bind to VIRQ port" in said and b"File exists" in said:
         return SourceUnavailable(_TAKEN)
     if b"enable trace buffers" in said and b"Function not implemented" in said:
@@ -174,20 +174,20 @@ def _refusal(program: str, status: int, said: bytes) -> SourceError:
 
 
 class WaitCounts:
-    """How long each domain waited while which ran, in counters that only grow, and few of them.
+    """CPU wait by victim and by running domain, in monotonic counters of bounded number.
 
-    Each that waits has a counter for itself, for Dom0, for IDLE, for at most NAMED other domains, and REST for what all
-    else ran. A domain is named until it ends, or until another one is clearly more in the way.
+    Each waiting domain has counters for itself, Dom0, IDLE, at most NAMED other domains, and REST for all others. A
+    domain stays named until it ends, or until another one causes clearly more wait.
     """
 
     def __init__(self) -> None:
-        self.seconds: dict[int, dict[int, float]] = {}  # by the domain that waited and the one that ran, never changed
-        self._weights: dict[int, dict[int, float]] = {}  # likewise: how much it was in the way in the last windows
+        self.seconds: dict[int, dict[int, float]] = {}  # by waiting and running domain; replaced, not modified
+        self._weights: dict[int, dict[int, float]] = {}  # by the same: decaying wait of the last windows
 
     def add(self, waits: Mapping[tuple[int, int], float], seconds: float, domids: AbstractSet[int]) -> None:
-        """Add a window, which stands for so many seconds: who waited while who ran, as parts of it.
+        """Add a window that represents `seconds`; `waits` are fractions of the window, by waiting and running domain.
 
-        `domids` are the domains that there are. What others waited is left out, and what they ran is REST.
+        `domids` are the existing domains. Others' waiting is dropped, and others' running counts as REST.
         """
         parts: dict[int, dict[int, float]] = {domid: {} for domid in domids}
         for (domid, other), part in waits.items():
@@ -199,7 +199,7 @@ class WaitCounts:
             others, before = domids - {domid, DOM0}, counted.get(domid, {})
             self._weights[domid] = _weighed(weights.get(domid, {}), row, others)
             named = [other for other in before if other in others]
-            # Of few all are named, whether in the way or not: to a rate, what a series begins with is no growth.
+            # Few domains are all named, even without wait: a rate ignores the first value of a new series.
             named = sorted(others) if len(others) <= NAMED else _chosen(named, self._weights[domid])
             counts = {other: before.get(other, 0.0) for other in dict.fromkeys((domid, DOM0, *named, IDLE, REST))}
             for other, part in row.items():
@@ -216,7 +216,7 @@ def _weighed(before: Mapping[int, float], parts: Mapping[int, float], others: Ab
 
 
 def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
-    """Return who is named from now on, of those that are and of those with the greatest weights."""
+    """Return the domains to name from now on, chosen from the named ones and the ones with the greatest weights."""
     chosen = list(named)
     strangers = [other for other, weight in weights.items() if other not in chosen and weight >= _WORTH]
     for stranger in sorted(strangers, key=lambda other: (-weights[other], other)):
@@ -230,10 +230,10 @@ def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
 
 
 class Windows:
-    """Takes a window each interval in the background, from start() to close(). One that fails adds nothing."""
+    """Takes a window each interval in the background, from start() to close(). A failed one adds nothing."""
 
     def __init__(self, interval: float, toolstack: Background[Toolstack], procfs: str = "/proc") -> None:
-        """Take one each `interval` seconds; what the toolstack answers says where vCPUs may run."""
+        """Take one every `interval` seconds; the toolstack has the vCPUs' affinities."""
         self._interval = interval
         self._toolstack = toolstack
         self._xentrace = Xentrace(procfs)
@@ -251,11 +251,11 @@ class Windows:
         )
 
     def start(self) -> None:
-        """Begin with a window now."""
+        """Start with a window now."""
         self.background.start()
 
     def close(self) -> None:
-        """Take no more windows, and end what is running."""
+        """Take no more windows, and end a running one."""
         self._closed.set()
         self.background.close()
         self._xentrace.close()
@@ -266,9 +266,9 @@ class Windows:
         return self._xentrace.program
 
     def _take(self) -> WaitEstimates:
-        """Return the estimates with one window more; raises SourceError where none can be had."""
+        """Take a window and return the new estimates; raises SourceError."""
         self._toolstack.wait_for_first(_FIRST)
-        self._toolstack.latest()  # without it, nothing could be made of a window
+        self._toolstack.latest()  # raises: a window is useless without it
         if self._windows:
             self._closed.wait(random.uniform(0, max(self._interval - MARGIN, 0)))  # noqa: S311  no secret
         trace = parse(self._xentrace.read())
@@ -281,7 +281,7 @@ class Windows:
                 f"changes of state, and lost {trace.lost}: too little to estimate from"
             )
         parts = {pair: cycles / charged.cycles for pair, cycles in charged.waits.items()}
-        # It stands for the time since the window before. The first adds nothing, so that counters begin at 0.
+        # It represents the time since the previous window. The first adds nothing, so that counters start at 0.
         self._counts.add(parts, self._interval if self._windows else 0.0, toolstack.guests.keys())
         if {change[4] for change in trace.changes} - toolstack.guests.keys() - {IDLE}:
             self._toolstack.wake()  # for the next window
@@ -301,7 +301,7 @@ class Windows:
 
 
 def _may_run(toolstack: Toolstack, pools: Mapping[str, frozenset[int]]) -> MayRun:
-    """Return on which CPUs a vCPU may run: those of its CPU pool that are in its hard affinity."""
+    """Return a function for the CPUs that a vCPU may run on: its CPU pool's, restricted to its hard affinity."""
     only = next(iter(pools.values())) if len(pools) == 1 else None
 
     def cpus(domid: int, vcpu: int) -> frozenset[int] | None:

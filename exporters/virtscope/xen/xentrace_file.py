@@ -1,19 +1,19 @@
-"""What `xentrace -e 0x21000 FILE` writes, every change of a vCPU's state, and who waited for a CPU while who ran.
+"""Parses files of `xentrace -e 0x21000 FILE`, all changes of vCPUs' states, and attributes CPU wait.
 
-The file is records of 32-bit words, each physical CPU's in order:
+The file consists of records of 32-bit words, in order for each physical CPU:
 
-    header   number of the event, 28 bits; how many words of data, 3 bits; whether a time stamp follows, 1 bit
-    tsc      64 bits, where it follows: the CPU's time stamp counter
+    header   number of the event, 28 bits; number of data words, 3 bits; whether a time stamp follows, 1 bit
+    tsc      64 bits, optional: the CPU's time stamp counter
     data     up to seven words
 
-    0x1f003  cpu, bytes             the records in these next bytes are of that CPU; written by xentrace itself
+    0x1f003  cpu, bytes             the next bytes are records of that CPU; written by xentrace itself
     0x1f001  lost, who, tsc (64)    the CPU's buffer was full: records were lost since that tsc
-    0x21001 | old << 8 | new << 4   vcpu | domain << 16: its state was old and is new
-    0x21002  vcpu | domain << 16    the scheduler was asked, and the vCPU goes on running
+    0x21001 | old << 8 | new << 4   vcpu | domain << 16: its state changed from old to new
+    0x21002  vcpu | domain << 16    the scheduler lets the vCPU continue to run
 
-States: 0 running, 1 runnable, 2 blocked, 3 offline. Of Xen's source: xen/include/public/trace.h, insert_lost_records()
+States: 0 running, 1 runnable, 2 blocked, 3 offline. In Xen's source: xen/include/public/trace.h, insert_lost_records()
 in xen/common/trace.c, trace_runstate_change() and trace_continue_running() in xen/common/sched/core.c, write_buffer()
-in tools/xentrace/xentrace.c. xentrace(8) numbers events otherwise.
+in tools/xentrace/xentrace.c. xentrace(8) has other numbers for the events.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CPU_CHANGE, _LOST_RECORDS = 0x1F003, 0x1F001
 _STATE_CHANGE, _CONTINUES = 0x21001, 0x21002
 _STATES = 0x330  # the bits of both states
 
-# tsc, physical CPU, old state, new state, domain, vCPU. Of a vCPU that goes on running both states are RUNNING.
+# tsc, physical CPU, old state, new state, domain, vCPU. If a vCPU continues to run, both states are RUNNING.
 Change = tuple[int, int, int, int, int, int]
-Vcpu = tuple[int, int]  # the domain's id and its own number
+Vcpu = tuple[int, int]  # domid and the vCPU's number
 MayRun = Callable[[int, int], Optional[frozenset[int]]]
 
 _tsc = itemgetter(0)
@@ -46,17 +46,17 @@ _tsc = itemgetter(0)
 
 class Trace(NamedTuple):
     changes: list[Change]  # by tsc
-    gaps: list[tuple[int, int]]  # from when to when a CPU's records were lost
+    gaps: list[tuple[int, int]]  # begin and end of lost records of a CPU, in tsc
     lost: int  # records
 
 
 class Charged(NamedTuple):
-    waits: dict[tuple[int, int], float]  # cycles that vCPUs waited, by their domain and the one that ran, or IDLE
+    waits: dict[tuple[int, int], float]  # vCPUs' wait in cycles, by waiting and running domain (or IDLE)
     cycles: int  # of the trace
 
 
 def parse(data: bytes) -> Trace:
-    """Read a file; raises SourceMalformed where a record is cut off, or of no CPU."""
+    """Parse a file; raises SourceMalformed for a truncated record, or one without CPU."""
     changes: list[Change] = []
     gaps = []
     lost = at = tsc = 0
@@ -87,16 +87,16 @@ def parse(data: bytes) -> Trace:
         elif event == _LOST_RECORDS and extra == 4 and head >> 31:
             lost += words[0]
             gaps.append((min(words[2] | words[3] << 32, tsc), tsc))
-    changes.sort(key=_tsc)  # by nothing else: of two at the same tsc, the first in the file was first
+    changes.sort(key=_tsc)  # only by tsc: at the same tsc, the order in the file counts
     return Trace(changes, sorted(gaps), lost)
 
 
 def charge(trace: Trace, may_run: MayRun) -> Charged:
-    """Divide the waiting of each vCPU among those that ran meanwhile on CPUs on which it may run.
+    """Divide the wait of each vCPU among the vCPUs that ran meanwhile on CPUs where it may run.
 
-    `may_run` gives these for a domain's id and a vCPU's number, or None: any. Several that run have equal parts, as a
-    vCPU that waits is in no CPU's queue (credit2) or may be taken over into another's (credit). While one of the CPUs
-    is idle, it waits for nobody but its scheduler: IDLE. Time in which a CPU's records were lost counts for nothing.
+    `may_run` returns these CPUs for a domid and a vCPU's number; None: any. Running vCPUs get equal parts: a waiting
+    vCPU is in no CPU's queue (credit2) or can migrate to another's (credit). While one of the CPUs is idle, the vCPU
+    waits only for its scheduler: IDLE. Time with lost records of a CPU doesn't count.
     """
     waits: defaultdict[tuple[int, int], float] = defaultdict(float)
     cycles = 0
@@ -117,14 +117,14 @@ def _between_gaps(trace: Trace) -> Iterable[list[Change]]:
 
 
 class _Piece:
-    """Changes in order, none of which is lost."""
+    """Changes in order, without lost ones."""
 
     def __init__(self, changes: list[Change], may_run: MayRun, waits: dict[tuple[int, int], float]) -> None:
         self._changes = changes
         self._state: dict[Vcpu, int] = {}
-        self._cpu_of: dict[Vcpu, int] = {}  # of each that runs
-        self._occupant: dict[int, Vcpu] = {}  # likewise, by physical CPU
-        self._queue_of: dict[Vcpu, _Queue] = {}  # of each that waits some time
+        self._cpu_of: dict[Vcpu, int] = {}  # of running vCPUs
+        self._occupant: dict[int, Vcpu] = {}  # running vCPU by physical CPU
+        self._queue_of: dict[Vcpu, _Queue] = {}  # of vCPUs that wait at some time
         self._queues_with: defaultdict[int, list[_Queue]] = defaultdict(list)  # by physical CPU
         any_cpu = frozenset(change[1] for change in changes)
         queues: dict[frozenset[int], _Queue] = {}
@@ -140,10 +140,10 @@ class _Piece:
                 self._queue_of[vcpu] = queues[cpus]
 
     def charge(self) -> None:
-        """Add to `waits` who waited while who ran."""
+        """Add the wait to `waits`, by waiting and running domain."""
         begins, ends = self._changes[0][0], self._changes[-1][0]
         for _, cpu, old, _, domid, number in self._changes:
-            if (domid, number) not in self._state:  # what it was before its first change, it was from the beginning
+            if (domid, number) not in self._state:  # its state before the first change holds from the beginning
                 self._set((domid, number), old, cpu, begins)
         for tsc, cpu, _, new, domid, number in self._changes:
             self._set((domid, number), new, cpu, tsc)
@@ -175,7 +175,7 @@ class _Piece:
 
 
 class _Waiting(NamedTuple):
-    """A domain's vCPUs that wait, and what its queue had counted when that last changed."""
+    """Number of a domain's waiting vCPUs, and its queue's counters at the last change of that number."""
 
     vcpus: int
     idle: int
@@ -184,11 +184,11 @@ class _Waiting(NamedTuple):
 
 
 class _Queue:
-    """CPUs on which some vCPUs may run: which domains have how many of them, and which wait for one.
+    """A set of CPUs on which some vCPUs may run: each domain's CPUs and waiting vCPUs.
 
-    It counts cycles: in which a CPU was idle, in which none was, and of these each domain's on all its CPUs. Whoever
-    waits is charged by the difference between two moments. So a change costs no more than there are domains, however
-    many wait.
+    Counts cycles with an idle CPU, cycles without, and of the latter each domain's on all its CPUs. A waiting vCPU is
+    charged the difference between two moments, so the cost of a change depends on the number of domains, not on the
+    number of waiting vCPUs.
     """
 
     def __init__(self, cpus: int, begins: int, waits: dict[tuple[int, int], float]) -> None:
@@ -197,19 +197,19 @@ class _Queue:
         self._busy = 0
         self._now = begins
         self._idle = self._full = 0
-        self._has: dict[int, int] = {}  # CPUs, by domain
-        self._base: dict[int, int] = {}  # by domain; it has run so long: base + has * full
+        self._has: dict[int, int] = {}  # CPUs in use, by domain
+        self._base: dict[int, int] = {}  # by domain; its run time is base + has * full
         self._waiting: dict[int, _Waiting] = {}  # by domain
 
     def occupy(self, domid: int, cpus: int, tsc: int) -> None:
-        """Give a domain a CPU more (1) or less (-1)."""
+        """Change a domain's number of CPUs by 1 or -1."""
         self._go_on(tsc)
         self._busy += cpus
         self._has[domid] = self._has.get(domid, 0) + cpus
         self._base[domid] = self._base.get(domid, 0) - cpus * self._full
 
     def wait(self, domid: int, more: int, tsc: int) -> None:
-        """Have a vCPU of this domain wait from now on (1), or no longer (-1)."""
+        """Change a domain's number of waiting vCPUs by 1 or -1."""
         self._go_on(tsc)
         before = self._waiting.pop(domid, None)
         if before:

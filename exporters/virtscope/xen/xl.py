@@ -1,7 +1,7 @@
-"""The host's toolstack, `xl` or before it `xm`: what libxenstat doesn't know, such as weights, caps and uuids.
+"""Runs the host's toolstack, `xl` or its predecessor `xm`, for values that libxenstat lacks: weights, caps, uuids...
 
-Some programs that take up to a second each, so they are for the background. Nothing is interpreted here beyond what
-decides which of them to run.
+Each program takes up to a second, so use it in the background. Answers are interpreted here only to decide which
+programs to run.
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ PSR_AGAIN = 3600.0  # seconds until a machine without cache monitoring is asked 
 _FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/opt/xensource/bin")
 ReadXenstore = Callable[[Sequence[str]], "list[bytes | None]"]  # as xenstore.read_values()
 
-# The first that works: uuids are listed since 4.1, CPU pools since 4.6. xl before 4.5 lists in spite of a -c that it
-# doesn't know, but says so.
+# The first that works is used: uuids since 4.1, CPU pools since 4.6. xl before 4.5 lists even with an unknown -c, but
+# reports it.
 _NOT_KNOWN = re.compile("not implemented|not found!$")
 LISTS = {"xl": (("list", "-v", "-c"), ("list", "-v"), ("list",)), "xm": (("list",),)}
 
 
 class Answer(NamedTuple):
-    """What a program answered."""
+    """A program's answer."""
 
     command: str  # such as "vcpu-list"
     output: bytes
-    problem: str  # its end if not with status 0, or what it said on standard error; "" where there was none
-    failed: bool  # whether it ended with another status than 0; its output may still be good
+    problem: str  # a failure's status, or its standard error; "": none
+    failed: bool  # whether the status isn't 0; the output may still be valid
 
 
 class RawToolstack(NamedTuple):
-    """All answers of one round, of which "list" is the first; those that a machine can't give are not among them."""
+    """All answers of one round, "list" first; without those that a machine can't give."""
 
     program: str  # the path of xl or xm
     answers: tuple[Answer, ...]
-    os_names: tuple[tuple[int, bytes], ...] = ()  # by domid, as the guests' agents have written them into XenStore
+    os_names: tuple[tuple[int, bytes], ...] = ()  # by domid, written into XenStore by the guests' agents
 
 
 class Xl:
-    """Asks the toolstack, whichever there is."""
+    """Asks xl, or xm without it."""
 
     def __init__(self, programs: Programs | None = None, read_xenstore: ReadXenstore | None = None) -> None:
-        """Ask by these, if it isn't this machine's toolstack and XenStore."""
+        """The arguments replace this machine's toolstack and XenStore."""
         self._commands = programs or Commands(TIMEOUT)
         self._read_xenstore = read_xenstore or xenstore.read_values
-        self._program = ""  # the last that worked
-        self._list: tuple[str, ...] = ()  # likewise
+        self._program = ""  # last one that worked
+        self._list: tuple[str, ...] = ()  # last arguments that worked
         self._details: Answer | None = None
-        self._details_due: dict[tuple[int, str], int] = {}  # how often to ask for each domain's, if not answered before
-        self._os_names: dict[tuple[int, str], bytes] = {}  # of the domains that are there
+        self._details_due: dict[tuple[int, str], int] = {}  # remaining tries for each domain
+        self._os_names: dict[tuple[int, str], bytes] = {}  # of existing domains
         self._not_known: set[str] = set()  # commands that this version doesn't know
         self._psr_kinds: tuple[str, ...] = ()
         self._psr_due = -math.inf
 
     def read(self) -> RawToolstack:
-        """Ask everything again; some seconds.
+        """Ask for everything again; takes some seconds.
 
-        Raises SourceUnavailable where there is neither xl nor xm, SourceError where none of them lists domains,
-        SourceTimeout and SourceMalformed as Commands.run() and the parser of the list do.
+        Raises SourceUnavailable without xl and xm, SourceError if neither lists domains, and SourceTimeout and
+        SourceMalformed like Commands.run() and the parser of the list.
         """
         listed = self._listed()
         host, pools = self._ask("info"), self._ask_if_known("cpupool-list")
@@ -90,15 +90,15 @@ class Xl:
         return self._program
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that all programs have taken so far."""
+        """Return the CPU time of all programs so far."""
         return self._commands.cpu_seconds
 
     def close(self) -> None:
-        """End what is running."""
+        """End running programs."""
         self._commands.close()
 
     def _listed(self) -> Answer:
-        """List the domains by what worked last, or else by the first that works: an upgrade may have moved it."""
+        """List the domains by the last command that worked, otherwise (after an upgrade) by the first that works."""
         failure: SourceError | None = None
         for program, arguments in self._candidates():
             try:
@@ -132,7 +132,7 @@ class Xl:
         return _answer(" ".join(arguments), self._commands.run(self._program, *arguments))
 
     def _ask_if_known(self, command: str) -> list[Answer]:
-        """Ask what this version may not know."""
+        """Run a command unless this version is known to lack it."""
         if command in self._not_known:
             return []
         answer = self._ask(command)
@@ -142,24 +142,24 @@ class Xl:
         return [answer]
 
     def _about_details(self, listed: Answer) -> list[Answer]:
-        """Ask what kind of guest each is, which is slow and never changes: only when there are new ones.
+        """Ask for each guest's type, only when there are new guests: it is slow, and the type never changes.
 
-        One that is still being made isn't listed yet, and one that another toolstack made never is.
+        A guest in creation isn't listed yet, and a guest of another toolstack never is.
         """
         self._details_due = {domain: self._details_due.get(domain, ASK_DETAILS) for domain in _domains(listed)}
         before = self._details
         if before and not any(self._details_due.values()):
-            return [before._replace(problem="", failed=False)]  # which was said already
+            return [before._replace(problem="", failed=False)]  # its problem was reported already
         try:
             self._details = self._ask("list", "-l")
-        except SourceTimeout as error:  # it waits for whoever is about to change one of the domains
+        except SourceTimeout as error:  # it waits while another program changes a domain
             self._details = Answer("list -l", b"", str(error), True)
         if self._details.failed:
             self._details = self._details._replace(output=before.output if before else b"")
             return [self._details]
         try:
             answered = set(parse_details(self._details.output))
-        except SourceMalformed:  # which toolstack.py counts
+        except SourceMalformed:  # toolstack.py counts it
             answered = set()
         self._details_due = {
             domain: 0 if domain[0] in answered else max(due - 1, 0) for domain, due in self._details_due.items()
@@ -167,9 +167,9 @@ class Xl:
         return [self._details]
 
     def _about_systems(self, listed: Answer) -> list[Answer]:
-        """Ask XenStore what guests with an agent of XenServer's kind call their system; returns what was wrong with it.
+        """Read guests' system names from XenStore, written by agents like XenServer's; returns problems.
 
-        Each is asked until it has said something, which is kept: guests could write something new again and again.
+        The first value of each guest is kept: guests could write a new one again and again.
         """
         now = _domains(listed)
         self._os_names = {domain: os_name for domain, os_name in self._os_names.items() if domain in now}
@@ -184,7 +184,7 @@ class Xl:
         return []
 
     def _about_caches(self) -> list[Answer]:
-        """Ask what the machine measures of caches; that it has none of it is no problem to report."""
+        """Ask for cache and bandwidth monitoring; a machine without it is no problem."""
         if Path(self._program).name != "xl" or (not self._psr_kinds and time.monotonic() < self._psr_due):
             return []
         self._psr_due = time.monotonic() + PSR_AGAIN
@@ -199,5 +199,5 @@ def _answer(command: str, finished: Finished) -> Answer:
 
 
 def _domains(listed: Answer) -> set[tuple[int, str]]:
-    """Return which domains there are: ids are used again, so each with its uuid, or its name where it has none."""
+    """Return the domains as (domid, uuid or else name), as ids are reused."""
     return {(domain.domid, domain.uuid or domain.name) for domain in parse_list(listed.output)[0]}

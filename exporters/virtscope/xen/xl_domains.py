@@ -1,4 +1,4 @@
-"""What `xl` and `xm` print of domains: which there are, where their vCPUs run, and what kind of guest each is.
+"""Parses the output of `xl` and `xm` about domains: the list, vCPUs' placements, and guests' types.
 
 `xl list -v -c`, `xl list -v`, `xl list` and `xm list`:
 
@@ -10,12 +10,12 @@
     Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)
     Domain-0                             0     1    -   --p       0.0  all / all
 
-`xl list -l` and `xm list -l`: JSON since Xen 4.2 (a libxl_domain_config each; xl leaves out domains that another
-toolstack made), S-expressions from xm and xl 4.1, each on lines of its own.
+`xl list -l` and `xm list -l`: JSON since Xen 4.2 (a libxl_domain_config each; xl omits domains of another toolstack),
+S-expressions from xm and xl 4.1, each on lines of its own.
 
-The formats are those of list_domains() and the like in Xen's tools/xl/xl_info.c and xl_vcpu.c (4.1 to 4.8:
-tools/libxl/xl_cmdimpl.c) and, for xm, of tools/python/xen/xm/main.py. A name holds anything, so columns count from the
-right.
+Formats: list_domains() and similar functions in Xen's tools/xl/xl_info.c and xl_vcpu.c (4.1 to 4.8:
+tools/libxl/xl_cmdimpl.c); for xm, tools/python/xen/xm/main.py. Names can contain anything, so columns are counted from
+the right.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ T = TypeVar("T")
 _SECONDS = re.compile(rb"[0-9]{1,20}\.[0-9]")
 
 _LISTED_UUID = re.compile(rb" ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?= )")
-_MAX_LINE = 8192  # bytes of a line; XenStore's values, as names are, have up to 4096
+_MAX_LINE = 8192  # bytes of a line; names are XenStore's values, of up to 4096
 _LISTED_STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
 
 _VCPU_STATE = re.compile(rb"[-r][-b][-p]")
 _CPUS = re.compile(rb"all|none|[0-9]{1,5}(?:[-,^][0-9]{1,5})*")
 _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
-_AFFINITY_WORDS = {b"any cpu": b"all", b"no cpus": b"none"}  # before Xen 4.5, when affinity was hard alone
+_AFFINITY_WORDS = {b"any cpu": b"all", b"no cpus": b"none"}  # before Xen 4.5, which had only hard affinity
 
 _SXP_DOMAIN = re.compile(rb"^\(domain$", re.MULTILINE)
 _SXP_DOMID = re.compile(rb"^[ \t]+\(domid ([0-9]{1,5})\)$", re.MULTILINE)
@@ -50,26 +50,26 @@ _SXP_KINDS = {b"linux": "pv", b"0": "pv", b"hvm": "hvm", b"1": "hvm", b"": ""}
 
 
 class Listed(NamedTuple):
-    """A domain as it is listed."""
+    """A row of the list."""
 
     domid: int
     name: str
     cpu_seconds: float
-    uuid: str  # "" where it isn't listed: xm, and xl before 4.1
-    cpupool: str  # "" likewise: before 4.6
+    uuid: str  # "" if not listed: xm, and xl before 4.1
+    cpupool: str  # "" if not listed: before 4.6
 
 
 class Details(NamedTuple):
-    """What the long list says of a domain."""
+    """A domain in the long list."""
 
-    uuid: str  # "" where it isn't there
-    type: str  # pv, hvm or pvh; "" where it isn't there
+    uuid: str  # "" if missing
+    type: str  # pv, hvm or pvh; "" if missing
 
 
 def parse_list(output: bytes) -> tuple[list[Listed], list[bytes]]:
-    """Return the domains, and the lines that are not understood.
+    """Return the domains, and lines that can't be parsed.
 
-    Raises SourceMalformed where there is no header: this is no listing at all.
+    Raises SourceMalformed without a header: this isn't a listing at all.
     """
     lines = output.split(b"\n")
     headers = [at for at, line in enumerate(lines) if line.split()[:2] == [b"Name", b"ID"]]
@@ -86,7 +86,7 @@ def parse_list(output: bytes) -> tuple[list[Listed], list[bytes]]:
 
 
 def parse_rows(lines: Iterable[bytes], row: Callable[[bytes], T | None]) -> tuple[list[T], list[bytes]]:
-    """Return what `row` makes of the lines, and the lines of which it makes None."""
+    """Apply `row` to the lines; return its results, and the lines for which it returns None."""
     parsed = [(line, row(line)) for line in lines if line]
     return [each for _, each in parsed if each is not None], [line for line, each in parsed if each is None]
 
@@ -103,7 +103,7 @@ def _list_row(line: bytes) -> Listed | None:
 
 
 def _verbose_list_row(line: bytes, pools: bool) -> Listed | None:
-    # From the right: a guest may be called like a row, a CPU pool is named by who runs the host.
+    # From the right: a guest's name may look like a row; CPU pools are named by the administrator.
     for found in reversed(list(_LISTED_UUID.finditer(line))):
         listed = _list_row(line[: found.start()])
         if listed:
@@ -113,7 +113,7 @@ def _verbose_list_row(line: bytes, pools: bool) -> Listed | None:
 
 
 def _pool(rest: bytes) -> bytes:
-    """Return the CPU pool out of "reason label pool", where nothing parts label and pool if the pool's name is long."""
+    """Return the CPU pool of "reason label pool"; a long pool name directly follows the label."""
     _, _, rest = rest.lstrip(b" ").partition(b" ")
     rest = rest.lstrip(b" ")
     label = b"-" if rest[:1] == b"-" else rest.split(b" ", 1)[0]  # "-" or, with XSM, such as system_u:object_r:domU_t
@@ -121,12 +121,12 @@ def _pool(rest: bytes) -> bytes:
 
 
 def parse_vcpus(output: bytes) -> tuple[dict[int, dict[int, Placement]], list[bytes]]:
-    """Return the placements by domid and number of the vCPU, and the lines that are not understood."""
+    """Return the placements by domid and vCPU number, and lines that can't be parsed."""
     placements: dict[int, dict[int, Placement]] = {}
     unknown = []
     soft_too = False
     for line in filter(None, output.split(b"\n")):
-        if line.rstrip().endswith((b" Affinity", b"(Hard / Soft)")):  # no row ends so, whatever its name
+        if line.rstrip().endswith((b" Affinity", b"(Hard / Soft)")):  # no row ends like this, whatever its name
             soft_too = line.rstrip().endswith(b"(Hard / Soft)")
         elif row := _vcpu_row(line, soft_too):
             domid, vcpu, placement = row
@@ -158,17 +158,17 @@ def _vcpu_row(line: bytes, soft_too: bool) -> tuple[int, int, Placement] | None:
 
 
 def cpus_of(affinity: str) -> frozenset[int] | None:
-    """Return the physical CPUs that a placement's hard or soft affinity names, such as "0-3,7"; None: any."""
+    """Return the physical CPUs of a placement's hard or soft affinity, such as "0-3,7"; None: any."""
     if affinity == "none":
         return frozenset()
     if not _RANGES.fullmatch(affinity):
-        return None  # "all", or "" where the toolstack doesn't say
+        return None  # "all", or "" if unknown
     ranges = (part.partition("-") for part in affinity.split(","))
     return frozenset(cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1))
 
 
 def parse_details(output: bytes) -> dict[int, Details]:
-    """Return the details by domid; raises SourceMalformed where these are not a list of domains."""
+    """Return the details by domid; raises SourceMalformed if the output isn't a list of domains."""
     if output.lstrip()[:1] in {b"[", b"{"}:
         return _from_json(output)
     if output.strip() and not _SXP_DOMAIN.search(output):
@@ -178,7 +178,7 @@ def parse_details(output: bytes) -> dict[int, Details]:
 
 def _from_json(output: bytes) -> dict[int, Details]:
     try:
-        # No name is taken of it, so bytes that are no UTF-8 do no harm.
+        # Names aren't used, so bytes that aren't UTF-8 are harmless.
         listed = json.loads(output.decode("utf-8", "replace"), parse_int=_int)
     except (ValueError, RecursionError) as error:
         raise SourceMalformed(f"JSON that can't be read: {error}: {output[:200]!r}") from error
@@ -194,12 +194,12 @@ def _from_json(output: bytes) -> dict[int, Details]:
 
 
 def _int(digits: str) -> int | None:
-    return int(digits) if len(digits) <= 20 else None  # many more would take Python long
+    return int(digits) if len(digits) <= 20 else None  # long numbers are slow in Python
 
 
 def _type(create: Any, build: Any) -> str:
     kind = _of(create, "type")
-    # PVH before 4.10: 4.4 to 4.8 took it for a PV guest, 4.9 for an HVM guest without a device model.
+    # PVH before 4.10: a PV guest in 4.4 to 4.8, an HVM guest without device model in 4.9.
     if kind == "pv" and _of(create, "pvh") in {True, "True"}:
         return "pvh"
     if kind == "hvm" and _of(build, "device_model_version") == "none":
@@ -225,9 +225,9 @@ def _from_sxp(output: bytes) -> dict[int, Details]:
 
 
 def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
-    """Split a line into a name and `count` columns; None where it has too few.
+    """Split a line into a name and `count` columns; None if it has too few.
 
-    Blanks at the name's end can't be distinguished from padding and are left out. "" is a domain that has no name.
+    Blanks at the name's end are stripped, as padding looks the same. "" is a domain without a name.
     """
     fields = line.rsplit(None, count)
     if len(fields) == count + 1:
@@ -236,6 +236,6 @@ def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
 
 
 def numbers(columns: list[bytes]) -> list[int] | None:
-    """Return the numbers in all of these columns, or None where one isn't."""
+    """Return the numbers in these columns, None if one is malformed."""
     values = [value for value in map(number, columns) if value is not None]
     return values if len(values) == len(columns) else None

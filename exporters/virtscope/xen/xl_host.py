@@ -1,10 +1,10 @@
-"""What `xl` and `xm` print of the host and of what it shares out: CPU pools, schedulers' shares, caches.
+"""Parses the output of `xl` and `xm` about the host, CPU pools, schedulers' shares and caches.
 
-`xl info` and `xm info` are "key : value" lines; memory is in MiB, cut off.
+`xl info` and `xm info` are "key : value" lines; memory is in MiB, rounded down.
 
-`xl cpupool-list`, `sched-credit`, `sched-credit2` and `sched-rtds` show CPU pools, and what their schedulers grant each
-domain. A scheduler's command prints those pools that use it: nothing where none does. xl 4.1 and xm print no line for
-the pool; credit2 has caps since Xen 4.10.
+`xl cpupool-list`, `sched-credit`, `sched-credit2` and `sched-rtds` show CPU pools and domains' shares. A scheduler's
+command prints only the pools that use it, possibly nothing. xl 4.1 and xm print no line for the pool; credit2 has caps
+since Xen 4.10.
 
     Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us
     Name                                ID Weight  Cap
@@ -23,8 +23,8 @@ is measured over 10 ms, in KB/s; a KB has 1024 bytes.
     Total L3 Cache Size                                   30720 KB        30720 KB
     web01                                        1         2592 KB         4032 KB
 
-The formats are those of xl_info.c, xl_sched.c, xl_cpupool.c and xl_psr.c in Xen's tools/xl (4.1 to 4.8:
-tools/libxl/xl_cmdimpl.c), and of tools/python/xen/xend/XendNode.py and tools/python/xen/xm/main.py.
+Formats: xl_info.c, xl_sched.c, xl_cpupool.c and xl_psr.c in Xen's tools/xl (4.1 to 4.8: tools/libxl/xl_cmdimpl.c),
+tools/python/xen/xend/XendNode.py and tools/python/xen/xm/main.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PSR_PASSED_OVER = (b"Total RMID:", b"Total L3 Cache Size ")
 
 
 def parse_info(output: bytes) -> Host:
-    """Return what is known of the host; keys that are not known are passed over."""
+    """Return the host's values; unknown keys are ignored."""
     facts = {}
     for line in output.split(b"\n"):
         key, colon, value = line.partition(b":")
@@ -78,7 +78,7 @@ def parse_info(output: bytes) -> Host:
 
 
 def parse_pools(output: bytes) -> tuple[list[Pool], list[bytes]]:
-    """Return the CPU pools, and the lines that are not understood."""
+    """Return the CPU pools, and lines that can't be parsed."""
     lines = [line for line in output.split(b"\n") if line.split()[:2] != [b"Name", b"CPUs"]]
     return parse_rows(lines, _pool_row)
 
@@ -90,9 +90,9 @@ def _pool_row(line: bytes) -> Pool | None:
 
 
 def parse_pool_cpus(output: bytes, names: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Return the physical CPUs of those CPU pools that have these names, as `xl cpupool-list -c` lists them.
+    """Return the physical CPUs of the CPU pools of these names, from `xl cpupool-list -c`.
 
-    The names are needed: a long one has no blank between it and the first CPU.
+    The names are needed, as a long one has no blank before the first CPU.
     """
     pools = {}
     for line in output.split(b"\n"):
@@ -105,7 +105,7 @@ def parse_pool_cpus(output: bytes, names: Sequence[str]) -> dict[str, frozenset[
 
 
 def parse_shares(output: bytes) -> tuple[dict[int, Share], dict[str, Timing], list[bytes]]:
-    """Return the domains' shares by domid, the pools' timings by name, and the lines that are not understood."""
+    """Return the domains' shares by domid, the pools' timings by name, and lines that can't be parsed."""
     shares: dict[int, Share] = {}
     timings: dict[str, Timing] = {}
     unknown = []
@@ -144,7 +144,7 @@ def _share(line: bytes, header: list[bytes]) -> tuple[int, Share] | None:
     known = {
         title: number(cells[title])
         for title in (b"Weight", b"Cap", b"Period", b"Budget")
-        # xm prints -1 where it doesn't know.
+        # xm prints -1 for unknown.
         if title in cells and cells[title] != b"-1"
     }
     if None in known.values():
@@ -154,9 +154,9 @@ def _share(line: bytes, header: list[bytes]) -> tuple[int, Share] | None:
 
 
 def parse_psr(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:
-    """Return bytes, or bytes per second, by domid and socket, and the lines that are not understood.
+    """Return bytes, or bytes per second, by domid and socket, and lines that can't be parsed.
 
-    Where a socket can't be read, xl leaves it out without a mark, so that it isn't known whose the others are.
+    xl silently omits sockets that it can't read, so the sockets of the others are unknown then.
     """
     sizes: dict[int, dict[int, int]] = {}
     unknown = []

@@ -1,4 +1,4 @@
-"""Prints a bcrypt hash of the password on standard input: the one in web.yml, as long as it is a hash of it."""
+"""Prints a bcrypt hash of the password on standard input; reuses the hash in web.yml if it matches."""
 
 import re
 import sys
