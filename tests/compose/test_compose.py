@@ -23,7 +23,7 @@ Services: TypeAlias = dict[str, dict[str, Any]]
 
 INSIDE = "/etc/virtscope/"
 ADDRESS = "--web.listen-address=127.0.0.1:{{{}}}"
-# How each program is told its listen address. A service missing here fails the tests.
+# How each program gets its listen address. A service missing here fails the tests.
 LISTENS = {
     **{name: ADDRESS.format(f"{name.upper()}_PORT") for name in ("prometheus", "alertmanager")},
     "node-exporter": ADDRESS.format("NODE_EXPORTER_PORT"),

@@ -92,7 +92,7 @@ def test_links_lead_to_where_people_come_from_and_pages_stay_where_they_are(stac
 
 
 def test_grafana_s_user_can_read_what_it_is_given(stack: DockerCheckout) -> None:
-    """Grafana itself doesn't run here. Its files are mounted where its settings expect them, and aren't world-readable."""
+    """Grafana itself doesn't run here. Its files are mounted where settings expect them, and not world-readable."""
     password = (stack.folder / ".stack/secrets/grafana-admin-password").read_text()
     command = ["exec", stack.container("grafana"), "sh", "-c"]
     assert stack.engine.docker(*command, 'cat "$GF_SECURITY_ADMIN_PASSWORD__FILE"').strip() == password
