@@ -193,7 +193,7 @@ def _measure_domains(count: int) -> None:
 
 
 def _measure_qemus(count: int) -> None:
-    """Compared with `cat` of stat and schedstat of all threads, which libvirt reads for each answer about its guests."""
+    """Compared with `cat` of stat and schedstat of all threads, which libvirt reads for each answer."""
     with _qemus(count) as watched:
         host = watched.host
         assert isinstance(host, Qemus)

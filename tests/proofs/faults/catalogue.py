@@ -43,9 +43,7 @@ class Fault:
     seconds: float = 0.0  # duration
     within: float = 30.0  # seconds after its end until everything must be healthy
     loses: str = NONE  # pattern of targets that may lose two samples more than fall into its duration
-    silent: bool = (
-        False  # only detected by its silence, which takes up to `within`: samples of that time may be lost too
-    )
+    silent: bool = False  # detected by silence within `within`, for which samples may be lost
     raises: tuple[str, ...] = ()  # expected alerts
     says: str = ""  # pattern that `make status` must print during the fault
     check: Callable[[HurtStack], str] = lambda _: ""  # another problem once all is healthy again, or ""
@@ -169,7 +167,7 @@ def descriptors(pid: int) -> int:
 
 
 def address_space(pid: int) -> int:
-    """Its current use: a lower limit can't be set."""
+    """Its current use; any user may lower a limit."""
     [kilobytes] = re.findall(r"^VmSize:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return int(kilobytes) * 1024
 
@@ -227,7 +225,7 @@ def killed_amid_a_scrape(stack: HurtStack) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_amid_make_rules(stack: HurtStack) -> Iterator[None]:
-    """Kill the program of `make rules` at several moments, then Prometheus, which restarts with the files as they are."""
+    """Kill the program of `make rules` at several moments, then Prometheus, which restarts with those files."""
     for moment in (0.3, 0.6, 1.0, 1.5):
         with subprocess.Popen(
             [sys.executable, "-m", "alerts.generator.build"],
