@@ -1,4 +1,4 @@
-"""The files of deploy/packages/push: the agents' are up to date, and the gate keeps the same series as prometheus.yml."""
+"""The files of deploy/packages/push: the agents' are up to date, and the gate keeps what prometheus.yml keeps."""
 
 from __future__ import annotations
 

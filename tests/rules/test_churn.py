@@ -1,5 +1,4 @@
-"""With guests that come and go, recorded CPU usage of hosts, overhead and applications is correct over any five
-minutes.
+"""Recorded CPU usage of hosts, overhead and applications is correct while guests come and go.
 
 Evaluated by promtool, with scrapes that never coincide with evaluations, as in reality.
 """
