@@ -179,7 +179,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 @pytest.fixture(scope="module")
 def ordinary() -> Iterator[Checkout]:
-    """A checkout of an ordinary user, in which nothing has ever been run; if root runs the tests, the user is nobody."""
+    """A checkout of an ordinary user, in which nothing has ever been run; nobody, if root runs the tests."""
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # pytest's own folders are closed to other users
         nobody = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
         checkout = Checkout(Path(folder, "checkout"), user=nobody)

@@ -57,9 +57,7 @@ def fleet() -> Iterator[Running]:
         return WEB.format(labels=labels, requests=10 * seconds, seconds=seconds)
 
     with (
-        tempfile.TemporaryDirectory(
-            prefix="fleet-"
-        ) as name,  # pytest's own folders belong to root, and parts run as nobody
+        tempfile.TemporaryDirectory(prefix="fleet-") as name,  # pytest's own are root's, and parts run as nobody
         pytest.MonkeyPatch.context() as patch,
         Exposition(web) as application,
         Exposition("process_start_time_seconds 1\n") as exporter,
@@ -105,7 +103,7 @@ def are_of(wanted: list[str]) -> Callable[[list[dict[str, Any]]], bool]:
 
 
 def divided(chosen: Settings) -> list[list[str]]:
-    """The hosts of each shard, once each of HOSTS is in exactly one, none is empty, and both of its pair scrape them."""
+    """The hosts of each shard, once each host is in exactly one, none is empty, and both of a pair scrape them."""
 
     def of_replicas() -> list[list[list[str]]]:
         shards = range(chosen.shards)

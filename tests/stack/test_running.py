@@ -143,10 +143,7 @@ def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(runnin
         running.must("up", **settings)
         flags = running.get("PROMETHEUS_PORT", "/api/v1/status/flags").json()["data"]
         assert flags["web.external-url"] == outside["PROMETHEUS"]
-        assert flags["storage.tsdb.retention.size"] in {
-            "500MB",
-            "500MiB",
-        }  # Prometheus 2 and 3 print the unit differently
+        assert flags["storage.tsdb.retention.size"] in {"500MB", "500MiB"}  # in Prometheus 2 and 3
         # Pages are still at the same place, without a path prefix.
         assert running.get("PROMETHEUS_PORT", "/user/runbooks/ExporterDown.md").ok
         assert running.get("ALERTMANAGER_PORT", "/api/v2/status").ok
