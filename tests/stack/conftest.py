@@ -142,7 +142,7 @@ def assert_failed(made: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 def assert_refused(made: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
-    """Like `assert_fails`, and nothing runs."""
+    """Like `assert_failed`, and nothing runs."""
     assert_failed(made, *words)
     assert checkout.processes() == {}
 

@@ -81,10 +81,7 @@ def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
 def test_its_cgroup_is_called_as_other_exporters_call_it() -> None:
     for path, cgroup in (
         ("/kubepods.slice/kubepods-pod7.slice/cri-containerd-1.scope", "/kubepods.slice/kubepods-pod7.slice"),
-        (
-            "/lxc/shop/system.slice/web.service",
-            "/lxc/shop/system.slice/web.service",
-        ),  # the container has other processes
+        ("/lxc/shop/system.slice/web.service", "/lxc/shop/system.slice/web.service"),  # not alone in the container
         ("/system.slice/web.service", "/system.slice/web.service"),  # alone in it
         (f"/system.slice/{'w' * 600}.service", f"/system.slice/{'w' * 479}...46bd6febd36d455e"),
     ):

@@ -12,7 +12,7 @@ from pathlib import Path
 from deploy.fleet.parts import STARTER
 from tests.support.waiting import wait_for
 
-# Records the configuration it was started with, and the one it was told to reload.
+# Records the configuration it was started with, and the one to reload.
 PROGRAM = """
 import os, pathlib, signal, time
 link = pathlib.Path("running/p.yml")
