@@ -110,7 +110,7 @@ def test_a_page_of_many_guests_is_scraped_all_the_same(tmp_path: Path, how: str,
 def test_it_is_scraped_all_the_same_with_tls_and_a_password(
     tmp_path: Path, how: str, networks: tuple[str, str]
 ) -> None:
-    """With TLS, "silent" never starts the handshake, and plain HTTP guesses don't either."""
+    """With TLS, "silent" is a handshake that never comes. Guesses are sent in plain HTTP, without TLS."""
     pki = Pki(tmp_path / "etc")
     pki.issue("server", pki.ca, "127.0.0.1")
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()

@@ -141,7 +141,7 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @contextmanager
 def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]], status: int = 200) -> Iterator[str]:
-    """The address of a target with these headers that repeats this content until the client closes."""
+    """The address of a target that answers with these headers, and with this content until the client closes."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 (http.server calls it)

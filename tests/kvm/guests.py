@@ -65,7 +65,7 @@ def kvm_answers() -> bool:
 
 
 class Guest:
-    """A QEMU that ends with the `with` block or with the tests. Only its first vCPU is started at boot."""
+    """A QEMU that ends with the `with` block or with the tests. Only its first vCPU runs."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ def test_all_options_of_this_qemu_are_known() -> None:
     wrong = []
     for option, has_value in found.items():
         if option not in {"h", "help", "version", "name"}:
-            # A lower-case word is a value; otherwise it is the option itself.
+            # If the option takes a value, "-name" is that value, and the first name counts.
             line = parse(command_line("-name", "first", f"-{option}", "-name", "second"))
             if not line or line.name != ("first" if has_value else "second"):
                 wrong.append(option)

@@ -104,8 +104,8 @@ TARGETS = [
 
 
 _DB = 'domid="1",domain="db",state="crashed"'
-# A host of each kind with series that need no true value: an application with a neighbour, a state, a failed resource
-# limit.
+# A host of each kind with series that need no true value: an application with a neighbour, a state, a resource that ran
+# out.
 OTHERS = [
     Target("cadvisor", "other", "cgroup", [*cadvisor({"/virtscope/web": WEB, "/virtscope/batch": WEB}, CPUS)]),
     Target("sched", "other", "base", [*sched({"/virtscope/web": {"/virtscope/batch": 0.3}, "/virtscope/batch": {}})]),

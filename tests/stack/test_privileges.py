@@ -103,7 +103,7 @@ def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: P
 
 
 def test_links_give_nothing_away(data: Path, secret: Path) -> None:
-    """Whether the folder already belongs to nobody or to root; nor a root file that nobody moved into it."""
+    """Whether the folder belongs to nobody already or to root. Root's files that nobody moved into it are kept too."""
     (data / "file").symlink_to(secret)
     (data / "folder").symlink_to(secret.parent)
     os.link(secret, data / "hard")

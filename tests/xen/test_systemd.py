@@ -243,6 +243,6 @@ def test_ssh_exporter_reads_dom0_by_its_own_unit(debian: Debian, sshd: Path) -> 
 
 
 def test_what_is_forbidden_root_can_do(debian: Debian) -> None:
-    """Otherwise the probes of the test above would prove nothing. Without those whose changes would remain."""
+    """Otherwise the probes of the test above would prove nothing. Without probes that leave changes."""
     stay = {"set the clock", "set the host's name", "write to sysctl", "mount"}
     debian.must("\n".join(f"{command} || exit 1" for what, command in FORBIDDEN.items() if what not in stay))

@@ -23,8 +23,8 @@ from virtscope.xen.xentop import Iteration
 LOOKS = 200
 NAMES = [b"web", b"db", b"copy", b"copy", b"  copy", b"(null)"]
 MAX_IDS = 12  # so that they are reused, as after 32,752 domains
-# The increase between two readings, and the initial value at the first one. In text, a successor with a value that low
-# is indistinguishable from the previous guest.
+# The increase between two readings, and the initial value at the first one. In text, a successor can't be recognised if
+# the previous guest's counter was no higher than that.
 CPU_SECONDS, NEW_CPU_SECONDS = (0, 0.3, 1, 15), 1
 BYTES, NEW_BYTES = (0, 1, 1000, 10**9), 1000
 APART = 0.009  # seconds by which a CPU's clock may be behind another's

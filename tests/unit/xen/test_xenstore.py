@@ -25,7 +25,7 @@ def message(kind: int, request: int, body: bytes) -> bytes:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts a daemon that returns a path's request number."""
+    """Starts a daemon whose answers are computed from a request's number and path."""
     monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
     listener = socket.socket(socket.AF_UNIX)
 

@@ -50,7 +50,7 @@ def test_no_two_parts_have_a_port_in_common() -> None:
 
 def test_all_listen_on_loopback_unless_the_settings_say_otherwise() -> None:
     assert {address.rpartition(":")[0] for part in parts(SHIPPED) for address in listens(part)} == {"127.0.0.1"}
-    # The receivers' second protocol isn't used and keeps its default port.
+    # The receivers' unused protocol stays on loopback.
     unused = [address for part in parts(APART) for address in listens(part) if not address.startswith("0.0.0.0")]
     assert len(unused) == APART.receivers
 
