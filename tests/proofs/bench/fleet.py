@@ -31,7 +31,7 @@ NEIGHBOURS = 4  # neighbours that each container waits for
 EVENTS = {
     "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
     "tlb": {"instructions": 1e9, "dTLB-load-misses": 2e6, "iTLB-load-misses": 5e5},
-}  # CPUs
+}  # per CPU and second
 CPU_MODES = {"user": 0.2, "system": 0.05, "softirq": 0.01, "idle": 0.74, "iowait": 0, "nice": 0, "irq": 0, "steal": 0}
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 """Bucket edges of response times in seconds, as in telegraf/access_log.pl."""
