@@ -36,7 +36,7 @@ SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 * (os.cpu_count() or 1
 # Growth allowed between the middle and the end of a long run, when bounded caches are full. Descriptors and threads are
 # those of a server that is queried by one client after the other.
 MAX_MORE = {"descriptors": 8, "threads": 8, "objects": 20_000, "bytes": 16 << 20}
-MAX_MEMORY = 256  # per byte of input: a list of one-letter words takes up to 60, a YAML document 200
+MAX_MEMORY = 256  # bytes per byte of input: a list of one-letter words takes up to 60, a YAML document 200
 MAX_GROWTH = 3  # times the proportional time; quadratic code takes 8 times that for 8 times the input
 
 LONG_NUMBER = b"9" * 5000
