@@ -1,4 +1,4 @@
-"""What holds for all tests: which layer each belongs to, and what becomes of second tries."""
+"""Hooks for all tests: the layer of each test, and the record of reruns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and messages against golden files, and pages against Prometheus's own linter."""
+"""Compare pages and messages with golden files, and check pages with Prometheus's linter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy import programs
 
 
 def assert_golden(file: Path, text: bytes | str) -> None:
-    """Fail unless the file holds this text, so that a change of any name, label, help text or unit shows.
+    """Fail unless the file has exactly this text, so that any change of a name, label, help text or unit is noticed.
 
     UPDATE_GOLDEN=1 rewrites the file.
     """

@@ -1,4 +1,4 @@
-"""compose.yaml, and the lab's, as Docker's own tools read them."""
+"""compose.yaml, and the lab's, as parsed by docker-compose."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LAB = CHECKOUT / "lab" / "compose.yaml"
 
 
 def services(variables: Mapping[str, str], *paths: Path) -> dict[str, dict[str, Any]]:
-    """All services of compose.yaml, or of these files together, those of every profile too, with variables, anchors and
-    relative paths filled in."""
+    """All services of compose.yaml, or of these files merged, of every profile. Variables, anchors and relative paths
+    are filled in."""
     files = [f"--file={path}" for path in paths or [PATH]]
     environment = {**os.environ, **variables, "COMPOSE_PROFILES": compose.PROFILES}
     asked = [*command(), *files, "config"]
@@ -31,7 +31,7 @@ def services(variables: Mapping[str, str], *paths: Path) -> dict[str, dict[str, 
 
 
 def command() -> list[str]:
-    """The command that reads compose files; it needs no running engine for that. Skips where there is none."""
+    """The command that reads compose files, which needs no running engine. Skips if it isn't installed."""
     try:
         return compose.command()
     except StackError:

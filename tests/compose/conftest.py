@@ -1,4 +1,4 @@
-"""One Docker engine of the tests' own for all tests that need one, and the images that are pulled elsewhere."""
+"""A Docker engine shared by all tests that need one, and images under the names that would be pulled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.compose.engine import Engine, running_engine
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """The engine, with an image for each that compose.yaml pulls."""
+    """The engine, with an image for each one that compose.yaml pulls."""
     with running_engine() as engine:
         images.make_stand_ins(engine, compose_file.services({}).values(), tmp_path_factory.mktemp("images"))
         yield engine
@@ -21,7 +21,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def building_engine(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The engine, with the image that our Dockerfiles begin with too."""
+    """The engine, with the base image of our Dockerfiles as well."""
     images.make_debian(engine, tmp_path_factory.mktemp("debian"))
     return engine
 

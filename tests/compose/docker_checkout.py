@@ -1,4 +1,4 @@
-"""A checkout of the tests' own, in which the stack is started on Docker by the same commands that a person gives."""
+"""A separate checkout in which the stack is started on Docker with the commands a user runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND_SECONDS = 1200  # the first time builds images
 
 
 class DockerCheckout(Checkout):
-    """Runs deploy/compose.py on an engine, with a second compose file beside compose.yaml."""
+    """Runs deploy/compose.py on an engine, with a second compose file besides compose.yaml."""
 
     def __init__(self, folder: Path, engine: Engine, override: Path, **variables: str) -> None:
         super().__init__(folder)
@@ -28,17 +28,17 @@ class DockerCheckout(Checkout):
         }
 
     def compose(self, command: str) -> str:
-        """What `make compose-COMMAND` prints; AssertionError if it fails."""
+        """The output of `make compose-COMMAND`; AssertionError if it fails."""
         ours = ["python3", "-m", "deploy.compose", command]
         return self.engine.run(ours, self.environment, self.folder, COMMAND_SECONDS)
 
     def container(self, service: str) -> str:
-        """The name of a service's container: docker-compose 1.29 and v2 don't agree on it."""
+        """The name of a service's container, which differs between docker-compose 1.29 and v2."""
         label = f"--filter=label=com.docker.compose.service={service}"
         return self.engine.docker("container", "ls", label, "--format={{.Names}}").strip()
 
     def health(self) -> dict[str, str]:
-        """Of each service, the health of its container; "" if it has no check, or has ended."""
+        """The health of each service's container; "" without a health check or after it has ended."""
         containers = self.engine.docker("container", "ls", "--all", "--quiet").split()
         if not containers:
             return {}

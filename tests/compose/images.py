@@ -1,7 +1,7 @@
-"""Images under the names that compose.yaml pins, made of the programs that the other tests run.
+"""Images under the names pinned in compose.yaml, built from the programs that the other tests run.
 
-No image can be made under a given digest, and no registry may be in reach. So `override` has compose take the tag
-without it.
+An image can't be built for a given digest, and a registry may be unreachable. So `override` makes compose use the tag
+without the digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ nobody:x:{NOBODY}:{NOBODY}::/:/bin/sh
 telegraf:x:{TELEGRAF_USER}:{TELEGRAF_USER}::/:/bin/sh
 """
 
-# It answers health checks once it has read the password as its own user, as Grafana would, and is no Grafana besides.
+# Answers health checks like Grafana, once it has read the password as its own user; nothing else.
 GRAFANA = """\
 #!/bin/sh
 set -eu
@@ -43,16 +43,16 @@ wait
 
 @dataclass(frozen=True)
 class StandIn:
-    """What an image is made of: its user, entrypoint and the folder for its volume are those of the real one."""
+    """The contents of an image. User, entrypoint and volume folder are those of the real image."""
 
     changes: tuple[str, ...]
     programs: Mapping[str, str] = field(default_factory=dict)  # path in the image: name, as for program_path
     scripts: Mapping[str, str] = field(default_factory=dict)
-    volume: tuple[str, int] | None = None  # and whose it is
+    volume: tuple[str, int] | None = None  # path and owner
 
 
 STAND_INS = {
-    # Without service discovery in clouds, and web pages.
+    # Without cloud service discovery and web pages.
     "prom/prometheus": StandIn(
         ("USER nobody", 'ENTRYPOINT ["/bin/prometheus"]', "VOLUME /prometheus"),
         {"bin/prometheus": "prometheus3", "bin/promtool": "promtool3"},
@@ -63,21 +63,21 @@ STAND_INS = {
         {"bin/alertmanager": "alertmanager034", "bin/amtool": "amtool034"},
         volume=("alertmanager", NOBODY),
     ),
-    # Our own build of the release.
+    # The release, built by us.
     "quay.io/thanos/thanos": StandIn(("USER 1001", 'ENTRYPOINT ["/bin/thanos"]'), {"bin/thanos": "thanos"}),
-    # The release that the native stack has on this machine.
+    # The release used by the native stack on this machine.
     "prom/node-exporter": StandIn(
         ("USER nobody", 'ENTRYPOINT ["/bin/node_exporter"]'), {"bin/node_exporter": "node_exporter"}
     ),
-    # Our own main around the release's library.
+    # Our own main function around the release's library.
     "ghcr.io/google/cadvisor": StandIn(('ENTRYPOINT ["/usr/bin/cadvisor"]',), {"usr/bin/cadvisor": "cadvisor"}),
-    # The plugins of telegraf/sensors alone, and no Perl.
+    # Only the plugins used in telegraf/sensors, and no Perl.
     "telegraf": StandIn(
         ('ENTRYPOINT ["/entrypoint.sh"]', 'CMD ["telegraf"]'),
         {"usr/bin/telegraf": "telegraf"},
         {"entrypoint.sh": '#!/bin/sh\nexec "$@"\n'},
     ),
-    # No Grafana at all.
+    # A stand-in for Grafana.
     "grafana/grafana": StandIn(
         (f"USER {GRAFANA_USER}", 'ENTRYPOINT ["/run.sh"]'),
         scripts={"run.sh": GRAFANA},
@@ -91,9 +91,9 @@ def without_digest(image: str) -> str:
 
 
 def override(services: Mapping[str, Mapping[str, Any]]) -> str:
-    """A second compose file: the tag alone for images with a digest, the host's network for what is built here.
+    """A second compose file: tags without digests, and the host's network for builds.
 
-    The tests' engine has no network of its own for builds. Everything else is the first file's.
+    The tests' engine has no network for builds. Everything else comes from the first file.
     """
     changed: dict[str, dict[str, Any]] = {}
     for name, service in services.items():
@@ -107,7 +107,7 @@ def override(services: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def make_stand_ins(engine: Engine, services: Iterable[Mapping[str, Any]], folder: Path) -> None:
-    """Make the images that these services name and don't build."""
+    """Build the images that these services pull."""
     for image in {without_digest(service["image"]) for service in services if "build" not in service}:
         repository = image.rpartition(":")[0]
         stand_in = STAND_INS[repository]
@@ -130,9 +130,9 @@ def make_stand_ins(engine: Engine, services: Iterable[Mapping[str, Any]], folder
 
 
 def make_debian(engine: Engine, folder: Path) -> None:
-    """Make what our Dockerfiles begin with, unless the engine has it: a minimal Debian, from this machine's mirror.
+    """Build the base image of our Dockerfiles, unless the engine has it: a minimal Debian, from this machine's mirror.
 
-    For what a build installs, apt and pip in it are configured as on this machine.
+    apt and pip in it are configured as on this machine.
     """
     first = re.search(r"^FROM (debian:\S+)", (CHECKOUT / "exporters/Dockerfile").read_text(), re.MULTILINE)
     assert first is not None
@@ -141,7 +141,7 @@ def make_debian(engine: Engine, folder: Path) -> None:
         return
     targets = ["apt-get", "indextargets", "--format", "$(ORIGIN) $(RELEASE) $(REPO_URI)", "Identifier: Packages"]
     repositories = subprocess.run(targets, check=True, capture_output=True, text=True).stdout
-    (mirror, *_) = re.findall(r"^Debian [^-\s]+ (\S+)$", repositories, re.MULTILINE)  # not that of security updates
+    (mirror, *_) = re.findall(r"^Debian [^-\s]+ (\S+)$", repositories, re.MULTILINE)  # not the security mirror
     root = folder / "debian"
     bootstrap = ["debootstrap", "--variant=minbase", "bookworm", str(root), mirror]
     made = subprocess.run(bootstrap, capture_output=True, text=True, timeout=600, check=False)
@@ -161,7 +161,7 @@ def make_debian(engine: Engine, folder: Path) -> None:
 
 
 def _add(root: Path, program: Path, path: str) -> None:
-    """Copy a program into an image's files, and the libraries that it is linked with."""
+    """Copy a program and its shared libraries into an image's files."""
     shutil.copy(program, root / path)
     linked = subprocess.run(["ldd", program], check=False, capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+) \(0x", linked):

@@ -1,4 +1,4 @@
-"""compose.yaml, as Docker's own tools read it: pinned, loopback only, watched over, and without a password."""
+"""compose.yaml as parsed by docker-compose: pinned images, loopback only, health checks, no passwords."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Services: TypeAlias = dict[str, dict[str, Any]]
 
 INSIDE = "/etc/virtscope/"
 ADDRESS = "--web.listen-address=127.0.0.1:{{{}}}"
-# How each program is given its address to listen on; a service that is missing here fails the tests.
+# How each program gets its listen address. A service missing here fails the tests.
 LISTENS = {
     **{name: ADDRESS.format(f"{name.upper()}_PORT") for name in ("prometheus", "alertmanager")},
     "node-exporter": ADDRESS.format("NODE_EXPORTER_PORT"),
@@ -35,7 +35,7 @@ LISTENS = {
     **{f"demo-{name}-exporter": ADDRESS.format(f"{name.upper()}_PORT") for name in ("xentop", "kvm", "vestat")},
     "demo-sensors": "--port={DEMO_PORT}",
 }
-ENDS = "demo-history"  # the one that serves nothing
+ENDS = "demo-history"  # the only one that doesn't serve anything
 PORTS = {part.port_variable: str(10000 + part.default_port) for part in (*parts.DOCKER_PARTS, *parts.DEMO_PARTS)}
 OPTIONS = {
     "PROMETHEUS_EXTERNAL_URL": "https://monitor.example.org/prometheus",
@@ -48,7 +48,7 @@ SET = {**PORTS, **OPTIONS}
 
 @pytest.fixture(scope="module")
 def services() -> Services:
-    """All services with every profile on and every variable set, after the tool has filled in variables."""
+    """All services with every profile enabled, every variable set and substituted."""
     return compose_file.services(SET)
 
 
@@ -65,7 +65,7 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def settings(service: dict[str, Any]) -> list[str]:
-    """The flags and environment of a program."""
+    """Flags and environment of a program."""
     return [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
 
 
@@ -81,13 +81,13 @@ def test_the_whole_stack_is_there_and_each_platform_gets_its_own_exporter_only(s
 def test_all_listen_on_loopback_at_the_port_asked_for_and_are_checked_there(services: Services) -> None:
     for name, flag in LISTENS.items():
         service = services[name]
-        # On the host's network nothing is published: what counts is where the program itself listens.
+        # The host's network publishes no ports: only the program's listen address counts.
         assert (service["network_mode"], "ports" in service) == ("host", False), name
         assert flag.format(**PORTS) in settings(service), name
         assert not [setting for setting in settings(service) if "0.0.0.0" in setting or "[::]" in setting], name
         port = PORTS[re.findall(r"\w+_PORT", flag)[0]]
         assert service["healthcheck"]["test"][-1].startswith(f"http://127.0.0.1:{port}/"), name
-    # Where the address is a setting of its own:
+    # Services with a separate setting for the address:
     assert "--listen_ip=127.0.0.1" in services["cadvisor"]["command"]
     assert services["grafana"]["environment"]["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
     assert "--cluster.listen-address=" in services["alertmanager"]["command"]  # off; by default 0.0.0.0:9094
@@ -96,7 +96,7 @@ def test_all_listen_on_loopback_at_the_port_asked_for_and_are_checked_there(serv
 
 
 def test_all_are_pinned_and_confined(services: Services) -> None:
-    # root's, less all else: what an exporter's unit gives it, except where it owns the files as root.
+    # Only the capabilities that the exporter's unit grants, except where it owns the files as root.
     as_unit = {part.name for part in parts.EXPORTERS} - {"xentop-exporter"}
     confined = {
         "cap_drop": ["ALL"],
@@ -107,10 +107,10 @@ def test_all_are_pinned_and_confined(services: Services) -> None:
     for name in LISTENS:
         service = services[name]
         if "build" not in service:
-            # A release for people to read, and what is pulled.
+            # The release for readers, and the digest that is pulled.
             assert re.fullmatch(r"\S+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", service["image"])
         added = {"CAP_" + capability for capability in service.get("cap_add", ())}
-        # CAP_SYSLOG is for profiles, and the image has no perf.
+        # CAP_SYSLOG is only for profiles, and the image has no perf.
         assert added == (capabilities(name) - {"CAP_SYSLOG"} if name in as_unit else set()), name
         assert {key: service[key] for key in confined} == confined, name
         assert not service.get("privileged"), name
@@ -121,7 +121,7 @@ def test_all_are_pinned_and_confined(services: Services) -> None:
 
 
 def test_all_read_the_configuration_of_the_native_stack(services: Services) -> None:
-    """What is mounted is the checkout's, read-only, and every path that a program is given leads to something."""
+    """Mounts come from the checkout, read-only, and every path passed to a program exists."""
     for name in LISTENS:
         service = services[name]
         ours = {target: Path(source) for source, target, _ in mounts(service) if target.startswith(INSIDE)}
@@ -141,7 +141,7 @@ def test_all_read_the_configuration_of_the_native_stack(services: Services) -> N
 
 def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_password_in_a_file(services: Services) -> None:
     as_native = {**grafana.environment(parts.ports(PORTS)), "GF_SERVER_ROOT_URL": OPTIONS["GF_SERVER_ROOT_URL"]}
-    # Where it keeps its own files, and where the password is, the image and Docker say.
+    # Paths inside the image, and Docker's path of the password.
     own = {"GF_PATHS_DATA", "GF_PATHS_LOGS", "GF_PATHS_PLUGINS", "GF_LOG_MODE", "GF_SECURITY_ADMIN_PASSWORD"}
     native = {name: value.replace(f"{CHECKOUT}/", INSIDE) for name, value in as_native.items() if name not in own}
     password = {"GF_SECURITY_ADMIN_PASSWORD__FILE": "/run/secrets/grafana-admin-password"}
@@ -159,7 +159,7 @@ def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_passwor
 
 
 def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) -> None:
-    """Those that decide what is kept, and where pages are."""
+    """Flags that set retention and page addresses."""
     configuration = configparser.RawConfigParser(inline_comment_prefixes=None)
     configuration.read(CHECKOUT / "deploy/supervisord.conf")
     alike = ("--storage.tsdb.retention", "--web.external-url", "--web.route-prefix", "--web.listen-address")
@@ -173,7 +173,7 @@ def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) ->
     assert kept <= set(services["prometheus"]["command"])
     assert f"--web.external-url={OPTIONS['PROMETHEUS_EXTERNAL_URL']}" in services["demo-prometheus"]["command"]
 
-    # Compose can't compute a default from another variable, so the addresses stand there twice.
+    # Compose can't compute a default from another variable, so the addresses are written twice.
     written = compose_file.PATH.read_text()
     for variable, default in parts.options({}, parts.ports({})).items():
         assert set(re.findall(rf"\${{{variable}:-([^}}]*)}}", written)) == {default}
@@ -192,7 +192,7 @@ def test_telegraf_has_the_native_one_s_sensors_and_may_read_logs(services: Servi
     configuration = [f"--config={INSIDE}telegraf/telegraf.conf", f"--config-directory={INSIDE}telegraf/local"]
     assert telegraf["command"][-2:] == configuration
     assert (CHECKOUT / telegraf["environment"]["TELEGRAF_FOLDER"].removeprefix(INSIDE) / "access_log.pl").is_file()
-    assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # all else is read-only
+    assert telegraf["environment"]["STATE_DIRECTORY"] in telegraf["tmpfs"]  # everything else is read-only
     assert ("/var/log", "/var/log", True) in mounts(telegraf)
     assert telegraf["group_add"] == ["4"]
     assert {group.gr_name for group in grp.getgrall() if group.gr_gid == 4} == set(parts.TELEGRAF.groups)

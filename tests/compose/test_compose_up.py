@@ -1,4 +1,4 @@
-"""`make compose-up` and `compose-demo`: what they pass to Docker about the machine, and their errors."""
+"""`make compose-up` and `compose-demo`: what they tell Docker about the machine, and their errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.ports import free_port
 
 def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     trixie, suse = {"ID": "debian", "VERSION_CODENAME": "trixie"}, {"ID": "opensuse-leap"}
-    noble = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}  # the image is Debian's
+    noble = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}  # the image is based on Debian
     port = {"PROMETHEUS_PORT": "19090"}
     given = {"COMPOSE_PROFILES": "", "DEBIAN_RELEASE": "bookworm"}
     for machine, system, environment, docker, passed in (
@@ -28,8 +28,8 @@ def test_each_machine_gets_its_own_exporters_built_from_its_own_release(monkeypa
         ("xen", noble, {}, 23, {"COMPOSE_PROFILES": "xen,perf,sched"}),
         ("openvz", trixie, {}, 23, {"COMPOSE_PROFILES": "openvz,perf,sched"}),
         ("base", trixie, port, 23, {**port, "COMPOSE_PROFILES": "perf,sched"}),
-        ("openvz", trixie, {}, 22, {"COMPOSE_PROFILES": "openvz"}),  # a Docker that doesn't know CAP_PERFMON
-        ("xen", trixie, given, 20, given),  # what the user says counts
+        ("openvz", trixie, {}, 22, {"COMPOSE_PROFILES": "openvz"}),  # Docker without CAP_PERFMON
+        ("xen", trixie, given, 20, given),  # the user's setting wins
     ):
         monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)  # noqa: B023
         assert compose.environment(Machine("host1", machine, "for the test"), environment, docker) == passed
@@ -54,8 +54,8 @@ def test_without_docker_or_its_answer_that_is_said_in_one_line(tmp_path: Path) -
     assert error() == "error: Docker does not answer; is it running, and may you use it? (no engine)\n"
 
 
-# Starts nothing, logs its commands, and says that what the file `running` lists is running. The service that RECREATES
-# names is another container after `up`.
+# Starts nothing and logs its commands. Reports the services listed in the file `running` as running. RECREATES names a
+# service whose container is replaced by `up`.
 DOCKER = """#!/bin/bash
 cd "$(dirname "$0")"
 case "$*" in
@@ -74,7 +74,7 @@ esac
 
 
 class Docker:
-    """That Docker, in a folder."""
+    """The fake Docker, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -88,13 +88,13 @@ class Docker:
 
     @property
     def commands(self) -> list[str]:
-        """The commands it was given: the profiles, and the words after `docker`."""
+        """The commands it received: profiles, and the words after `docker`."""
         return (self._folder / "log").read_text().splitlines()
 
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """One on which nothing runs, and ports that are free; nothing is written into the checkout."""
+    """A Docker without running containers, and free ports; the checkout isn't written to."""
     monkeypatch.setattr(targets, "write", lambda *_: None)
     monkeypatch.setattr(grafana, "make_password", lambda: None)
     for name in ("write", "take"):
@@ -112,9 +112,9 @@ DEMO = "demo: compose up --detach --build " + " ".join([*compose.DEMO_SERVICES, 
 RELOAD = ": compose kill -s SIGHUP "
 
 
-CASES = {  # a command, what runs, what `up` restarts; what Docker is asked to do
+CASES = {  # command, running services, services that `up` restarts; expected Docker commands
     "the stack takes the demo's place": ("up", "demo-prometheus grafana", "", [DOWN, UP]),
-    # Rewritten rules, an edited receiver, a new sensor: compose sees none of these change.
+    # compose doesn't notice rewritten rules, an edited receiver or a new sensor.
     "what goes on reads its files again":
         ("up", "prometheus alertmanager telegraf grafana", "", [UP, f"{RELOAD}prometheus alertmanager telegraf"]),
     # The signal would end it.

@@ -1,4 +1,4 @@
-"""`make compose-demo` as its users see it, on a real engine, with images built by our Dockerfiles."""
+"""`make compose-demo` on a real engine, with images built from our Dockerfiles."""
 
 from __future__ import annotations
 

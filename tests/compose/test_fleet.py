@@ -1,4 +1,4 @@
-"""compose.fleet.yaml on a real engine: all parts of a fleet as containers, and an answer for all shards' hosts."""
+"""compose.fleet.yaml on a real engine: all parts of a fleet as containers, and queries over all shards."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.support.promql import PrometheusClient
 from tests.support.waiting import wait_for
 
 SHIPPED = settings.read()
-HOSTS = [f"host-{number}" for number in range(6)]  # in each of two shards are some of them
+HOSTS = [f"host-{number}" for number in range(6)]  # both shards get some of them
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # the first run builds the programs of the images
 def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other(engine: Engine, tmp_path: Path) -> None:
-    """By the commands in the file's first lines. Each part is a target of one shard."""
+    """With the commands in the file's first lines. Each part is a target of exactly one shard."""
     written = tmp_path / compose.FILE.name
     written.write_text(compose.text(SHIPPED))
     services = compose_file.services({}, written)
@@ -47,7 +47,7 @@ def test_each_query_answers_for_the_hosts_of_all_shards_which_read_each_other(en
                 engine.run(command, checkout.environment, checkout.folder, seconds=600)
             checkout.wait_until_healthy(dict.fromkeys(services, "healthy"), seconds=300)
             assert_answers_as_one()
-            assert not (checkout.folder / ".stack/fleet/data").exists()  # what containers write is in volumes
+            assert not (checkout.folder / ".stack/fleet/data").exists()  # containers write to volumes
             volumes = engine.docker("volume", "ls", "--format={{.Name}}").split()
             of_parts = {f"virtscope-fleet_{part.name}-data" for part in parts(SHIPPED) if part.kind != "query"}
             assert of_parts <= set(volumes)
@@ -65,7 +65,7 @@ def assert_answers_as_one() -> None:
     shards = [PrometheusClient(part.url) for part in parts(SHIPPED) if part.kind == "prometheus"]
 
     def up() -> tuple[set[str], set[int]]:
-        """The parts that any shard scrapes, and how many of other shards' Prometheus each reads."""
+        """The parts that any shard scrapes, and the number of other shards' Prometheus that each one reads."""
         found = [[series["metric"] for series in shard.query("up == 1")] for shard in shards]
         scraped = {metric["part"] for metrics in found for metric in metrics if "part" in metric}
         return scraped, {[metric["job"] for metric in metrics].count("virtscope_shards") for metrics in found}

@@ -17,7 +17,7 @@ TAG = "virtscope/exporters:under-test"
 @pytest.mark.system
 @pytest.mark.timeout(1800)  # the first build installs Python and Xen's libraries
 def test_it_is_healthy_without_xen_says_so_and_stops_on_sigterm(building_engine: Engine) -> None:
-    """By what compose.yaml says of the service, except for Xen's devices, which are in Dom0 alone."""
+    """With the options that compose.yaml has for the service, except Xen's devices, which only Dom0 has."""
     docker, port = building_engine.docker, free_port()
     service = compose_file.services({"XENTOP_PORT": str(port)})["xentop-exporter"]
     build = ["docker", "build", "--network=host", "--file=exporters/Dockerfile", f"--tag={TAG}", "."]
@@ -32,7 +32,7 @@ def test_it_is_healthy_without_xen_says_so_and_stops_on_sigterm(building_engine:
         wait_for(lambda: docker("exec", container, *check) is not None, 30, not_yet=(AssertionError,))
         assert "\nxentop_up 0.0\n" in requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text
         library = docker("exec", container, "find", "/usr/lib", "-name", "libxenstat.so.*")
-        assert "libxenstat.so.4." in library  # through which Xen is asked
+        assert "libxenstat.so.4." in library  # the library that queries Xen
         docker("stop", "--time=10", container)
         assert docker("inspect", "--format={{.State.ExitCode}}", container).strip() == "0"
     finally:

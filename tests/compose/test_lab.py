@@ -1,4 +1,4 @@
-"""lab/compose.yaml: the auction site on Docker, limited tier by tier; built and run on a real engine."""
+"""lab/compose.yaml: the auction site on Docker with a limit per tier, built and run on a real engine."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from tests.support.waiting import wait_for
 DOCKERFILE = (CHECKOUT / "lab" / "Dockerfile").read_text()
 PORTS = {"AUCTION_1_PORT": "18081", "AUCTION_2_PORT": "18082", "LAB_CPUS": "1"}
 INSTANCES = ("auction-1", "auction-2")
-BUILD_SECONDS = 1200  # the first time installs Apache, PHP and MariaDB
-NO_DNS_SECONDS = 60  # for a name that is no longer in the network: the tests' engine reaches nobody who knows others
+BUILD_SECONDS = 1200  # the first build installs Apache, PHP and MariaDB
+NO_DNS_SECONDS = 60  # a removed name takes this long to fail: the tests' engine has no upstream DNS
 
 
 def test_tiers_are_containers_of_their_names_limited_confined_and_reached_by_their_own_instance_alone() -> None:
     services = compose_file.services(PORTS, compose_file.LAB)
-    written = yaml.safe_load(compose_file.LAB.read_text())  # of limits and ports 1.29 and v2 don't say the same
+    written = yaml.safe_load(compose_file.LAB.read_text())  # 1.29 and v2 print limits and ports differently
     assert set(services) == {f"{instance}-{tier}" for instance in INSTANCES for tier in TIERS}
     for name, service in services.items():
         instance, _, tier = name.rpartition("-")
-        assert service["container_name"] == name  # what cAdvisor's label `name` says, and so what `vserver` is
+        assert service["container_name"] == name  # cAdvisor's label `name`, and so the label `vserver`
         assert service["build"]["target"] == tier
         assert {"cpus", "cpu_shares", "mem_limit"} <= written["services"][name].keys(), name
         assert (service["cpuset"], service["cap_drop"], service["read_only"]) == ("1", ["ALL"], True), name
         assert (service["security_opt"], service.get("privileged")) == (["no-new-privileges:true"], None), name
-        ports = written["services"][name].get("ports", [])  # of pages alone
+        ports = written["services"][name].get("ports", [])  # only web servers have ports
         assert [port.startswith("127.0.0.1:") for port in ports] == ([True] if tier == "web" else []), name
         assert instance in service["networks"]
         assert not set(INSTANCES) & set(service["networks"]) - {instance}

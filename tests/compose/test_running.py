@@ -1,4 +1,4 @@
-"""`make compose-up` on a real engine: the whole of compose.yaml, with images made by the tests (images.STAND_INS)."""
+"""`make compose-up` on a real engine: all of compose.yaml, with images built by the tests (images.STAND_INS)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def services(engine: Engine) -> set[str]:
-    """Those that run on this engine."""
+    """The services that run on this engine."""
     major = int(engine.docker("version", "--format", "{{.Server.Version}}").partition(".")[0])
     return EVERYWHERE | WITH_PERFMON if major >= PERFMON_ENGINE else EVERYWHERE
 
@@ -39,7 +39,7 @@ def services(engine: Engine) -> set[str]:
 def stack(
     engine: Engine, services: set[str], override: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DockerCheckout]:
-    """The stack, all of it healthy."""
+    """The stack, all services healthy."""
     checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", engine, override, **OUTSIDE)
     said = checkout.compose("up")
     try:
@@ -72,7 +72,7 @@ def test_node_exporter_sees_the_host(stack: DockerCheckout) -> None:
     (root,) = stack.query('node_filesystem_size_bytes{mountpoint="/"}')
     disk = os.statvfs("/")
     assert int(root["value"][1]) == disk.f_blocks * disk.f_frsize
-    wait_for(  # other tests make interfaces, too
+    wait_for(  # other tests create interfaces, too
         lambda: labels(stack, "node_network_info", "device"),
         until=lambda found: found == {device.name for device in Path("/sys/class/net").iterdir()},
     )
@@ -92,14 +92,14 @@ def test_links_lead_to_where_people_come_from_and_pages_stay_where_they_are(stac
 
 
 def test_grafana_s_user_can_read_what_it_is_given(stack: DockerCheckout) -> None:
-    """No Grafana runs here; what compose.yaml mounts for it is where its settings say, and not for everybody else."""
+    """Grafana itself doesn't run here. Its files are mounted where settings expect them, and not world-readable."""
     password = (stack.folder / ".stack/secrets/grafana-admin-password").read_text()
     command = ["exec", stack.container("grafana"), "sh", "-c"]
     assert stack.engine.docker(*command, 'cat "$GF_SECURITY_ADMIN_PASSWORD__FILE"').strip() == password
     pages = stack.engine.docker(*command, 'cat "$VIRTSCOPE_DASHBOARDS"/*.json | busybox grep -c schemaVersion')
     assert int(pages) == len(list((stack.folder / "dashboards/json").glob("*.json")))
     assert "virtscope" in stack.engine.docker(*command, 'cat "$GF_PATHS_PROVISIONING"/datasources/*.yml')
-    stack.engine.docker(*command, 'busybox wget -q -O - "$PROMETHEUS_URL/-/ready"')  # it is reached
+    stack.engine.docker(*command, 'busybox wget -q -O - "$PROMETHEUS_URL/-/ready"')  # reachable
 
 
 def test_up_again_reads_edited_rules_and_keeps_the_containers(stack: DockerCheckout) -> None:

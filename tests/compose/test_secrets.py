@@ -1,4 +1,4 @@
-"""Passwords and keys that Prometheus reads stay where they are: neither git nor a Docker image gets them."""
+"""Prometheus's passwords and keys get into neither git nor a Docker image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRETS = [
 
 
 def is_sent(path: str) -> bool:
-    """Whether `docker build` gets a file: the last line of .dockerignore that matches it or a folder above decides."""
+    """Whether `docker build` sends a file: the last matching line of .dockerignore decides, folders included."""
     sent = True
     for line in (CHECKOUT / ".dockerignore").read_text().splitlines():
         pattern = line.strip().removeprefix("!").rstrip("/")
@@ -55,7 +55,7 @@ def test_shipped_files_and_docs_have_passwords_in_files_of_their_own() -> None:
 
 
 def test_no_password_is_sent_to_whoever_answers() -> None:
-    """Without a check of the certificate, that may be anybody who has taken the port."""
+    """Without a certificate check, any process that has taken the port would receive it."""
     for file in CHECKOUT.glob("deploy/packages/ansible/**/*.yml"):
         for task in re.split(r"(?m)^- name: ", file.read_text()):
             assert not ("validate_certs: false" in task and "password: " in task), file

@@ -1,4 +1,4 @@
-"""Samples of a made-up fleet, as the rules and Prometheus itself would have stored them."""
+"""Samples of a made-up fleet, as the rules and Prometheus would have stored them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def sample(name: str, labels: Mapping[str, str], value: float) -> str:
 
 
 def alert(alertname: str, severity: str, minutes: float = 10, state: str = "firing", **labels: str) -> Samples:
-    """An alert that has been active for so long."""
+    """An alert that has been active for this long."""
     of = {"alertname": alertname, "severity": severity, **labels}
     yield sample("ALERTS", {**of, "alertstate": state}, 1)
     yield sample("ALERTS_FOR_STATE", of, int(time.time() - 60 * minutes))
 
 
 def evaluated() -> Samples:
-    """What there is as long as alerts are evaluated."""
+    """Series that exist as long as alerts are evaluated."""
     return alert("Watchdog", "none")
 
 
 def targets(host: str, platform: str, **up: float) -> Samples:
-    """A target of each of these jobs: 1 if it answers."""
+    """A target of each of these jobs; `up` is 1 if it answers."""
     for job, value in up.items():
         yield sample("up", {"host": host, "platform": platform, "job": job, "instance": f"{job}.example.org:80"}, value)
 
@@ -40,7 +40,7 @@ def records(level: str, labels: Mapping[str, str], values: Mapping[str, float]) 
 
 
 def host(name: str, platform: str, overhead: float) -> Samples:
-    """A host of eight CPUs, of which three are used."""
+    """A host with eight CPUs, three of them used."""
     yield from targets(name, platform, xentop=1, node=1)
     values = {"cpu_capacity:cpus": 8, "cpu_free:cpus": 5, "cpu_usage:rate": 3, "guests:count": 2, "headroom:apps": 2.9}
     values |= {"overhead:ratio": overhead, "overhead_cpu:rate": 3 * overhead}

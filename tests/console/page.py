@@ -1,4 +1,4 @@
-"""The console page as a reader sees it: its headings, and below each the text or the table."""
+"""The console page as a reader sees it: headings, each with the text or table below it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 @dataclass
 class Section:
-    """What is below a heading of the page."""
+    """The content below a heading."""
 
     text: str = ""
     """All of it that is in no table."""
@@ -17,17 +17,17 @@ class Section:
 
     @property
     def rows(self) -> list[list[str]]:
-        """Of its first table, without the header."""
+        """The rows of the first table, without the header."""
         return self.tables[0][1:] if self.tables else []
 
     def column(self, header: str) -> list[str]:
-        """The cells below a header of its first table."""
+        """A column of the first table, by its header."""
         place = self.tables[0][0].index(header)
         return [row[place] for row in self.rows]
 
 
 class Page(HTMLParser):
-    """A parsed page. `sections` are by heading, "" is what is above the first one."""
+    """A parsed page. `sections` are keyed by heading; "" is the part above the first one."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -48,7 +48,7 @@ class Page(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
         self.links += [value or "" for name, value in attrs if name in {"href", "src", "action"} and tag != "link"]
         if tag in {"meta", "link", "input"}:
-            return  # they have no end
+            return  # void elements
         self._inside.append(tag)
         section = self.sections[self._section]
         if tag == "h2":

@@ -1,4 +1,4 @@
-"""The console page, served by Prometheus itself over samples that a test makes up."""
+"""The console page, served by a Prometheus with samples made up by a test."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.promql import PrometheusClient
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "prometheus" / "consoles"
 Release = Literal["prometheus", "prometheus3"]
-# Debian's, and that of compose.yaml, which the first run builds.
+# Debian's release, and that of compose.yaml, which the first run builds.
 RELEASES = ["prometheus", pytest.param("prometheus3", marks=[pytest.mark.system, pytest.mark.timeout(1800)])]
 _LAST = sample("the_last", {}, 1)
 
 
 class Served:
-    """What a Prometheus with these samples answers, under a path prefix as behind a reverse proxy."""
+    """A Prometheus with these samples, under a path prefix as behind a reverse proxy."""
 
     def __init__(self, program: Program) -> None:
         self._page = f"{program.url}/consoles/index.html"
@@ -37,14 +37,14 @@ class Served:
         self.query = PrometheusClient(program.url).query
 
     def page(self, parameters: Mapping[str, str] | str = "") -> Page:
-        """The page for these parameters, or this query string as it is; AssertionError if Prometheus refuses it."""
+        """The page for these parameters or this raw query string; AssertionError if Prometheus refuses it."""
         answer = requests.get(self._page, params=parameters, timeout=60)
         assert answer.status_code == 200, answer.text
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         return Page(answer.content.decode(errors="replace"))  # as browsers do
 
     def queries(self) -> set[str]:
-        """Every query that has been asked so far."""
+        """Every query sent so far."""
         return {json.loads(line)["params"]["query"] for line in self._queries.read_text().splitlines()}
 
 
@@ -52,11 +52,11 @@ class Served:
 def served_by(
     folder: Path, samples: Iterable[str], release: Release = "prometheus", *, ago: int = 0
 ) -> Iterator[Served]:
-    """A Prometheus that scrapes these, or, with `ago`, has stored them so many seconds ago and nothing since."""
+    """A Prometheus that scrapes these samples or, with `ago`, stored them that many seconds ago and none since."""
     lines, program = [*samples, _LAST], Program(release, folder)
     unlabelled = [
         {"source_labels": ["__name__"], "regex": ".*:.*|ALERTS.*", "target_label": label, "replacement": ""}
-        for label in ("job", "instance")  # which what rules write doesn't have
+        for label in ("job", "instance")  # records don't have these labels
     ]
     with Exposition("".join(f"{line}\n" for line in lines)) as exporter:
         targets = [{"targets": [exporter.address]}]

@@ -1,4 +1,4 @@
-"""Names and parameters come from strangers: they are shown as they are, and are neither HTML nor PromQL."""
+"""Names and parameters are untrusted: they are shown verbatim, never interpreted as HTML or PromQL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARAMETERS = [
 
 @pytest.fixture(scope="module", params=RELEASES)
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Every name is one of a host, of a guest and of an application on it, and of an alert about all three."""
+    """Each name is used for a host, a guest, an application on it, and an alert about all three."""
     release: Release = request.param
     samples = [*evaluated(), *host("plain", "xen", 0.1)]
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""The console page on both releases: what an operator without Grafana reads, in its order, and why a table is empty."""
+"""The console page on both releases: its contents, their order, and why a table is empty."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DASH = "\u2013"
 @pytest.fixture(scope="module", params=RELEASES)
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     release: Release = request.param
-    program_path(release)  # built now, if it has to be, and not while the samples grow old
+    program_path(release)  # build it now, before the samples get old
     with served_by(tmp_path_factory.mktemp(release), fleet(), release) as prometheus:
         yield prometheus
 
 
 def cells(row: str) -> list[str]:
-    """A row as it is written here."""
+    """A row in the notation of this file."""
     return [DASH if cell.strip() == "-" else cell.strip() for cell in row.split("|")]
 
 
@@ -67,7 +67,7 @@ OK | vz1 openvz | 0 | 2 of 2 | 37.5 % | 4.0 % | 0.12 CPUs | 2 | 2 apps | 0.1 | 4
 OK | xen3 xen | 0 | 2 of 2 | 37.5 % | 2.0 % | 0.06 CPUs | 2 | 2 apps | - | 4.20
 down | down1 base | 0 | 0 of 1 | - | - | - | - | - | - | -
 """
-# Those that miss their objectives come first; the ones without an objective are the last.
+# Applications that miss an objective come first, those without an objective last.
 APPLICATIONS = """
 Severity | Application | Host | Objective | Now | p95 | Of target | Burn rate | Budget left | Requests | Errors
 critical | shop | xen1 xen | latency: 99 % within 300 ms | 69.00 % | 480 ms | - | 31.0 high | -210 % low |80.0/s |0.10 %
@@ -75,7 +75,7 @@ warning | shop | xen1 xen | mean: at most 100 ms | 160 ms | 480 ms | 160 % high 
 OK | blog | vz1 openvz | mean: at most 100 ms | 50 ms | 150 ms | 50 % | - | - | 80.0/s | 0.10 %
 OK | blog | vz1 openvz | latency: 99 % within 300 ms | 99.90 % | 150 ms | - | 0.1 | 99 % | 80.0/s | 0.10 %
 """
-# Those with alerts, then those that wait longest.
+# Alerts first, then the longest waits.
 VIRTUAL_SERVERS = """
 warning | web | xen1 xen | 0.90 CPUs | 2 % | 0.95 CPUs | 95 % high | - | 1 GiB | 4.00 | - | shop web
 OK | batch | xen2 xen | 0.70 CPUs | 90 % | - | - | - | - | - | - | -
@@ -126,7 +126,7 @@ def test_an_application_has_a_page_with_its_responses_and_the_evidence(served: S
 
 
 def test_every_link_leads_somewhere_also_behind_a_proxy(served: Served) -> None:
-    """Of the page itself relative ones, of what Prometheus serves beside it those of its external URL."""
+    """The page's own links are relative; those to other Prometheus pages use its external URL."""
     links = {link for query in ("", {"host": "xen1"}, {"app": "shop"}) for link in served.page(query).links}
     own = {link for link in links if link.startswith("?")}
     assert {"?", "?host=xen1", "?app=shop"} <= own
@@ -152,14 +152,14 @@ def test_it_reads_the_vocabulary_alone(served: Served) -> None:
 
 def test_it_reloads_with_its_parameters_and_needs_nothing_else(served: Served) -> None:
     page = served.page({"host": "xen1"})
-    assert '<meta http-equiv="refresh" content="30">' in page.html  # without a URL: the one that it has
+    assert '<meta http-equiv="refresh" content="30">' in page.html  # no URL: reloads the current one
     assert "script" not in page.tags
     assert not [name for name in page.attributes if name.startswith("on")]
     assert not re.search(r"url\(|@import|http://|https://", page.html)
 
 
 def only_page(folder: Path, samples: list[str]) -> Page:
-    """The overview of these samples, by a Prometheus of its own."""
+    """The overview of these samples, from a new Prometheus."""
     with served_by(folder, samples) as it:
         return it.page()
 
@@ -198,7 +198,7 @@ def test_without_alerts_of_which_one_always_fires_no_host_is_fine_and_what_is_re
 
 
 def test_of_hundreds_of_hosts_the_overview_reads_what_is_recorded_of_each(tmp_path: Path) -> None:
-    """Neither all virtual servers nor all targets with all alerts: what the samples of these would say is not shown."""
+    """It doesn't query all virtual servers or all targets with their alerts: such samples must not show up."""
     trouble = {"host": "xen1", "platform": "xen"}
     waits = {**trouble, "vserver": "batch", "role": "guest"}
     samples = [
@@ -261,7 +261,7 @@ def test_what_is_no_number_is_a_dash_and_what_is_missed_or_not_measured_is_not_f
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_is_out_of_date_says_so_and_still_shows_the_hosts(tmp_path: Path, release: Release) -> None:
-    """As where Prometheus can't store: all that it answers for five minutes is the last that it has stored."""
+    """As when Prometheus can't store: for five minutes it answers with its last samples."""
     with served_by(tmp_path, fleet(), release, ago=120) as it:
         page = it.page()
     summary = re.sub(r"\s+", " ", page.sections[""].text)

@@ -1,4 +1,4 @@
-"""What the lab exposes during runs of its studies, as its own classes do."""
+"""The lab's metrics during its studies, written by the lab's own classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-sho
 
 @functools.cache
 def page() -> str:
-    """At any time a run with measurements in two environments, and one of dynamic allocation."""
+    """A run with measurements in two environments and one of dynamic allocation, at any time."""
     return _measurements() + _allocation()
 
 

@@ -1,4 +1,4 @@
-"""Every metric family of the exporters, as their golden pages have it, and which of them a query reads."""
+"""Every metric family of the exporters, from their golden pages, and the families that a query reads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from deploy.exporters import FOLDERS
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-EVERY = "every_"  # how the golden page of all of them begins the name of what each has
+EVERY = "every_"  # prefix of the golden pages that have every metric
 
 
 @functools.cache
 def families() -> frozenset[str]:
-    """Their names; of what every exporter has under its own name, all of these."""
+    """All family names. Metrics that every exporter has under its own prefix are listed with each prefix."""
     found = {
         name for page in GOLDEN.glob("*.prom") for name in re.findall(r"^# TYPE (\S+)", page.read_text(), re.MULTILINE)
     }
@@ -24,7 +24,7 @@ def families() -> frozenset[str]:
 
 @functools.cache
 def exposed_labels() -> dict[str, set[frozenset[str]]]:
-    """Of each metric the names of its labels; series of one metric may have others."""
+    """Label names by metric; the series of a metric may have different ones."""
     found: dict[str, set[frozenset[str]]] = {}
     for page in GOLDEN.glob("*.prom"):
         for name, labels in re.findall(r"^([a-zA-Z_:]\w*)(\{.*\})? ", page.read_text(), re.MULTILINE):
@@ -35,17 +35,17 @@ def exposed_labels() -> dict[str, set[frozenset[str]]]:
 
 
 def read_by(promql: str) -> set[str]:
-    """The families that a query reads, by name or by a regular expression for names."""
+    """The families that a query selects, by name or by a regular expression over names."""
     words = set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", without_strings(promql)))
     patterns = names(promql)
     return {name for name in families() if name in words or any(re.fullmatch(each, name) for each in patterns)}
 
 
 def names(promql: str) -> list[str]:
-    """The regular expressions for names in a query."""
+    """The regular expressions over names in a query."""
     return re.findall(r'__name__=~"([^"]+)"', promql)
 
 
 def without_strings(promql: str) -> str:
-    """The query with all strings empty but for regular expressions: a name may be in these."""
+    """The query with all strings emptied, except for regular expressions, which may contain names."""
     return re.sub(r'(=~)?"[^"]*"', lambda string: string[0] if string[1] else '""', promql)

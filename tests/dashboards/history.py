@@ -1,6 +1,6 @@
-"""Simulated hosts of which all numbers are known, a quarter of an hour long, as input of promtool's unit tests.
+"""A quarter of an hour of simulated hosts with known numbers, as input of promtool's unit tests.
 
-values.yml has what panels show of them.
+values.yml has the expected values of the panels.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.support.hosts.feeds import Server, cadvisor, node, perf, sched, senso
 
 MINUTES, STEP_SECONDS = 12, 15
 GIGA = 1e9
-MEASURED = {"cache": 0.75, "tlb": 0.4}  # of the time; the other groups don't run
+MEASURED = {"cache": 0.75, "tlb": 0.4}  # share of the time that the group was scheduled; the other groups never are
 
-# A Xen host with a busy Dom0, which uses 6 of 18 CPUs. Each domain waits for two of them, equally long.
+# A Xen host whose busy Dom0 uses 6 of 18 CPUs. Each domain waits for two others, equally long.
 _CPUS, _CAPS = {"Domain-0": 6.0, "web 1": 7.0, "db": 4.0, r"ö \"q\"": 1.0}, {"web 1": 12.0, "db": 4.2}
 WAITS = 0.1  # CPUs
 BUSIEST = {1: "web 1", 2: "db"}
@@ -29,7 +29,7 @@ DOMAINS = {
     for domid, (name, cpus) in enumerate(_CPUS.items(), start=1)
 }
 BASE = Server(cpu=0.5, memory=1e9, receive=2e6, transmit=8e6, read=1e5, write=4e5)
-# Events that Dom0, a guest and the bare machine count, and tenths of cache misses by symbol: of Dom0's kernel as in
+# Events counted by Dom0, a guest and bare metal, and tenths of cache misses by symbol: Dom0's kernel symbols as in
 # Padala's report of 2007.
 COUNTED = Server(instructions=1.2 * GIGA, cycles=1.5 * GIGA, llc_misses=6e6, dtlb_misses=2e6, itlb_misses=5e5)
 SAMPLES = [
@@ -40,7 +40,7 @@ SAMPLES = [
 
 
 def xen1() -> Iterator[str]:
-    """A host that has been up since the beginning, with a process that watches it."""
+    """A host that has been up since the beginning, watched by one process."""
     yield "process_cpu_seconds_total ~0.004"
     yield from xentop(DOMAINS, cpus=24, vcpus=30)
     for domid, name in enumerate(DOMAINS):
@@ -50,7 +50,7 @@ def xen1() -> Iterator[str]:
 
 
 def counted() -> Iterator[str]:
-    """perf-exporter, which can't count two thirds of its events."""
+    """perf-exporter that can't count two thirds of its events."""
     yield "process_cpu_seconds_total ~0.003"
     yield from perf(COUNTED, MEASURED)
     for group, events in {"cache": 3, "tlb": 3, "llc": 4, "branches": 4, "software": 4}.items():
@@ -62,22 +62,22 @@ def counted() -> Iterator[str]:
         yield f"perf_profile_samples_total{{{place}}} ~{count / 10}"
 
 
-# The lab: of four sites so many are visited by 800 clients each, which use CPU of both tiers of theirs.
+# The lab: the number of its four sites that are visited, by 800 clients each. Each site uses CPU in both tiers.
 SITES = range(1, 5)
 CLIENTS = 800
 CPU_OF_CLIENT = {"web": 3e-4, "db": 4e-5}
-CPU_OF_HOST = 2e-4  # for each client of a site, times the sites that are visited
+CPU_OF_HOST = 2e-4  # per client of a site, times the number of visited sites
 CAP = 0.3  # of the first site's web tier
 STEAL = 0.01
-FAST, SLOW = 0.04, 0.4  # seconds that an answer takes
+FAST, SLOW = 0.04, 0.4  # response time in seconds
 EDGES = (0.025, 0.05, 0.1, 0.3, 0.5, 1, 10)
-# What each tier waits for besides other tiers, in seconds per second, by what ran meanwhile.
+# Wait of each tier in seconds per second, without waits for other tiers, by what ran meanwhile.
 OTHER_WAITS = {"/system.slice/backup.service": 0.01, "(host)": 0.01, "(idle)": 0.005, "(stolen)": 0.005, "(rest)": 0.01}
-WAITS_FOR_TIER = 0.2  # of the one tier that each waits for
+WAITS_FOR_TIER = 0.2  # wait for one other tier
 
 
 def tiers(visited: int) -> dict[str, Server]:
-    """Each tier by its cgroup: the more sites are visited, the longer it waits, and the more often it misses caches."""
+    """Each tier by its cgroup: the more sites are visited, the more it waits and the more cache misses it has."""
     found = {}
     for site in SITES:
         for tier, cpu_of_client in CPU_OF_CLIENT.items():
@@ -92,7 +92,7 @@ def tiers(visited: int) -> dict[str, Server]:
 
 
 def events(cpu: float, misses: float) -> Server:
-    """What is counted in so many CPU seconds, with so many cache misses in 1,000 instructions."""
+    """Counts for this CPU time, with this many cache misses per 1,000 instructions."""
     instructions, cycles = 1.2 * GIGA * cpu, 1.5 * GIGA * cpu
     missed = instructions * misses / 1000
     of_caches = {"llc_misses": missed, "dtlb_misses": missed / 3, "itlb_misses": missed / 12}
@@ -100,13 +100,13 @@ def events(cpu: float, misses: float) -> Server:
 
 
 def machine(visited: int) -> Server:
-    """The host itself, which misses caches twice as often as without sites, and all tiers on it."""
+    """The host, with twice the cache misses per instruction that it has without sites, and all tiers on it."""
     of_all = total([events(CPU_OF_HOST * CLIENTS * visited, 4), *tiers(visited).values()])
     return replace(of_all, memory=0, receive=0, transmit=0)
 
 
 def access_logs(visited: int) -> Iterator[str]:
-    """Of the sites: two of five answers are slow where all are visited, and the first log has other lines as well."""
+    """The sites: two of five responses are slow if all sites are visited, and the first log has unparsed lines."""
     for site in SITES:
         requests = 0.05 * CLIENTS if site <= visited else 0
         slow = 0.4 if visited == len(SITES) else 0
@@ -116,7 +116,7 @@ def access_logs(visited: int) -> Iterator[str]:
 
 
 def waits() -> Iterator[str]:
-    """What each tier of the lab waits for: the last site's web tier, this for the first one's."""
+    """The wait of each tier of the lab by what ran: the last site's web tier, or the first one for the last one."""
     yield "process_cpu_seconds_total ~0.001"
     yield "sched_wait_charged_seconds_total ~1.98"
     yield "sched_wait_kernel_seconds_total ~2"
@@ -157,7 +157,7 @@ TARGETS = [
     Target("node", "lab2", "base", ["process_cpu_seconds_total ~0.01", *node(machine(1), cpus=2, steal=STEAL)]),
     Target("experiments", "lab1", "cgroup", experiments.page().splitlines()),
     Target("xentop", "mute1", "xen", every_metric("mute")),
-    # One of its targets is down, and another host is.
+    # One of its targets and one other host are down.
     Target("xentop", "xen2", "xen", every_metric("xen", "domain")),
     Target("node", "xen2", "xen", [], up=False),
     Target("perf", "xen2", "xen", every_metric("perf", "group")),
@@ -169,7 +169,7 @@ TARGETS = [
 ]
 
 _OF_XEN1, _OF_LAB1 = ('host="xen1",platform="xen"', 'host="lab1",platform="cgroup"')
-# Of each state and severity another number: 2 critical ones, 4 warnings, one that is for programs, 1 + 2 pending.
+# A different number for each state and severity: 2 critical, 4 warning, one internal, 1 + 2 pending.
 ALERTS = [
     (f'{_OF_XEN1},alertname="GuestCrashed",severity="critical",vserver="db"', "firing", 0),
     (f'{_OF_XEN1},alertname="HostOverheadHigh",severity="warning"', "firing", 5),
@@ -187,7 +187,7 @@ WATCHING = Watching(scrape=STEP_SECONDS, seconds=MINUTES * 60)
 
 
 def series() -> dict[str, str]:
-    """Each series of the hosts with its values, a sample each STEP_SECONDS, in promtool's notation."""
+    """Each series of the hosts with a sample per STEP_SECONDS, in promtool's notation."""
     samples = len(WATCHING.times)
     records = yaml.safe_load(Path(__file__).with_name("records.yml").read_text())
     found = dict(exposed(TARGETS, WATCHING))

@@ -1,4 +1,4 @@
-"""What panels' queries return for a given history, by promtool."""
+"""Results of panel queries over a given history, computed by promtool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assert_answers(
     *,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """A test that a panel's query returns these series at that minute of a history with a sample a minute."""
+    """Expect these series from a panel's query at this minute of a history with a sample per minute."""
     case = {
         "expr": fill_in(expr, {**VARIABLES, **(variables or {})}),
         "eval_time": f"{minute}m",

@@ -1,9 +1,9 @@
-"""Ask a live Prometheus what the panels of a dashboard would ask it, with the variables filled in from its own data.
+"""Send a dashboard's queries to a live Prometheus, with variables filled in from its data.
 
     answers = run_queries(prometheus.url, HOST, {"host": "xen1"})
     assert not [answer for answer in answers if answer.series == 0]
 
-It does what Grafana does between a dashboard's JSON and Prometheus' HTTP API, for query variables over Prometheus.
+It follows Grafana's handling of query variables over Prometheus, from dashboard JSON to HTTP API.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HOST = FOLDER / "host.json"
 
 
 class Shown(NamedTuple):
-    """The time that a page shows until now, and the least step of its graphs, in seconds."""
+    """The time range of a page up to now, and the smallest step of its graphs, in seconds."""
 
     span: int = 600
     step: int = 5
 
     def variables(self) -> dict[str, str]:
-        """Grafana's own; a rate is over at least four scrape intervals."""
+        """Grafana's $__rate_interval: at least four scrape intervals."""
         steps = {
             "__interval": f"{self.step}s",
             "__interval_ms": f"{self.step}000",
@@ -47,8 +47,8 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)(?::\w+)?\})")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one query of a panel returned: how many series have a finite number, all those numbers with their times,
-    and the panel's unit ("" where its columns have their own)."""
+    """The result of one panel query: the number of series with a finite value, all those values with their times, and
+    the panel's unit ("" if set per column)."""
 
     panel: str
     ref_id: str
@@ -60,10 +60,10 @@ class Answer:
 def run_queries(
     prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None, shown: Shown = DEFAULT
 ) -> list[Answer]:
-    """Run every query of every panel of a dashboard's JSON file, with these values for variables.
+    """Run every query of every panel of a dashboard's JSON file with these values of variables.
 
-    Other variables have what Grafana shows at first: all if they allow it, else the first value of their own query.
-    Raises LookupError if a variable finds no value or not the chosen one, ValueError if Prometheus refuses a query.
+    Other variables get Grafana's initial value: all if allowed, else the first result of their query. Raises
+    LookupError if a variable has no value or lacks the chosen one, ValueError if Prometheus refuses a query.
     """
     page = read(dashboard)
     return answers(PrometheusClient(prometheus), page, resolve_variables(prometheus, page, choose or {}, shown), shown)
@@ -77,7 +77,7 @@ def read(dashboard: Path) -> dict[str, Any]:
 def answers(
     server: PrometheusClient, page: Mapping[str, Any], variables: Mapping[str, str], shown: Shown
 ) -> list[Answer]:
-    """Of every query of a page, whose variables stand for these texts."""
+    """Every query of a page, with these texts in place of its variables."""
     return [
         _answer(
             panel["title"],
@@ -95,7 +95,7 @@ def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], un
 
 
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every panel of a dashboard, those of collapsed rows included, the rows themselves not."""
+    """Every panel of a dashboard, including those in collapsed rows, without the rows."""
     for panel in page["panels"]:
         if panel["type"] == "row":
             yield from panel.get("panels", [])
@@ -106,7 +106,7 @@ def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def resolve_variables(
     prometheus: str, page: Mapping[str, Any], choose: Mapping[str, str], shown: Shown = DEFAULT
 ) -> dict[str, str]:
-    """The text that stands for each variable in a query; each is asked for with those before it filled in."""
+    """The text of each variable in a query. A variable's own query can use the variables before it."""
     resolved = shown.variables()
     for variable in page["templating"]["list"]:
         name = variable["name"]
@@ -131,12 +131,12 @@ def resolve_variables(
 
 
 def fill_in(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$name`, `${name}` and `${name:format}`; raises KeyError if the dashboard has no such variable."""
+    """Replace `$name`, `${name}` and `${name:format}`; KeyError if the dashboard has no such variable."""
     return _VARIABLE.sub(lambda match: variables[match[1] or match[2]], text)
 
 
 def _escaped(value: str) -> str:
-    """As a regular expression within a string of PromQL."""
+    """The text escaped as a regular expression within a PromQL string."""
     return re.escape(value).replace("\\", "\\\\")
 
 
@@ -158,7 +158,7 @@ def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool)
     now = time.time()
     if instant:
         return _finite([series["value"]] for series in client.query(expr, now))
-    end = now // shown.step * shown.step  # as Grafana aligns it
+    end = now // shown.step * shown.step  # aligned like Grafana's range
     window = {"query": expr, "start": f"{end - shown.span}", "end": f"{end}", "step": f"{shown.step}"}
     return _finite(series["values"] for series in client.get("query_range", window)["result"])
 

@@ -1,4 +1,4 @@
-"""The committed JSON is what the sources say, and the provisioning files serve any place."""
+"""The committed JSON matches its sources, and the provisioning files work in any location."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_edited_a_missing_and_a_left_over_file_are_stale(tmp_path: Path, monk
 
 
 def test_places_come_from_the_environment_and_nothing_else_does() -> None:
-    """Grafana is started with them by compose.yaml and deploy/."""
+    """compose.yaml and deploy/ set these variables for Grafana."""
     provisioning = Path(__file__).resolve().parents[2] / "dashboards" / "provisioning"
     text = "".join(file.read_text() for file in provisioning.rglob("*.yml"))
     assert set(re.findall(r"\$\{?(\w+)", text)) == {"PROMETHEUS_URL", "VIRTSCOPE_DASHBOARDS", "VIRTSCOPE_INTERVAL"}

@@ -1,4 +1,4 @@
-"""Simulated hosts expose what exporters do."""
+"""Simulated hosts expose the exporters' metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.hosts import churn
 
 
 def test_simulated_hosts_expose_metrics_with_the_labels_that_exporters_give_them() -> None:
-    """Otherwise a rule or panel would be right about simulated hosts alone."""
+    """Otherwise rules and panels would be tested against metrics that don't exist."""
     known = exposed_labels()
     ours = re.compile(rf"({'|'.join({name.partition('_')[0] for name in known})})_")
     of_churn = [target for host in churn.HOSTS for target in churn.targets(churn.host(host, seed=1, seconds=600))]

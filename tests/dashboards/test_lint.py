@@ -1,9 +1,9 @@
-"""What Grafana needs of the committed JSON, and what readers of pages do.
+"""Requirements of Grafana and of readers on the committed JSON.
 
-Of the rules of grafana/dashboard-linter: uneditable-dashboard, template-datasource, template-on-time-change-reload,
+Rules taken from grafana/dashboard-linter: uneditable-dashboard, template-datasource, template-on-time-change-reload,
 panel-datasource, panel-no-targets, panel-title-description, panel-units, target-rate-interval, target-counter-agg.
-Prometheus itself parses each query (test_values.py, tests/demo). Records have neither job nor instance: they are kept
-by host and platform. Queries speak the vocabulary alone, but for NATIVE, and for OWN_WORDS on pages about these.
+Prometheus parses each query in test_values.py and tests/demo. Records have neither job nor instance; host and platform
+identify them. Queries only use the vocabulary, except for NATIVE, and OWN_WORDS on the pages for these metrics.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ ROOT = Path(__file__).resolve().parents[2]
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 PROMETHEUS_OWN = {"ALERTS", "ALERTS_FOR_STATE", "up", "scrape_duration_seconds", "scrape_samples_scraped"}
 BELOW_ZERO = {"Error budget left"}
-# What queries may read that is in no record.
+# Metrics without a record that queries may read.
 NATIVE = {
-    # The vocabulary has no lines that are no request, no events that can't be counted, and not what is replayed.
+    # Not in the vocabulary: log lines that aren't requests, uncountable events, and whether data is replayed.
     *("app_log_lines_unparsed_total", "perf_event_supported", ".+_source_info"),
-    # The lab's own word of what it tries, and which of Xen's domains is which virtual server.
+    # The lab's current step, and the mapping of Xen domains to virtual servers.
     *("lab_step_info", "domain:vserver:info"),
-    # A heat map is of buckets, and a mean over hours of sums and counts.
+    # Heat maps need buckets, and means over hours need sums and counts.
     *(f"requests:duration_seconds_{part}:rate1m" for part in ("bucket", "sum", "count")),
-    # The monitor is no part of what it watches, and has the same words on every platform.
+    # Metrics of the monitor itself, which are the same on every platform.
     *("process_resident_memory_bytes", "prometheus_rule_evaluation_failures_total"),
     *("prometheus_rule_group_interval_seconds", "prometheus_rule_group_last_duration_seconds"),
     *("prometheus_tsdb_head_samples_appended_total", "prometheus_tsdb_head_series"),
     *("stack_part_failures_total", "stack_part_up"),
     "prometheus_tsdb_(storage_blocks|(wal|head_chunks)_storage_size)_bytes",
 }
-# Metrics that a page is there for, by its uid: what only one platform or source has is in no vocabulary. Others read
+# Platform-specific metrics for which a page exists, by its uid; the vocabulary doesn't have them. Other pages read
 # records, so that a new platform needs no new panel.
 OWN_WORDS = {
     **{f"virtscope-{platform}": rf"{platform}_\w+" for platform in PLATFORM_OF.values()},
@@ -53,17 +53,17 @@ OWN_WORDS = {
         r"|kvm_libvirt_refused_lines|openvz_\w+_(refused|unknown|unread)_\w+|ssh_\w+"
     ),
 }
-# Panels that no filter of their page acts on, and whose title doesn't say so: of all, or of the one container chosen.
+# Panels that ignore their page's filters although the title doesn't say so: they show everything, or one container.
 OF_THE_HOST = {
     *("Min measured share", "Counted CPU share", "Events", "Events not counted"),
     *("Memory of $ctid", "Numbers of $ctid"),
 }
-MAX_QUERY = 600  # characters: a longer one nobody can check; record a part of it
+MAX_QUERY = 600  # characters: longer queries can't be reviewed; record a part instead
 EXPERIMENTS = "virtscope-experiments"  # runs of hours, of days ago
 MARK_ALERTS = ("fleet", "host", "applications", "consolidation", "caches-and-events", "neighbours")
 
 PAGES: dict[str, dict[str, Any]] = {page["uid"]: page for page in map(read, sorted(FOLDER.glob("*.json")))}
-# Each panel with data, by its page and title.
+# Each panel with data, by page and title.
 PANELS = [
     (uid, panel["title"], panel) for uid, page in PAGES.items() for panel in panels(page) if panel["type"] != "text"
 ]
@@ -76,10 +76,10 @@ def test_dashboards_can_be_found_and_cannot_be_edited() -> None:
         assert page["title"], uid
         assert page["description"].split("?")[0], "says which question it answers"
         assert "virtscope" in page["tags"], uid
-        # It is generated, and has one crosshair over all panels.
+        # It is generated, and shares one crosshair.
         assert (page["editable"], page["graphTooltip"]) == (False, 1), uid
         assert page["time"] == {"from": "now-7d" if uid == EXPERIMENTS else "now-1h", "to": "now"}
-        # A refresh cancels queries that have no answer yet: those that look at every moment of the time shown are slow.
+        # A refresh cancels pending queries, and those over the whole time range are slow.
         slow = uid == EXPERIMENTS or "[$__range:$__interval]" in json.dumps(page["panels"])
         assert page["refresh"] == ("30s" if slow else "10s"), uid
         marked = "Alerts" in [each["name"] for each in page["annotations"]["list"]]
@@ -87,7 +87,7 @@ def test_dashboards_can_be_found_and_cannot_be_edited() -> None:
 
 
 def test_links_lead_to_pages_that_there_are_and_hand_on_their_variables() -> None:
-    """Those between pages keep time and selection, and the one to the fleet clears it."""
+    """Links between pages keep time and selection, except that the link to the fleet clears the selection."""
     variables = {uid: {variable["name"] for variable in page["templating"]["list"]} for uid, page in PAGES.items()}
     for uid, page in PAGES.items():
         fleet, others = page["links"]
@@ -113,7 +113,7 @@ def test_the_name_of_an_alert_leads_to_its_runbook_and_its_applications() -> Non
 
 
 def test_a_filter_acts_on_the_whole_page_or_is_not_there() -> None:
-    """What is of the host as a whole says so in its title."""
+    """Panels about the whole host say so in their title."""
     for uid, page in PAGES.items():
         shown = {variable["name"] for variable in page["templating"]["list"] if not variable.get("hide")}
         of_page = [(title, json.dumps(panel["targets"])) for of, title, panel in PANELS if of == uid]
@@ -134,7 +134,7 @@ def test_panels_are_known_by_their_ids_and_titles_and_lie_side_by_side() -> None
         for one, other in itertools.combinations(page["panels"], 2):
             assert not overlap(one["gridPos"], other["gridPos"]), f"{one.get('title')} overlaps {other.get('title')}"
         assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in page["panels"]), uid
-        # Grafana's newer front end gives what has a direction and isn't repeated the full width.
+        # Grafana's newer front end stretches a panel with a direction to full width if it isn't repeated.
         assert [each["title"] for each in panels(page) if "repeatDirection" in each and "repeat" not in each] == []
 
 
@@ -198,13 +198,13 @@ def test_queries_speak_the_vocabulary_alone_and_keep_to_the_chosen_host() -> Non
         assert spoken <= VOCABULARY | PROMETHEUS_OWN | NATIVE, title
         selectors = re.findall(r"(?<!\$)\{([^}]*)\}", expr)  # not ${variable}
         assert selectors, title
-        # Prometheus and the stack around it are there once for all hosts.
+        # Prometheus and the rest of the stack exist once for all hosts.
         of_hosts = [selector for selector in selectors if not re.search('job="(prometheus|stack)"', selector)]
         assert all(re.search(r'\bhost=("\$(\w+_)?host"|~"\$hosts")', selector) for selector in of_hosts), title
 
 
 def test_counters_are_shown_as_rates_over_grafana_s_own_interval_and_what_a_rule_records_isn_t_a_counter() -> None:
-    """Those of the lab begin at 0 with each step: their last values are the step's own."""
+    """The lab's counters start at 0 in each step: the last value is the step's total."""
     for uid, title, _, target in TARGETS:
         # The variables choose between two counters.
         expr = re.sub(r'"\$(other_)?kind"', '~"perf_profile_samples_total"', target["expr"])
@@ -217,12 +217,12 @@ def test_counters_are_shown_as_rates_over_grafana_s_own_interval_and_what_a_rule
         counters = re.findall(r"\b(?!lab_)\w+_total\b", without_strings(expr))
         rated = re.findall(r"\b(?:rate|increase)\s*\([^\[]*?\b((?!lab_)\w+_total)\b", without_strings(expr))
         assert len(counters) == len(rated), title
-        # $__rate_interval is four times the least step: of five seconds, where samples are 20 s apart it has gaps.
+        # $__rate_interval is four times the smallest step: with 5 s there are gaps if samples are 20 s apart.
         assert "$__rate_interval" not in expr or target.get("interval") in {"15s", "1m"}, title
 
 
 def test_a_cell_of_the_matrix_leads_to_who_waits_and_to_who_ran() -> None:
-    """What is no virtual server has no page; a name like that of a unit may still be one."""
+    """Neighbours that aren't virtual servers have no page; their names may still look like a unit."""
     (panel,) = (panel for _, title, panel in PANELS if title == neighbours.MATRIX.name)
     waits, ran = '${__data.fields["Waits"]', "${__field.name"
     for column in ("batch", "localhost", "system.slice/shop.service", "a.service.b"):
@@ -237,7 +237,7 @@ def test_a_cell_of_the_matrix_leads_to_who_waits_and_to_who_ran() -> None:
 
 
 def links(panel: dict[str, Any], column: str) -> list[dict[str, str]]:
-    """Where a column leads: all that its overrides say, as Grafana 12.4 adds the links of each to those before it."""
+    """The links of a column: Grafana 12.4 appends the links of each override to the earlier ones."""
     found: list[dict[str, str]] = []
     for override in panel["fieldConfig"]["overrides"]:
         matcher = override["matcher"]
@@ -251,7 +251,7 @@ def links(panel: dict[str, Any], column: str) -> list[dict[str, str]]:
 
 
 def is_own_word(uid: str, metric: str) -> bool:
-    """Whether the page is there for a metric, or for all whose name fits a regular expression."""
+    """Whether a page covers a metric, by name or by regular expression."""
     families = read_by(f'{{__name__=~"{metric}"}}') or {metric}
     return all(re.fullmatch(OWN_WORDS.get(uid, ""), family) for family in families)
 
@@ -260,7 +260,7 @@ def records(promql: str) -> set[str]:
     return set(re.findall(r"\b\w+:\w+:\w+\b", promql))
 
 
-# Records that a rules file writes, less the steps on the way that are for that file alone.
+# Records of a rules file, without the intermediate ones used only there.
 VOCABULARY = {
     record
     for pattern in ("prometheus/rules/*.yml", "alerts/generated/*.yml")

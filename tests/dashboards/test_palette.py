@@ -1,4 +1,4 @@
-"""Colours can be read and seen in both themes, of Grafana and of the console page, and severity has its own."""
+"""Colours are readable in both themes of Grafana and the console page, and severity colours are reserved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL_PANELS = [panel for page in PAGES for panel in panels(page)]
 
 
 def test_text_can_be_read_and_lines_can_be_seen_in_both_themes() -> None:
-    """Tiles and cells have their colour as the ground, flags the text's own colour."""
+    """Tiles and cells use their colour as background; flags use the text colour."""
     grounds = [*JUDGED, *palette.SERIES, *PANEL_TEXT.values()]
     assert [ground for ground in grounds if contrast(text_on(ground), ground) < TEXT] == []
     for theme, panel in PANEL_GROUNDS.items():
@@ -30,14 +30,14 @@ def test_text_can_be_read_and_lines_can_be_seen_in_both_themes() -> None:
 
 
 def test_every_colour_is_of_the_palette_and_those_of_severity_stand_for_nothing_else() -> None:
-    """The words of a state timeline are judgements as those of a cell are."""
+    """State timelines and cells use the same severity words."""
     for panel in ALL_PANELS:
         found_in = [*found(panel, "color"), *found(panel, "fixedColor")]
         known = {*palette.SERIES, *JUDGED, *NAMED}
         assert {each for each in found_in if isinstance(each, str)} <= known, panel["title"]
         fixed = {each["fixedColor"] for each in found_in if isinstance(each, dict) and "fixedColor" in each}
         assert panel["type"] == "state-timeline" or fixed <= {*palette.SERIES, *NAMED}, panel.get("title")
-        if panel.get("title") == "":  # the flag of the data's origin
+        if panel.get("title") == "":  # the flag for the origin of the data
             words = panel["fieldConfig"]["defaults"]["mappings"] if "fieldConfig" in panel else []
             flags = [each["options"].values() for each in words if each["type"] == "value"]
             assert {flag["color"] for options in flags for flag in options} <= NAMED
@@ -46,9 +46,9 @@ def test_every_colour_is_of_the_palette_and_those_of_severity_stand_for_nothing_
 
 
 def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> None:
-    """So a virtual server has its colour on all panels and pages.
+    """A virtual server has the same colour on all panels and pages.
 
-    But for who ran meanwhile: ten areas on top of each other, of which no two may have the same colour.
+    Exception: stacked areas by what ran meanwhile. Among ten areas, no two may share a colour.
     """
     by_who = {neighbours.WHO.name, neighbours.APP_FOR.name}
     modes = {
@@ -69,7 +69,7 @@ def test_a_host_among_its_guests_has_a_colour_of_its_own() -> None:
 
 
 def found(tree: Any, key: str) -> list[Any]:
-    """All that a key stands for, anywhere in a tree."""
+    """All values of a key, anywhere in a tree."""
     if not isinstance(tree, dict | list):
         return []
     branches = tree.items() if isinstance(tree, dict) else [("", each) for each in tree]
@@ -77,13 +77,13 @@ def found(tree: Any, key: str) -> list[Any]:
 
 
 def text_on(ground: str) -> str:
-    """The colour of text that Grafana chooses (getTextColorForAlphaBackground in @grafana/ui)."""
+    """The text colour that Grafana chooses (getTextColorForAlphaBackground in @grafana/ui)."""
     red, green, blue = bytes.fromhex(ground[1:])
     return "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else "#F7F8FA"
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG's ratio, from 1 to 21."""
+    """WCAG contrast ratio, from 1 to 21."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

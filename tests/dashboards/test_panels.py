@@ -1,4 +1,4 @@
-"""What panels show of values that change, by promtool: panels.yml has the histories and the answers."""
+"""Panel results for changing values, computed by promtool: panels.yml has histories and expected results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKS = {
 
 
 def query(name: re.Match[str]) -> str:
-    """The query of marks, of a signal, or of one of a list by its title."""
+    """The query of annotations, of a signal, or of a listed panel by its title."""
     module, _, rest = name[1].partition(".")
     if module == "marks":
         fields: Any = MARKS[name[1]].to_json()
@@ -81,7 +81,7 @@ def test_a_host_with_many_changes_has_few_marks_and_alerts_have_others(tmp_path:
 
 
 def test_of_a_hundred_containers_the_matrix_has_those_that_matter(tmp_path: Path) -> None:
-    """Each waits for eight others: container-0 is in everybody's way, the last ones wait longest."""
+    """Each container waits for eight others: container-0 delays everyone, and the last containers wait longest."""
     history = {}
     for victim in range(100):
         waits = {f"container-{(victim + 7 * step) % 100}": 0.001 * (victim + 10) for step in range(1, 8)}
@@ -91,12 +91,12 @@ def test_of_a_hundred_containers_the_matrix_has_those_that_matter(tmp_path: Path
     matrix = f"({neighbours.MATRIX.expr})"
     for expr in (f"count(count by (vserver) {matrix})", f"count({matrix} and {column('container-0')})"):
         assert_answers(tmp_path, expr, 3, {"{}": neighbours.ROWS}, history)
-    # Of the last one what it waits for container-0 and the seven others.
+    # The last container's wait for container-0 and for its seven other neighbours.
     total = (
         f'{matrix} and {column("(total)")} and on (vserver) label_replace(vector(1), "vserver", "container-99", "", "")'
     )
     assert_answers(tmp_path, f"round(sum({total}), 0.001)", 3, {"{}": 0.1 + 7 * 0.109}, history)
-    named = neighbours.COLUMNS + 1  # and the total
+    named = neighbours.COLUMNS + 1  # plus the total
     assert_answers(tmp_path, f"count(count by (ran) {matrix}) <= bool {named}", 3, {"{}": 1}, history)
 
 
@@ -105,7 +105,7 @@ def column(name: str) -> str:
 
 
 def test_the_alert_about_overhead_fires_from_where_panels_warn() -> None:
-    """The ratio of the panel is the quotient of two sums over the alert's five minutes."""
+    """The panel's ratio divides two sums over the alert's five minutes."""
     file = Path(__file__).resolve().parents[2] / "alerts" / "rules" / "overhead.yml"
     rules = [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
     (alert,) = (rule["expr"] for rule in rules if rule.get("alert") == "HostOverheadHigh")

@@ -1,4 +1,4 @@
-"""What panels show of hosts with known numbers: the value of each tile, cell and line, its unit and its colours."""
+"""Panels of hosts with known numbers: the value, unit and colours of each tile, cell and line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rules.test_rules import RULE_FILES
 VIEWS = yaml.load(Path(__file__).with_name("values.yml").read_text(), yaml.CSafeLoader)
 LOOKS = yaml.safe_load(Path(__file__).with_name("looks.yml").read_text())
 PAGES = {path.stem: read(path) for path in sorted(FOLDER.glob("*.json"))}
-# Of variables that a view doesn't choose.
+# Values of variables that a view doesn't set.
 CHOSEN = {
     **Shown(span=600, step=15).variables(),
     **dict.fromkeys(("platform", "hosts", "app", "vserver", "run", "test"), ".*"),
@@ -30,7 +30,7 @@ CHOSEN = {
 
 
 class Query(NamedTuple):
-    """One query of a panel: its row in values.yml, the labels that are shown with its value, and how that looks."""
+    """One panel query: its row in values.yml, the labels shown with its value, and the formatting."""
 
     row: str
     expr: str
@@ -62,7 +62,7 @@ def queries(page: str) -> Iterator[Query]:
 
 
 def steps(field: Mapping[str, Any]) -> str:
-    """The colours of a value, in words, as "OK, warning from 0.25": none, if it is not judged."""
+    """The colours of a value in words, such as "OK, warning from 0.25"; "" if it isn't coloured."""
     words = {palette.FINE: "OK", palette.WARNING: "warning", palette.CRITICAL: "critical", palette.PLAIN: "line"}
     found = [
         words[step["color"]] + (f" from {step['value']:g}" if step["value"] is not None else "")
@@ -77,14 +77,14 @@ def steps(field: Mapping[str, Any]) -> str:
 
 
 def variables(page: str) -> Iterator[Query]:
-    """Those that a query orders: what each value is ordered by."""
+    """The sort key of each value, for queries with an order."""
     for variable in PAGES[page]["templating"]["list"]:
         if found := re.fullmatch(r"query_result\(sort_desc\((.+)\)\)", str(variable.get("query"))):
             yield Query(f"${variable['name']}", found[1], re.findall(r'(\w+)="', variable["regex"]))
 
 
 def test_each_panel_shows_what_is_true(tmp_path: Path) -> None:
-    """All at once: most of the time goes into the rules' history."""
+    """One run for all panels: most of the time goes into evaluating the rules' history."""
     cases = [
         case(query, {**CHOSEN, **view["chosen"]}, view["rows"][query.row], view["page"])
         for view in VIEWS
@@ -118,7 +118,7 @@ def test_each_value_has_its_unit_and_colours() -> None:
 
 
 def case(query: Query, chosen: Mapping[str, str], row: Any, page: str) -> dict[str, Any]:
-    """A case of promtool's: values by what is shown next to them."""
+    """A promtool test case: values by the labels shown next to them."""
     *labels, values = row if isinstance(row, list) else [*query.labels, row]
     joined = ", ".join(['"key"', '" "', *(f'"{label}"' for label in labels)])
     named = f'label_replace(label_join({fill_in(query.expr, chosen)}, {joined}), "key", "$1", "key", " *(.*?) *")'
@@ -132,7 +132,7 @@ def case(query: Query, chosen: Mapping[str, str], row: Any, page: str) -> dict[s
 
 
 def records(folder: Path) -> list[Path]:
-    """The project's rules without its alerts, as those of the history are known."""
+    """The project's rules without alerts; the history's alerts are given."""
     files = []
     for place, file in enumerate(RULE_FILES):
         groups = yaml.safe_load(file.read_text())["groups"]

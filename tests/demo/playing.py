@@ -1,4 +1,4 @@
-"""The demo for the time of one test module: prepared, and played by the exporters and by Prometheus themselves."""
+"""A demo prepared for one test module and played by the real exporters and Prometheus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = ("--storage.tsdb.retention.time=30d", "--query.lookback-delta=75s", "--l
 
 
 class Demo(PrometheusClient):
-    """A demo's Prometheus at `url`, its warnings in `log`; `end` is the Unix time at which its history ends."""
+    """A demo's Prometheus at `url`, with warnings in `log`; its history ends at `end` (Unix time)."""
 
     def __init__(self, url: str, log: Path, end: int) -> None:
         super().__init__(url)
@@ -31,11 +31,11 @@ class Demo(PrometheusClient):
         self.end = end
 
     def minute(self, number: int) -> int:
-        """The last time in the history at which so many minutes of an hour are over, in Unix time."""
+        """The last Unix time in the history at this minute of an hour."""
         return self.end - (self.end - 60 * number) % story.CYCLE
 
     def moment(self, placement: str, instances: int, clients: int) -> int:
-        """The last minute of the history whose records are of this step alone: two minutes into it, or later."""
+        """The last minute of the history at least two minutes into this step, when records cover this step alone."""
         wanted = (placement, instances, clients)
         (step,) = (step for step in story.STEPS if (step.placement, step.instances, step.clients) == wanted)
         last = self.end - (self.end - step.end) % story.CYCLE
@@ -44,7 +44,7 @@ class Demo(PrometheusClient):
 
 @contextlib.contextmanager
 def playing(folder: Path, history: int, live: bool = False, shard: str | None = None) -> Iterator[Demo]:
-    """A demo with so many seconds of history, which goes on if it is `live`, as a shard of a fleet if that is given."""
+    """A demo with this many seconds of history. `live`: it continues; `shard`: it plays this shard of a fleet."""
     prometheus = Program("prometheus", folder)
     ports = Ports(prometheus.port, free_port(), free_port(), free_port(), free_port())
     programs = prepare.Programs(program_path("promtool"), program_path("prometheus"))
@@ -77,7 +77,7 @@ def playing(folder: Path, history: int, live: bool = False, shard: str | None = 
 
 @contextlib.contextmanager
 def reading(folder: Path, shard: Demo) -> Iterator[PrometheusClient]:
-    """A Prometheus that has all series of a shard, with the label of that shard, as what a fleet's pages ask has."""
+    """A Prometheus with all series of a shard and the shard's label, like the one behind a fleet's pages."""
     store = Program("prometheus", folder)
     remote = {"url": f"{shard.url}/api/v1/read", "read_recent": True}
     (folder / "store.yml").write_text(yaml.safe_dump({"remote_read": [remote]}))

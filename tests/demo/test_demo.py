@@ -1,4 +1,4 @@
-"""The demo, prepared once: every page shows its data, and the study's results and the shop's story are in it."""
+"""The demo, prepared once: every page shows data, including the study's results and the shop's story."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ OF_ONE_PLATFORM = {
     "xen": ["demo-xen"],
     "kvm": ["demo-kvm"],
     "openvz": ["demo-openvz"],
-    "neighbours": ["demo-kvm"],  # the one with a sched-exporter
-    "profile": OF_STUDY,  # those with published profiles
-    "experiments": ["demo-base"],  # it shows all hosts at once
+    "neighbours": ["demo-kvm"],  # the host with sched-exporter
+    "profile": OF_STUDY,  # hosts with published profiles
+    "experiments": ["demo-base"],  # shows all hosts at once
 }
-# Shares of panels that may be above 100 %: of objectives that are missed, and of times that are added up over CPUs.
+# Shares that may exceed 100 %: missed objectives, and times summed over CPUs.
 MAY_EXCEED = {"Mean / target", "Response / objective", "Throttled"}
 PAGES = sorted(queries.FOLDER.glob("*.json"))
 
 
 def may_be_empty(page: str, host: str) -> set[tuple[str, str]]:
-    """Panels and the letters of their queries; "" is for all of them."""
+    """Panels with the letters of their queries; "" means all queries."""
     names = [
         name for of in ("any", host) for named in MAY_BE_EMPTY.get(page, {}).get(of, {}).values() for name in named
     ]
@@ -65,9 +65,9 @@ def may_be_empty(page: str, host: str) -> set[tuple[str, str]]:
 
 
 def assert_filled(server: PrometheusClient, page: Path, host: str, demo: Demo) -> None:
-    """All panels but those that may be empty have series, and no share is above all.
+    """All panels except those that may be empty have series, and no share exceeds 1.
 
-    A scrape that has timed out ends its series until the next one: only if there was such a one, this asks again.
+    A timed-out scrape ends its series until the next scrape: in that case the query is repeated.
     """
     content, empty = queries.read(page), may_be_empty(page.stem, host)
     chosen = queries.resolve_variables(demo.url, content, {"host": host}, SHOWN)
@@ -76,7 +76,7 @@ def assert_filled(server: PrometheusClient, page: Path, host: str, demo: Demo) -
         answers = queries.answers(server, content, chosen, SHOWN)
         unfilled = {(each.panel, each.ref_id) for each in answers if not each.series and (each.panel, "") not in empty}
         shares = [each for each in answers if each.unit == "percentunit" and each.panel not in MAY_EXCEED]
-        # Live scrapes may be late, and rates after them too high.
+        # Live scrapes may be late, which inflates the next rate.
         high = [(each.panel, value) for each in shares for at, value in each.samples if value > 1.01 and at <= demo.end]
         return [*(unfilled - empty), *high]
 
@@ -94,7 +94,7 @@ def test_no_panel_is_empty_without_a_reason(demo: Demo, page: Path) -> None:
 
 
 def test_pages_of_a_fleet_whose_series_have_one_label_more_show_as_much(demo: Demo, tmp_path: Path) -> None:
-    """That of the Prometheus that has scraped them: joins must not break on it."""
+    """The label of the scraping Prometheus must not break joins."""
     with reading(tmp_path, demo) as store:
         assert [each["metric"] for each in store.query("count by (shard) ({__name__=~'.+:.+|up'})")] == [{"shard": "0"}]
         for page in PAGES:
@@ -122,7 +122,7 @@ def test_nothing_live_is_discarded_as_older_than_the_history(demo: Demo) -> None
     assert "out of bounds" not in demo.log.read_text()
 
 
-# Columns without a value: bare machines and guests without caps have none, and a neighbour is named at times.
+# Columns without values: bare machines and guests without caps have none, and neighbours aren't always named.
 CAPPED = {"Cap", "Of cap", "Throttled"}
 DASHES = {"host=demo-xen": {"Steal"}, "host=demo-openvz": {"vCPUs per CPU"}, "app=rubis-1": {"Self"}}
 
@@ -171,7 +171,7 @@ def test_the_demo_has_what_the_studies_printed_and_what_its_story_says(demo: Dem
 
 
 def test_events_on_openvz_are_so_many_times_those_of_base(demo: Demo) -> None:
-    """What the jobs do is counted too, for each second of CPU as much as of all others there."""
+    """Job counts scale too, per CPU second like all other events."""
     at = demo.moment(ONE_NODE, 1, 800)
     jobs_cpu = ("cpu_usage", "ended_cpu_usage")
     of_jobs = " or ".join(f'vserver:{cpu}:rate{{vserver!~"rubis-.*", role="guest"}}' for cpu in jobs_cpu)
@@ -182,7 +182,7 @@ def test_events_on_openvz_are_so_many_times_those_of_base(demo: Demo) -> None:
 
 
 def test_the_objective_is_missed_and_its_alert_fires_where_the_report_says(demo: Demo) -> None:
-    """Two applications on two nodes: met with all web tiers on one of them, missed with an application on each."""
+    """Two applications on two nodes: met if both web tiers share a node, missed if each node has an application."""
     mean = f'app:response_seconds:mean{{tier="web", {STUDY}}}'
     late_ones = f'{mean} > on (host, app) app:slo_threshold:seconds{{objective="mean"}}'
     firing = f'ALERTS{{alertname="MeanResponseOverCeiling", alertstate="firing", {STUDY}}}'
@@ -213,7 +213,7 @@ PUBLISHED = {
 
 
 def test_the_profile_has_the_published_symbols(demo: Demo) -> None:
-    """In per cent of the kernel's misses."""
+    """In percent of the kernel's misses."""
     for kernel, published in PUBLISHED.items():
         counted = f'rate(perf_profile_events_total{{{kernel}, space="kernel"}}[5m])'
         share = f"100 * sum by (symbol) ({counted}) / on () group_left () sum({counted})"
@@ -232,7 +232,7 @@ STARVED = {("VirtualServerStarved", "shop-web"), ("VirtualServerStarved", "shop-
     ("minute", "starved", "late"), [(4, False, False), (22, True, True), (35, False, False), (52, False, True)]
 )
 def test_the_shop_s_alerts_fire_when_the_story_says(demo: Demo, minute: int, starved: bool, late: bool) -> None:
-    """Its starving is over at minute 24. That alert fires for an hour more, in which it is true again."""
+    """The shop is starved until minute 24. The alert fires for another hour, in which the condition recurs."""
     at = demo.minute(minute)
     (alert,) = (alert for alert in past.read_rules(ROOT)[1] if alert.name == "VirtualServerStarved")
     starving = [series["metric"] for series in demo.query(alert.expr, at)]
@@ -247,7 +247,7 @@ def test_the_shop_s_alerts_fire_when_the_story_says(demo: Demo, minute: int, sta
 
 
 def test_no_alert_fires_but_the_story_s(demo: Demo) -> None:
-    """Four applications on Xen: each waits for a CPU while the others run. The shop waits for the batch job."""
+    """Four applications on Xen wait for each other; the shop waits for the batch job."""
     firing = f'max_over_time(ALERTS{{alertstate="firing"}}[{TWO_HOURS}s])'
     fired = demo.query(f"group by (alertname, host) ({firing})", demo.end)
     late = ["MeanResponseOverCeiling", "ObjectiveBurnsSlowly", "VirtualServerStarved"]
@@ -260,7 +260,7 @@ def test_no_alert_fires_but_the_story_s(demo: Demo) -> None:
 
 
 def test_no_host_counts_more_cycles_than_its_cpus_have(demo: Demo) -> None:
-    """As when a container came from another host, and what it had done there was taken for new."""
+    """Otherwise counts from a container's previous host would be taken for new ones."""
     counted = by("host", demo, f"max by (host) (max_over_time(host:cycles:rate[{TWO_HOURS}s]))", demo.end)
     clocks = dict.fromkeys(OF_STUDY, 2 * 2.8e9) | {"demo-kvm": 4 * 2.8e9}
     assert counted.keys() == clocks.keys()
@@ -269,7 +269,7 @@ def test_no_host_counts_more_cycles_than_its_cpus_have(demo: Demo) -> None:
 
 def test_nothing_and_no_alert_can_be_taken_for_live(demo: Demo) -> None:
     four = demo.moment(TWO_NODES, 4, 800)
-    # What objectives are wanted is of no host.
+    # Objectives have no host.
     assert demo.query('{__name__=~"[a-z_]+", __name__!="sloth_slo_info", host!~"demo-.*"}', four) == []
     unmarked = '{__name__=~"[a-z]+_[a-z_]+", __name__!~"scrape_.*|sloth_slo_info", replayed="", job!="prometheus"}'
     assert demo.query(unmarked, four) == []
@@ -284,7 +284,7 @@ def test_it_goes_on_live_without_a_reset_of_counters(demo: Demo) -> None:
     expr += " and on (host) (app:response_seconds:mean and on (host) host:llc_misses_per_instruction:ratio)"
     fresh = wait_for(lambda: {each["metric"]["host"] for each in demo.query(expr)}, 60, until=set(HOSTS).__eq__)
     assert fresh == set(HOSTS), demo.health()
-    # A reset would show as a rate far above what any step has.
+    # A reset would appear as a rate far above that of any step.
     for rate in (
         "max by (host) (rate(xen_domain_cpu_seconds_total[5m])) > 0.3",
         "max by (host) (rate(kvm_guest_cpu_seconds_total[5m])) > 3",
@@ -295,7 +295,7 @@ def test_it_goes_on_live_without_a_reset_of_counters(demo: Demo) -> None:
 
 
 def used_in_second(platform: str, phase: int) -> dict[str, float]:
-    """The truth: CPUs by virtual server."""
+    """True CPU usage in CPUs by virtual server."""
     cpus = {vserver: work.cpu for vserver, work in model.rates(platform, story.step_at(phase)).work.items()}
     return cpus if platform == "base" else cpus | {job.name: job.cpus for job in story.jobs_at(phase)}
 
@@ -308,7 +308,7 @@ def minutes(demo: Demo) -> range:
 
 @pytest.mark.parametrize("host", OF_STUDY)
 def test_a_host_whose_guests_come_and_go_used_what_they_used(demo: Demo, host: str) -> None:
-    """In any five minutes; a record is of the minute before it."""
+    """Over any five minutes; a record covers the minute before it."""
     truth = [sum(used_in_second(story.PLATFORMS[host], second).values()) for second in range(story.CYCLE)]
     record = f'host:cpu_usage:rate{{host="{host}"}}'
     mean = f"sum_over_time(({record} and timestamp({record}) == time())[299s:1m]) / 5"
@@ -318,7 +318,7 @@ def test_a_host_whose_guests_come_and_go_used_what_they_used(demo: Demo, host: s
 
 @pytest.mark.parametrize("host", VIRTUALISED)
 def test_guests_are_there_as_long_as_they_live_and_never_as_ended_ones_too(demo: Demo, host: str) -> None:
-    """As graphs stack the two."""
+    """Graphs stack running and ended guests."""
     restarted = {
         job.name
         for job, later in itertools.product(story.JOBS, story.JOBS)

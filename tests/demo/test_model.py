@@ -1,4 +1,4 @@
-"""What the demo plays before Prometheus has it: counters, files, alerts of the past, and what it says when it can't."""
+"""The demo's data before Prometheus imports it: counters, files, past alerts, and error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo.study import CHECKOUT
 from virtscope.kvm.exporter import HostView
 from virtscope.kvm.host_files import RecordedFiles
 
-# demo-kvm's files, read by kvm-exporter, in the middle of each phase of the shop's hour.
+# demo-kvm's files as read by kvm-exporter, in the middle of each phase of the shop's hour.
 FULL_HOUR = 480000 * story.CYCLE
 SECONDS = 60
 MIDDLE = {"quiet": 3, "batch": 15, "capped batch": 28, "sale": 45}  # minutes
@@ -25,19 +25,19 @@ WAITS, RUNS, CPU = "kvm_vcpu_wait_seconds_total", "kvm_vcpu_run_seconds_total", 
 GUEST, THROTTLED = "kvm_guest_guest_seconds_total", "kvm_guest_throttled_seconds_total"
 WANTED: dict[str, list[tuple[str, str, float]]] = {
     "batch": [
-        # 2,800 clients that think for 7 s and wait 0.12 s for an answer: 393.3 requests per second of 1.5 ms each.
+        # 2,800 clients with 7 s think time and 0.12 s response time: 393.3 requests per second of 1.5 ms each.
         (GUEST, "shop-web", 0.590),
         (GUEST, "batch", 2.6),
-        (WAITS, "shop-web", 0.737),  # 1.25 s for each second of its own
+        (WAITS, "shop-web", 0.737),  # 1.25 s per second of its own CPU time
     ],
     "capped batch": [(CPU, "batch", 0.94 * 1.05)],
-    # 4,200 clients / 7.13 s * 1.5 ms, and 12 % for KVM and QEMU: all but 1 % of its cap of a CPU.
+    # 4,200 clients / 7.13 s * 1.5 ms, plus 12 % for KVM and QEMU: 99 % of its cap of one CPU.
     "sale": [(CPU, "shop-web", 0.990), (THROTTLED, "shop-web", 0.6)],
 }
 
 
 def rates(minute: int) -> dict[str, dict[str, float]]:
-    """How fast each counter grows in this minute of the hour, per second: by name, then by guest ("": the host)."""
+    """The rate of each counter in this minute of the hour, per second: by name, then by guest ("": the host)."""
     counters, files = model.Counters(shop.HOST, FULL_HOUR - story.CYCLE), RecordedFiles()
     view = HostView(files, [tuple], recorded_ones=True)
     found: dict[str, dict[str, float]] = {}
@@ -57,7 +57,7 @@ def test_guests_of_the_kvm_host_use_what_the_story_says_and_no_more_than_there_i
     for metric, guest, rate in WANTED.get(phase, []):
         assert played[metric][guest] == pytest.approx(rate, abs=0.002), metric
     for guest, computed in played[GUEST].items():
-        # KVM and QEMU cost 5 to 15 %; ticks are of 10 ms, and batch computes little while its job doesn't run.
+        # KVM and QEMU cost 5 to 15 %; ticks are 10 ms long, and batch uses little CPU while its job is stopped.
         assert 0.05 - 0.02 / computed / SECONDS - 0.005 < played[CPU][guest] / computed - 1 < 0.15, guest
     for guest, ran in played[RUNS].items():
         assert ran + played[WAITS][guest] < shop.GUESTS[guest]["vcpus"], f"{guest} has more time than there is"
@@ -70,7 +70,7 @@ def test_guests_of_the_kvm_host_use_what_the_story_says_and_no_more_than_there_i
 
 
 def test_an_alert_waits_fires_and_goes_on_firing() -> None:
-    """True at minutes 1 to 3, 5, and 10: `for` a minute, then two minutes more, in which it is true again once."""
+    """True at minutes 1 to 3, 5 and 10. `for` is a minute; it keeps firing for two minutes, with one recurrence."""
     alert = Alert("A", "a", seconds=60, keep=120, labels={})
     states = [(at // 60, state, since // 60) for at, state, since in alert.states({60, 120, 180, 300, 600}, 720)]
     assert states == [(1, "pending", 1), *((minute, "firing", 1) for minute in range(2, 8)), (10, "pending", 10)]
@@ -81,7 +81,7 @@ def test_an_alert_waits_fires_and_goes_on_firing() -> None:
 def test_two_series_that_are_one_record_are_written_in_the_order_of_their_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As of `started or sum(others)`, whose series differ in their names only."""
+    """As in `started or sum(others)`, whose series only differ in name."""
     answer: list[dict[str, Any]] = [
         {"metric": {"__name__": "started", "host": "h"}, "values": [(3540, "1")]},
         {"metric": {"host": "h"}, "values": [(3420, "3"), (3480, "2"), (3600, "0")]},

@@ -1,7 +1,7 @@
-"""A machine whose first process is the systemd that is installed on it, as on a watched host.
+"""A machine that boots its own systemd, like a watched host.
 
-It has namespaces of its own, the network's too, which is loopback alone, and not the capabilities and files by which
-systemd would set up this machine's kernel.
+It has its own namespaces, including a network namespace with only loopback. It lacks the capabilities and files with
+which systemd would configure this machine's kernel.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tests.distributions.machine import Enclosed
 from tests.support.waiting import wait_for
 
 START_SECONDS = 120
-UNIFIED_SINCE = 232  # the systemd from which on it knows cgroups of version 2
-NOT_ITS_OWN = "-sys_boot,-sys_module,-sys_rawio,-sys_time"  # of the kernel, which it shares with this machine
-# Arguments: a cgroup, which becomes the top of those that systemd sees, and the command.
+UNIFIED_SINCE = 232  # first systemd that supports cgroup v2
+NOT_ITS_OWN = "-sys_boot,-sys_module,-sys_rawio,-sys_time"  # would change the kernel that it shares with this machine
+# Arguments: a cgroup, which becomes the root of the hierarchy for systemd, and the command.
 _JOIN = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 _BOOT = """\
 set -e
@@ -55,15 +55,15 @@ exec chroot . env -i container=other /lib/systemd/systemd >/dev/null 2>&1
 
 
 class BootedMachine(Enclosed):
-    """`root` is as for any machine, but with systemd installed; it is written to.
+    """A machine whose `root` has systemd installed; the root is written to.
 
-    old: its systemd is older than `UNIFIED_SINCE`.
+    old: systemd is older than `UNIFIED_SINCE`.
     """
 
     namespaces: ClassVar = [*Enclosed.namespaces, "--cgroup", "--ipc", "--net", "--uts"]
 
     def __init__(self, root: Path, *, old: bool = False) -> None:
-        for timer in ("apt-daily", "apt-daily-upgrade"):  # which would lock apt when they like
+        for timer in ("apt-daily", "apt-daily-upgrade"):  # they would lock apt at any time
             mask = root / f"etc/systemd/system/{timer}.timer"
             mask.unlink(missing_ok=True)
             mask.symlink_to("/dev/null")
@@ -95,11 +95,11 @@ class BootedMachine(Enclosed):
                 Path(folder).rmdir()
             return True
 
-        wait_for(remove, START_SECONDS, not_yet=(OSError,))  # until the last of its processes has gone
+        wait_for(remove, START_SECONDS, not_yet=(OSError,))  # until its last process has gone
 
 
 def _new_cgroup(*, old: bool) -> Path:
-    """A cgroup of its own; raises `MissingError`."""
+    """A new cgroup; raises `MissingError`."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     for _source, folder, kind, options, *_ in mounts:
         if (kind == "cgroup" and "name=systemd" in options.split(",")) if old else kind == "cgroup2":

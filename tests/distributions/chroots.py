@@ -1,4 +1,4 @@
-"""Other releases of Debian and Ubuntu, debootstrapped from this machine's own mirror, and kept in the cache."""
+"""Other releases of Debian and Ubuntu, debootstrapped from this machine's mirror and cached."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 from deploy import programs
 from tests.support.needs import missing
 
-PACKAGES = ("ca-certificates", "make", "python3", "python3-venv", "util-linux")  # what docs/install.md asks for
+PACKAGES = ("ca-certificates", "make", "python3", "python3-venv", "util-linux")  # as in docs/install.md
 USER = 1000
 RENEWED_SECONDS = 7 * 24 * 3600
 DEBOOTSTRAP_SECONDS = 1200
-# A command that goes before one whose processes and mounts are to end with it, and with the tests.
+# A command prefix: processes and mounts of the command end with it and with the tests.
 ENCLOSED = ["setpriv", "--pdeathsig=KILL"]
 ENCLOSED += ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation=private"]
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
@@ -29,7 +29,7 @@ UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
 class MissingError(Exception):
-    """This release can't be had on this machine; the message says why."""
+    """This release isn't available on this machine; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Release:
 
     distribution: str
     suite: str
-    title: str  # how it names itself
+    title: str  # its own name for itself
 
     @property
     def components(self) -> str:
@@ -48,14 +48,14 @@ class Release:
 DEBIAN_11 = Release("debian", "bullseye", "Debian GNU/Linux 11 (bullseye)")
 DEBIAN_12 = Release("debian", "bookworm", "Debian GNU/Linux 12 (bookworm)")
 DEBIAN_13 = Release("debian", "trixie", "Debian GNU/Linux 13 (trixie)")
-UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest that is still served: glibc 2.23, systemd 229
+UBUNTU_16_04 = Release("ubuntu", "xenial", "Ubuntu 16.04")  # the oldest still on the mirrors: glibc 2.23, systemd 229
 UBUNTU_22_04 = Release("ubuntu", "jammy", "Ubuntu 22.04")
 UBUNTU_24_04 = Release("ubuntu", "noble", "Ubuntu 24.04")
 UBUNTU_26_04 = Release("ubuntu", "resolute", "Ubuntu 26.04")
 
 
 def root(release: Release) -> Path:
-    """The folder with the release's minimal system, not older than a week; raises `MissingError`."""
+    """The folder with the release's minimal system, at most a week old; raises `MissingError`."""
     if os.geteuid() != 0:
         raise MissingError("debootstrap needs root")
     if shutil.which("debootstrap") is None:
@@ -63,7 +63,7 @@ def root(release: Release) -> Path:
     folder = programs.cache("chroots")
     made = folder / release.suite
     keyring = None
-    if release.distribution == "ubuntu":  # Debian 13 has its keys, signed by Debian; Debian 12 doesn't
+    if release.distribution == "ubuntu":  # Debian 13 packages Ubuntu's keys, signed by Debian; Debian 12 doesn't
         keyring = root(DEBIAN_13) / UBUNTU_KEYRING
     with programs.exclusively(folder):
         if not made.exists() or time.time() - made.stat().st_mtime > RENEWED_SECONDS:
@@ -79,7 +79,7 @@ def root(release: Release) -> Path:
 
 
 def root_or_skip(release: Release) -> Path:
-    """The same; skips where the release can't be had, but fails in CI for those of Debian, whose mirror root has."""
+    """`system`, but skips if the release isn't available. In CI a missing Debian release fails the test."""
     try:
         return root(release)
     except MissingError as error:
@@ -104,7 +104,7 @@ def _debootstrap(release: Release, new: Path, keyring: Path | None) -> None:
     debs.mkdir(exist_ok=True)
     command = ["debootstrap", "--variant=minbase", f"--components={release.components}", f"--cache-dir={debs}"]
     command += [f"--include={','.join(packages)}", *([f"--keyring={keyring}"] if keyring else [])]
-    # An older debootstrap doesn't know newer suites by name.
+    # An older debootstrap doesn't know the names of newer suites.
     script = SCRIPTS / {"debian": "sid", "ubuntu": "gutsy"}[release.distribution]
     done = subprocess.run(
         [*ENCLOSED, *command, release.suite, new, mirror, script],
@@ -121,9 +121,9 @@ def _debootstrap(release: Release, new: Path, keyring: Path | None) -> None:
 
 
 def _finish(release: Release, new: Path) -> None:
-    """Give it an ordinary user, and the machine's mirrors and apt settings."""
+    """Add an ordinary user, and this machine's mirrors and apt settings."""
     subprocess.run(["chroot", new, "useradd", f"--uid={USER}", "--create-home", "user"], check=True)
-    for name in ("etc/hosts", "etc/resolv.conf", "etc/pip.conf"):  # the machine's own come in their places
+    for name in ("etc/hosts", "etc/resolv.conf", "etc/pip.conf"):  # the machine's own files are mounted over them
         (new / name).touch()
     (new / "var/cache/virtscope").mkdir()
     mirror, suite, components = _mirror(release.distribution), release.suite, release.components.replace(",", " ")
@@ -137,7 +137,7 @@ def _finish(release: Release, new: Path) -> None:
 
 
 def _mirror(distribution: str) -> str:
-    """The machine's mirror of Debian, or Ubuntu's beside it."""
+    """The machine's Debian mirror, or the Ubuntu mirror at the same site."""
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
     text = "".join(file.read_text() for file in files if file.suffix in {".list", ".sources"} and file.exists())

@@ -20,27 +20,27 @@ from tests.support.ports import free_port
 from tests.support.promql import PrometheusClient
 
 CHECKOUT = HOME / "virtscope"
-NO_RELEASES = "http://127.0.0.1:1"  # nothing listens there
+NO_RELEASES = "http://127.0.0.1:1"  # unreachable
 
 
 class Checkout:
-    """A checkout of an ordinary user of another release, who can't reach the releases' sites."""
+    """A checkout owned by an ordinary user of another release, without access to the release sites."""
 
     def __init__(self, machine: Machine, release: Release) -> None:
         self.machine = machine
         self.release = release
-        self.outside = machine.home / CHECKOUT.name  # its files, as the tests can reach them
+        self.outside = machine.home / CHECKOUT.name  # path as seen by the tests
         shutil.copytree(ROOT, self.outside, ignore=NOT_COPIED)
         subprocess.run(["chown", "-R", f"{USER}:{USER}", self.outside], check=True)
         self.ports = {part.port_variable: str(free_port()) for part in {*PARTS, *DEMO_PARTS}}
         self.prometheus = PrometheusClient(f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}")
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A command in the checkout; both outputs in `stdout`."""
+        """Run a command in the checkout; stdout and stderr in `stdout`."""
         return self.machine.run(command, CHECKOUT, {"VIRTSCOPE_MIRROR": NO_RELEASES, **self.ports, **variables})
 
     def must(self, target: str) -> str:
-        """What `make TARGET`, which has to succeed, says."""
+        """The output of `make TARGET`, which must succeed."""
         made = self.run("make", "--silent", target)
         assert made.returncode == 0, made.stdout
         return made.stdout
@@ -54,7 +54,7 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def checkout(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout on a machine with the release that is the parameter, in which nothing has been started."""
+    """A checkout on a machine with the parametrized release. Nothing has been started in it."""
     release: Release = request.param
     root = chroots.root_or_skip(release)
     cache = programs.cache("chroots") / f"{release.suite}.downloads"

@@ -1,6 +1,6 @@
-"""A machine with another release, as far as its ordinary user can tell: namespaces of its own on a debootstrapped root.
+"""A machine with another release, as its ordinary user sees it: a debootstrapped root in its own namespaces.
 
-Whatever it runs and mounts is in these namespaces, and so is gone with their first process, which ends with pytest's.
+All processes and mounts are in these namespaces, which end with their first process and so with pytest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ READY = "ready"
 END_SECONDS = 30
 HOME = Path("/home/user")
 CACHE = "/var/cache/virtscope"
-# pivot_root, as in a chroot alone nobody may make a user namespace. Arguments: root, home, cache, ro or rw.
+# pivot_root, because a chroot can't create user namespaces. Arguments: root, home, cache, ro or rw.
 _ENTER = """\
 set -e
 root=$1 home=$2 cache=$3
@@ -47,7 +47,7 @@ exec chroot . sh -c 'while :; do sleep 1000; done'
 
 
 class Enclosed:
-    """Processes in namespaces of their own, on a root of their own; the first of them says when it is ready."""
+    """Processes in their own namespaces with their own root; the first one reports when it is ready."""
 
     namespaces: ClassVar = ["--mount", "--pid"]
 
@@ -70,13 +70,13 @@ class Enclosed:
 
     @property
     def entering(self) -> list[str]:
-        """A prefix for a command, by which it runs on this machine."""
+        """The command prefix that runs a command on this machine."""
         return ["nsenter", f"--target={self._first}", *self.namespaces, "--root"]
 
     def run(
         self, command: Sequence[str], folder: Path = HOME, variables: Mapping[str, str] | None = None, user: int = USER
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on this machine, in an environment of its own; both outputs in `stdout`."""
+        """Run a command on this machine with a clean environment; stdout and stderr in `stdout`."""
         environment = {name: value for name, value in os.environ.items() if re.match(r"PIP_|(?i:\w+_proxy)", name)}
         environment |= {"HOME": str(HOME), "LANG": "C.UTF-8", "VIRTSCOPE_CACHE": CACHE}
         environment |= {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(variables or {})}
@@ -87,19 +87,19 @@ class Enclosed:
         )  # fmt: skip
 
     def processes(self) -> Sequence[str]:
-        """The command lines of all that runs on this machine, except for what keeps it alive."""
+        """The command lines of all processes on this machine, except the one that keeps it alive."""
         listed = self.run(["sh", "-c", 'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline; echo; done']).stdout
         return [line for line in listed.splitlines() if line and "sleep 1000" not in line and "/proc/[0-9]" not in line]
 
 
 class Machine(Enclosed):
-    """What the user writes is in `home` and `cache`; `root` stays as it is, unless it is `writable`."""
+    """The user's writes go to `home` and `cache`; `root` is only changed if it is `writable`."""
 
     def __init__(self, root: Path, home: Path, cache: Path, *, writable: bool = False) -> None:
         for folder in (home, cache):
             folder.mkdir(parents=True, exist_ok=True)
             os.chown(folder, USER, USER)
-            folder.chmod(0o755)  # for nobody too, whom the lab's servers run as
+            folder.chmod(0o755)  # readable for nobody too, who runs the lab's servers
         self.home = home
         enter = ["sh", "-c", _ENTER, "enter", str(root), str(home), str(cache), "rw" if writable else "ro"]
         super().__init__([*ENCLOSED, *enter])

@@ -1,4 +1,4 @@
-"""The stack from the packages of the releases that docs/install.md names, each as its ordinary user gets it."""
+"""The stack from the packages of the releases that docs/install.md names, for an ordinary user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.parametrize("checkout", RELEASES, indirect=True, ids=lambda release: release.suite, scope="module"),
 ]
 
-# Each of them with the packages' own libraries, in the folder where the packages lie as if it were /.
+# Each program uses its packages' own libraries, from the folder in which they are unpacked.
 SERVERS = """
 import subprocess
 from deploy import programs
@@ -61,7 +61,7 @@ def test_the_stack_starts_shows_this_machine_and_stops(checkout: Checkout) -> No
 
 
 def test_where_users_may_make_no_namespaces_it_says_what_to_do(checkout: Checkout) -> None:
-    """As on Ubuntu 24.04 and newer, by AppArmor; here `unshare` just says no."""
+    """As AppArmor does it on Ubuntu 24.04 and newer; here `unshare` fails."""
     checkout.must("up")
     refusing = checkout.machine.home / "refusing" / "unshare"
     refusing.parent.mkdir()

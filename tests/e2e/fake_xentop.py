@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Stands in for xentop: prints an iteration each second, as the files beside it say.
+"""Fake xentop that prints an iteration per second, as configured by the files next to it.
 
-says     what to do: "counts" iterations, each with its number as every CPU time; "malformed"; two iterations
-         and "half" of one, and then death; "dies" at once with a complaint; "hangs" without a word; "old" knows no -f;
-         "cut" lines at 80 columns; "repeats" the header above each domain, as -r does; "trickles" a byte a second;
-         "never ends": one line, without end
+says     what to do: "counts" prints iterations, each with its number as every CPU time; "malformed"; "half" prints
+         two iterations and a half, then exits; "dies" exits at once with an error; "hangs" prints nothing;
+         "old" doesn't know -f; "cut" cuts lines at 80 columns; "repeats" the header above each domain, like -r;
+         "trickles" a byte a second; "never ends" prints one endless line
 children gets the process id and the arguments of each start
 """
 

@@ -1,4 +1,4 @@
-"""An exporter as a user runs it: a process, a port, a log."""
+"""An exporter as a user runs it: a process, a port and a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
 
 
 class RunningExporter:
-    """Starts the exporter of this package on a free loopback port and ends it with the `with` block."""
+    """Starts this exporter package on a free loopback port; the `with` block ends it."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class RunningExporter:
         package: str = "virtscope.xen",
         python: Sequence[str] = (sys.executable,),
     ) -> None:
-        """`python` is the command that runs the package: an interpreter, and what may go before it."""
+        """`python` is the command that runs the package: an interpreter, optionally with a prefix."""
         self._log = folder / "exporter.log"
         listen = ["--web.listen-address=127.0.0.1:0", "--log.format=json"]
         self._command = [*python, "-m", package, *listen, *flags]
@@ -53,17 +53,17 @@ class RunningExporter:
         self.process.wait(30)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send it a signal; returns the status with which it ends."""
+        """Send it a signal; return its exit status."""
         self.process.send_signal(number)
         return self.process.wait(30)
 
     def get(self, path: str = "/metrics", timeout: float = 10, **headers: str) -> requests.Response:
-        """Fetch `path`; header names with underscores for hyphens."""
+        """Fetch `path`; underscores in header names become hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.get(f"http://{self.address}{path}", headers=named, timeout=timeout)
 
     def page_with(self, *texts: str, seconds: float = 60) -> str:
-        """The first page that has all these texts; some sources need a moment."""
+        """The first page that contains all these texts; some sources need time to start."""
         return wait_for(
             lambda: self.get(timeout=30).text,
             seconds,
@@ -75,7 +75,7 @@ class RunningExporter:
         return self._log.read_text()
 
     def log_lines(self, message: str) -> list[dict[str, Any]]:
-        """Return the log lines with this message; a line still being written is left for the next call."""
+        """The log lines with this message. A line still being written is left for the next call."""
         lines = [line for line in self.log().splitlines(keepends=True) if line.endswith("}\n")]
         return [facts for facts in map(json.loads, lines) if facts["msg"] == message]
 
@@ -83,16 +83,16 @@ class RunningExporter:
 def ended(
     package: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = EXPORTERS
 ) -> subprocess.CompletedProcess[str]:
-    """Run an exporter that is to end by itself."""
+    """Run an exporter that is expected to exit."""
     command = [sys.executable, "-m", package, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def comparable(page: str, *varying: str, **folders: Path) -> str:
-    """A page without what differs from run to run and from machine to machine.
+    """A page without the parts that vary between runs and machines.
 
-    varying: expressions of the names of metrics whose values do.
-    folders: those that are named on the page, by what replaces them.
+    varying: regular expressions of metric names with varying values.
+    folders: paths on the page, by their replacements.
     """
     names = "|".join(("process_\\w+", *varying))
     page = re.sub(rf"(?m)^((?:{names})(?:{{.*}})? ).*$", r"\1VARIES", page)

@@ -1,4 +1,4 @@
-"""From what a Dom0 exposes to the message at a webhook, through the real Prometheus and the real Alertmanager."""
+"""From a Dom0's metrics to a webhook message, through the real Prometheus and Alertmanager."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Labels = dict[str, str]
 
 
 class Dom0:
-    """What xentop-exporter shows of a host whose domains burn a constant number of CPUs each.
+    """The xentop-exporter page of a host whose domains each use a constant number of CPUs.
 
-    A large host: a rate over a minute takes that minute to reach its height, and the alert should need only seconds.
+    The host is large so that the alert fires within seconds, although a rate over a minute takes a minute to rise.
     """
 
     def __init__(self, cpus: dict[str, float]) -> None:
-        self.cpus = cpus  # by name; the first is Dom0
+        self.cpus = cpus  # by name, Dom0 first
         self.source_up = True
         self._start = time.monotonic()
         self._reads = 0
@@ -57,7 +57,7 @@ def alertmanager(tmp_path: Path, webhook: Webhook) -> Iterator[Alertmanager]:
 
 
 def names(message: dict[str, Any], status: str) -> set[str]:
-    """The alerts of a message that are "firing" or "resolved"."""
+    """The alerts of a message with status "firing" or "resolved"."""
     return {alert["labels"]["alertname"] for alert in message["alerts"] if alert["status"] == status}
 
 
@@ -66,25 +66,25 @@ def suppressed(alertmanager: Alertmanager) -> list[Labels]:
 
 
 def wait_until_suppressed(alertmanager: Alertmanager, *alertnames: str) -> None:
-    """Until these are inhibited, and no others."""
+    """Wait until exactly these are inhibited."""
     wait_for(lambda: {labels["alertname"] for labels in suppressed(alertmanager)}, 60, until=set(alertnames).__eq__)
 
 
 class Stack:
-    """Prometheus, Alertmanager and a webhook, with hosts that each test changes for itself."""
+    """Prometheus, Alertmanager and a webhook, with hosts that each test changes."""
 
     def __init__(self, folder: Path, stack: ExitStack, hosts: dict[str, Dom0], with_telegraf: tuple[str, ...]) -> None:
         self.dom0 = hosts
         self.xentop = {host: stack.enter_context(Exposition(dom0)) for host, dom0 in hosts.items()}
         self.telegraf = {host: stack.enter_context(Exposition("telegraf_up 1\n")) for host in with_telegraf}
         self.webhook = stack.enter_context(Webhook())
-        # Long enough for targets that go down together, a scrape apart.
+        # Long enough to group targets that go down one scrape apart.
         self.alertmanager = stack.enter_context(Alertmanager(folder, self.webhook.url, group_wait="5s"))
         targets = {
             job: [exposition.group(host) for host, exposition in of.items()]
             for job, of in (("xentop", self.xentop), ("telegraf", self.telegraf))
         }
-        # On a busy machine a scrape may fail, but not two in a row.
+        # On a busy machine one scrape may fail, but not two in a row.
         self.prometheus = stack.enter_context(
             Prometheus(folder, targets, alertmanager=self.alertmanager.address, interval="2s", alert_for="3s")
         )
@@ -94,7 +94,7 @@ class Stack:
         return [message for message in self.webhook.messages if message["groupLabels"] == {"host": host}]
 
     def wait_for(self, host: str, alertname: str, status: str = "firing") -> dict[str, Any]:
-        """The first message about a host that has this alert."""
+        """The first message with this alert of a host."""
 
         def wanted(message: dict[str, Any]) -> bool:
             return message["groupLabels"] == {"host": host} and alertname in names(message, status)
@@ -125,7 +125,7 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(stack: St
     assert runbook.text.startswith("# HostOverheadHigh")
     stack.webhook.wait_for(lambda message: message["receiver"] == "watchdog", 30)
 
-    # The guests of one host leave: overhead slows no guest then. The other host's alert stays.
+    # All guests of one host end, so overhead can't slow any. The other host's alert stays.
     stack.dom0["xen1"].cpus = {"Domain-0": 9.0}
     stack.wait_for("xen1", "HostOverheadHigh", "resolved")
     firing = [alert["labels"] for alert in stack.prometheus.alerts()]
@@ -136,7 +136,8 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(stack: St
 
 def test_an_exporter_that_goes_down_inhibits_what_follows_from_it(stack: Stack) -> None:
     stack.wait_for("failing", "HostOverheadHigh")
-    # Down, while telegraf shows that the host is up. The overhead's average and its alert last for minutes more.
+    # The exporter is down while telegraf shows that the host is up. The averaged overhead and its alert last minutes
+    # longer.
     stack.xentop["failing"].text = None
     message = stack.wait_for("failing", "ExporterDown")
     assert names(message, "firing") == {"ExporterDown"}
@@ -158,7 +159,7 @@ def test_a_host_that_goes_down_is_one_page(stack: Stack) -> None:
     assert names(message, "firing") == {"HostDown"}
     wait_for(lambda: [labels for labels in suppressed(stack.alertmanager) if labels["host"] == "gone"], 60)
 
-    # The first target that answers again resolves it, and an alert is sent about those that still don't.
+    # The first target that answers again resolves the alert, and a new one is sent for the others.
     stack.xentop["gone"].text = stack.dom0["gone"]
     stack.wait_for("gone", "HostDown", "resolved")
     stack.wait_for("gone", "ExporterDown")
@@ -178,7 +179,7 @@ def test_all_hosts_that_fall_silent_at_once_are_one_page(tmp_path: Path) -> None
         down = 'ALERTS{alertname=~"HostDown|ExporterDown", alertstate="firing"}'
         stack.prometheus.wait_for(f"count({down}) == 5", 60)
         wait_until_suppressed(stack.alertmanager, "HostDown", "ExporterDown")
-        # What Alertmanager learns later is sent later: by then, all of the others would have been.
+        # Alertmanager would have sent the others before anything it receives later.
         stack.alertmanager.tell({"labels": {"alertname": "Later", "host": "other", "severity": "critical"}})
         stack.wait_for("other", "Later")
         sent = {name for message in stack.webhook.messages for name in names(message, "firing")}
@@ -209,7 +210,7 @@ NOT_STORED = {"alertname": "SamplesNotStored", "severity": "critical"}
 UNREACHABLE = {"alertname": "HostsUnreachable", "severity": "critical"}
 XEN2, BASE, ANOTHER = {"host": "xen2"}, {"platform": "base"}, {"instance": "b:1"}
 
-# What fires, what that inhibits, and what it doesn't.
+# Alerts that fire, alerts that they inhibit, and alerts that they don't.
 INHIBITIONS: list[tuple[list[Labels], list[Labels], list[Labels]]] = [
     ([HOST_DOWN], [PAGE, TICKET, EXPORTER_DOWN, OVERHEAD_HIGH], [PAGE | XEN2, HOST_DOWN | XEN2, WATCHDOG]),
     ([NOT_STORED], [PAGE, UNREACHABLE], [WATCHDOG]),
@@ -234,7 +235,7 @@ INHIBITIONS: list[tuple[list[Labels], list[Labels], list[Labels]]] = [
 
 
 def test_what_inhibits_what(alertmanager: Alertmanager) -> None:
-    """Each case is a Prometheus with hosts of its own, so that none has to do with another."""
+    """Each case gets its own Prometheus and hosts, so that cases are independent."""
 
     def of_case(labels: Labels, case: str) -> Labels:
         host = {"host": f"{labels['host']} of {case}"} if "host" in labels else {}
@@ -248,7 +249,7 @@ def test_what_inhibits_what(alertmanager: Alertmanager) -> None:
     ]
     for case, firing, other, _ in cases:
         alertmanager.tell(*({"labels": of_case(labels, case)} for labels in (*firing, other)))
-    # Alertmanager takes them in turn: once it has the last one, it has all.
+    # Alertmanager processes alerts in order: if the last one is there, all are.
     alertmanager.tell(*({"labels": of_case(labels, "last")} for labels in (HOST_DOWN, OVERHEAD_HIGH)))
     wait_for(lambda: "last" in {labels["shard"] for labels in suppressed(alertmanager)}, 60)
     found = suppressed(alertmanager)
@@ -276,7 +277,7 @@ def test_a_page_whose_cause_changes_is_notified_once_and_inhibits_the_new_causes
         {"labels": BY_ITSELF, "endsAt": "2026-03-02T08:37:00Z"},
         {"labels": BY_NEIGHBOUR},
     )
-    # CapBindsLong is sent now, as nothing inhibits it any more; VirtualServerStarved isn't.
+    # CapBindsLong is sent now that nothing inhibits it; VirtualServerStarved isn't.
     webhook.wait_for(lambda message: names(message, "firing") == {"CapBindsLong"}, 30)
     alertmanager.tell({"labels": STARVED})
     wait_until_suppressed(alertmanager, "VirtualServerStarved")

@@ -1,4 +1,4 @@
-"""An exporter under attack by two clients with 500 connections each: it answers scrapes, and its memory stays small."""
+"""An exporter attacked by two clients with 500 connections each still answers scrapes within its memory limit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SCRAPE_TIMEOUT = 10  # Prometheus's default
 MOST_BYTES = 100 << 20
 USER, PASSWORD = "prometheus", "correct horse"
 
-# Where attackers are: an address, or a network of addresses, for each.
+# The attackers' addresses: one address or one network per attacker.
 OTHERS = ("127.0.0.2", "127.0.0.3")
 OWN = ("127.0.0.1", "127.0.0.1")
 ONE = ("127.0.0.2", "127.0.0.2")
-MANY = ("127.16.0.0/12", "127.32.0.0/12")  # each connection another client's
+MANY = ("127.16.0.0/12", "127.32.0.0/12")  # every connection from a different client
 IPV6 = ("::1", "::1")
 ALWAYS = ("silent", "dribble", "large heads", "requests", "requests, never reading")
 IN_IPV6 = ("silent", "requests")
@@ -40,7 +40,7 @@ SELDOM = ("a body without end", "HTTP/2", "requests ahead", "requests, then gone
 
 
 def cases(system: Iterable[tuple[str, tuple[str, str]]], seldom: Iterable[tuple[str, tuple[str, str]]]) -> list[Any]:
-    """Those that CI runs, and those that are run by hand."""
+    """The attacks that CI runs, and those run manually."""
     marked = [pytest.param(*case, marks=pytest.mark.system) for case in system]
     return marked + [pytest.param(*case, marks=pytest.mark.long) for case in seldom]
 
@@ -65,7 +65,7 @@ def attack(exporter: RunningExporter, how: str, networks: tuple[str, str]) -> It
 def scrapes_under_attack(
     exporter: RunningExporter, how: str, networks: tuple[str, str], scrape: Callable[[], requests.Response]
 ) -> list[int]:
-    """The sizes of the pages of scrapes before, during and after an attack, which all succeed."""
+    """Page sizes of scrapes before, during and after an attack, which must all succeed."""
     answers = [scrape()]
     with attack(exporter, how, networks):
         answers += [scrape() for _ in range(SCRAPES)]
@@ -85,7 +85,7 @@ def scrapes_under_attack(
     ),
 )
 def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, networks: tuple[str, str]) -> None:
-    """From other addresses than Prometheus's and, as behind one gateway, from its own."""
+    """From other addresses than Prometheus, and from the same one, as behind a shared gateway."""
     listen = "--web.listen-address=[::1]:0" if networks is IPV6 else "--web.listen-address=127.0.0.1:0"
     with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}", listen) as exporter:
         scrapes_under_attack(exporter, how, networks, lambda: exporter.get(timeout=SCRAPE_TIMEOUT))
@@ -95,7 +95,7 @@ def test_it_is_scraped_all_the_same(tmp_path: Path, how: str, networks: tuple[st
     ("how", "networks"), cases([("requests", MANY)], [("requests", OWN), ("requests, never reading", MANY)])
 )
 def test_a_page_of_many_guests_is_scraped_all_the_same(tmp_path: Path, how: str, networks: tuple[str, str]) -> None:
-    """Of a hundred containers it has 700 KB, more than the kernel takes for a client that doesn't read."""
+    """For a hundred containers it is 700 KB, more than the kernel buffers for a client that doesn't read."""
     Containers(tmp_path / "proc", 100)
     flags = [f"--path.procfs={tmp_path}/proc"]
     with RunningExporter(tmp_path, *flags, package="virtscope.openvz") as exporter:
@@ -110,7 +110,7 @@ def test_a_page_of_many_guests_is_scraped_all_the_same(tmp_path: Path, how: str,
 def test_it_is_scraped_all_the_same_with_tls_and_a_password(
     tmp_path: Path, how: str, networks: tuple[str, str]
 ) -> None:
-    """Behind TLS "silent" is a handshake that never comes, and so are guesses in plain HTTP without it."""
+    """With TLS, "silent" is a handshake that never comes. Guesses are sent in plain HTTP, without TLS."""
     pki = Pki(tmp_path / "etc")
     pki.issue("server", pki.ca, "127.0.0.1")
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(10)).decode()

@@ -1,6 +1,6 @@
-"""Hosts with 1,000 large guests and 300,000 series each: what their exporters have of them, and the limits of a scrape.
+"""Hosts with 1,000 large guests and 300,000 series each: exporter pages and scrape limits.
 
-On a real Prometheus with the shipped configuration: 600,000 series, so this isn't among the tests of each change.
+Runs a real Prometheus with the shipped configuration and 600,000 series, so not on every change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def test_a_scrape_has_room_for_twice_its_series() -> None:
         assert len(page) >= 300_000
         assert SCRAPES[job]["sample_limit"] >= 2 * len(page), platform
         body = int(SCRAPES[job]["body_size_limit"].removesuffix("MB")) * 2**20
-        assert body >= 2 * sum(len(line) + 20 for line in page), platform  # counters grow, and have more digits
+        assert body >= 2 * sum(len(line) + 20 for line in page), platform  # counters grow, and get more digits
     assert SCRAPES["xentop_over_ssh"]["sample_limit"] == SCRAPES["xentop"]["sample_limit"]
 
 

@@ -1,4 +1,4 @@
-"""A full data disk, on which Prometheus can store nothing: alerts that fired before must not resolve."""
+"""A full data disk, on which Prometheus can't store anything: firing alerts must not resolve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import wait_for
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """A file system of its own at `folder`; skips where none may be mounted."""
+    """A separate file system at `folder`; skips if mounting isn't allowed."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, capture_output=True, text=True, timeout=10, check=False)
@@ -37,7 +37,7 @@ def fill(file: Path) -> None:
 
 
 def notified(webhook: Webhook, name: str, status: str) -> bool:
-    """Whether somebody was notified that an alert is "firing" or "resolved"."""
+    """Whether a "firing" or "resolved" notification was sent for an alert."""
     alerts = [alert for message in webhook.messages for alert in message["alerts"]]
     return any((alert["labels"]["alertname"], alert["status"]) == (name, status) for alert in alerts)
 
@@ -61,7 +61,7 @@ def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
             alertmanager=alertmanager.address,
             interval="1s",
             alert_for="3s",
-            lookback="90s",  # longer than the minute for which no sample is stored, and the ten seconds that it waits
+            lookback="90s",  # longer than the minute without stored samples, plus the ten seconds of `for`
         )
         data = prometheus.folder / "data"
         stack.enter_context(small_disk(data))
@@ -72,9 +72,9 @@ def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
 
         fill(data / "filler")
         webhook.wait_for(lambda _: notified(webhook, "SamplesNotStored", "firing"), 120)
-        # Prometheus itself has forgotten the others.
+        # Prometheus has forgotten the other alerts.
         wait_for(lambda: firing(prometheus), 90, until=lambda found: found == {"SamplesNotStored"})
-        # What Alertmanager learns later is sent later: by then, the resolved one would have been.
+        # Alertmanager would have sent the resolved one before anything it receives later.
         alertmanager.tell({"labels": {"alertname": "Later", "severity": "none", "shard": "another"}})
         webhook.wait_for(lambda _: notified(webhook, "Later", "firing"), 30)
         assert not notified(webhook, "ExporterDown", "resolved")

@@ -1,8 +1,8 @@
-"""Targets that expose anything they like, next to an honest one: on a real Prometheus with the shipped rules.
+"""Targets with arbitrary content next to an honest one, on a real Prometheus with the shipped rules.
 
-Hostile pages are random, with fixed seeds: every metric that rules read, in series that differ by labels which rules
-join, aggregate or write, and with odd values. No rule may fail, which would be for all hosts, and the
-honest host's records must be those of a Prometheus without hostile targets.
+Hostile pages are random with fixed seeds: every metric that rules read, with odd values, in series that differ by
+labels which rules join on, aggregate or write. No rule may fail, because that would affect all hosts. The honest host's
+records must equal those of a Prometheus without hostile targets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RULES = [
     for group in yaml.safe_load(file.read_text())["groups"]
     for rule in group["rules"]
 ]
-# Labels that rules join, aggregate or write.
+# Labels that rules join on, aggregate or write.
 LABELS = sorted(
     {
         label
@@ -51,7 +51,7 @@ SECONDS = 240
 
 
 def bases() -> dict[str, list[dict[str, str]]]:
-    """The labels that exporters' own series have, a few for each metric."""
+    """Labels of the exporters' own series, a few sets per metric."""
     found: dict[str, list[dict[str, str]]] = defaultdict(list)
     for _, text in golden_pages().values():
         for family in text_string_to_metric_families(text):
@@ -64,7 +64,7 @@ def bases() -> dict[str, list[dict[str, str]]]:
 
 
 def hostile_page(job: str, seed: int) -> Exposition:
-    """A page of series that differ by a label more, less or changed, and whose counters grow unless they are odd."""
+    """A page of series with a label more, less or changed, whose counters grow unless they are odd."""
     chance = random.Random(f"{job} {seed}")
     series: dict[tuple[str, str], tuple[float, float]] = {}
     known = bases()
@@ -74,7 +74,7 @@ def hostile_page(job: str, seed: int) -> Exposition:
             variants += [base | {label: chance.choice(["1", "2"])} for label in chance.sample(LABELS, 2) for _ in "12"]
             variants += [{key: value for key, value in base.items() if key != left_out} for left_out in [*base][:2]]
             for labels in variants:
-                # The exposition's escapes are JSON's, for what is in these pages.
+                # For these pages the exposition format escapes like JSON.
                 pairs = (f"{key}={json.dumps(value)}" for key, value in sorted(labels.items()) if key != "__name__")
                 written = ",".join(pairs)
                 odd = chance.random() < 0.1
@@ -89,7 +89,7 @@ def hostile_page(job: str, seed: int) -> Exposition:
 
 
 def honest_page() -> Exposition:
-    """A shop that answers 10 requests a second in 0.25 s, and fails every tenth."""
+    """A shop that answers 10 requests a second in 0.25 s each; every tenth fails."""
     began = time.time() - 1000
 
     def text() -> str:
@@ -104,7 +104,7 @@ def honest_page() -> Exposition:
 
 
 def failures(prometheus: Prometheus) -> list[str]:
-    """The groups of rules that ever failed, and the errors of the last evaluations."""
+    """Rule groups that ever failed, and errors of the last evaluations."""
     page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
     failed = re.findall(r'(?m)^prometheus_rule_evaluation_failures_total{rule_group="(.*)"} [^0].*$', page)
     rules = [rule for group in groups(prometheus) for rule in group["rules"]]
@@ -117,7 +117,7 @@ def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
 
 
 def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
-    """Until every group was evaluated so many times from now on."""
+    """Wait until every group has been evaluated this many times."""
     seen: dict[str, set[str]] = defaultdict(set)
 
     def fewest() -> int:
@@ -129,7 +129,7 @@ def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
 
 
 def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], float]:
-    """Its records by their labels."""
+    """A target's records by their labels."""
     found = prometheus.query('{__name__=~"(app|requests|objective|slo|target):.+", host="honest"}')
     return {tuple(sorted(series["metric"].items())): float(series["value"][1]) for series in found}
 

@@ -1,4 +1,4 @@
-"""kvm-exporter over HTTP: captured hosts as it shows them, and what fails around it."""
+"""kvm-exporter over HTTP: pages of captured hosts, and failures around it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.unit.kvm import captured
 from virtscope.kvm import command_line
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-TITLED = {captured.DEBIAN_12: "6325b343-01a5-47ab-b796-afc750348cfe"}  # a guest that OpenStack has made, by host
+TITLED = {captured.DEBIAN_12: "6325b343-01a5-47ab-b796-afc750348cfe"}  # uuid of the guest created by OpenStack, by host
 
 
 def host_folder(folder: Path, host: str = captured.DEBIAN_12) -> list[str]:
-    """The host as folders, for the live exporter; returns its flags."""
+    """Write the host's files into folders for the live exporter; return its flags."""
     for path, content in captured.files(host).items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def host_folder(folder: Path, host: str = captured.DEBIAN_12) -> list[str]:
 
 
 def virsh(folder: Path, script: str) -> dict[str, str]:
-    """A virsh that does this, in the PATH of an environment."""
+    """A fake virsh in the PATH of an environment."""
     program = folder / "bin/virsh"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -36,7 +36,7 @@ def virsh(folder: Path, script: str) -> dict[str, str]:
 
 
 def libvirt_of(host: str) -> str:
-    """A script that answers as the host's virsh did; OpenStack has made one of its guests."""
+    """A script with the captured answers of the host's virsh; one guest was created by OpenStack."""
     uuid = TITLED[host]
     lines = [command_line.parse(text) for path, text in captured.files(host).items() if path.endswith("/cmdline")]
     listed = "\n".join(f"{line.uuid} {line.name}" for line in lines if line)
@@ -54,12 +54,12 @@ def running(folder: Path, *flags: str, **environment: str) -> RunningExporter:
 
 @pytest.mark.parametrize("host", captured.HOSTS)
 def test_golden_exposition(host: str, tmp_path: Path) -> None:
-    """With libvirt's answer where it was captured."""
+    """With libvirt's answer if it was captured."""
     flags, environment, wanted = host_folder(tmp_path, host), {}, []
     if host in TITLED:
         flags.append("--libvirt.interval=1s")
         environment = virsh(tmp_path, libvirt_of(host))
-        # Of two sources that take what libvirt has answered, the one may look just before it does.
+        # Two sources use libvirt's answer; one may read just before it arrives.
         wanted = ['device="vda"', 'kvm_source_up{source="libvirt"} 1.0']
     with running(tmp_path, *flags, **environment) as exporter:
         page = exporter.page_with(*wanted).replace(str(tmp_path), "FOLDER")
@@ -80,7 +80,7 @@ def test_a_recording_of_it_shows_the_same(tmp_path: Path) -> None:
     series = re.compile(r"(?m)^kvm_(?:guest|vcpu|host)_.*$")
     unmarked = re.sub(r',?replayed="host"', "", replayed).replace("{,", "{").replace("{}", "")
     assert series.findall(unmarked) == series.findall(live) != []
-    # Another host's files are read without asking this host.
+    # A replayed host must not query this one.
     assert 'source="libvirt"' not in live
     assert 'source="proxmox"' not in live
     assert "\nkvm_up 1.0\n" in live

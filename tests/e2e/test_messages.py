@@ -1,6 +1,6 @@
-"""What people receive: the mails and the chat messages that the real Alertmanager sends, with the shipped templates.
+"""Mails and chat messages that the real Alertmanager sends with the shipped templates.
 
-The receivers are those of the example in alerts/alertmanager.yml, with the addresses of this test in them.
+The receivers are from the example in alerts/alertmanager.yml, with this test's addresses.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tests.support import Alertmanager, Mailbox, Webhook
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "messages"
-# Debian's, and that of compose.yaml, which the first run builds.
+# Debian's release, and that of compose.yaml, which the first run builds.
 RELEASES = ["alertmanager", pytest.param("alertmanager034", marks=[pytest.mark.system, pytest.mark.timeout(1200)])]
 
 Alert: TypeAlias = dict[str, Any]
 
-# Sent to the ticket receiver by mail and to the page receiver in the chat; each test on a host of its own.
+# Sent by mail to the ticket receiver and by chat to the page receiver; each test uses a different host.
 RUNBOOKS = "http://prometheus.example.org:9090/user/runbooks"
 ALLOWED = "objective: at most 1%"
 
 
 def alert(name: str, severity: str, minute: int, summary: str, *, host: str, **others: Any) -> Alert:
-    """One that began at 8 o'clock and so many minutes; `others` are labels, or the annotations."""
+    """An alert that started at 8 o'clock plus this many minutes; `others` are labels, or the annotations."""
     annotations = {"summary": summary, "runbook_url": f"{RUNBOOKS}/{name}.md", **others.pop("annotations", {})}
     labels = {"alertname": name, "severity": severity, "host": host, **others}
     return {"labels": labels, "annotations": annotations, "startsAt": f"2026-03-02T08:{minute:02}:00Z"}
 
 
 def objective(host: str, app: str, cause: str, severity: str = "critical", **labels: str) -> Alert:
-    """An alert about an objective, as alerts/generated words it."""
+    """An alert about an objective, with the wording of alerts/generated."""
     name = "ObjectiveBurnsFast" if severity == "critical" else "ObjectiveBurnsSlowly"
     annotations = {
         "description": "It last met its objective at 08:11 UTC. 62% is left of its 30-day error budget.",
@@ -76,7 +76,7 @@ def is_about(host: str, text: str) -> bool:
 
 
 class Messages(NamedTuple):
-    """Both ends: the alerts that Alertmanager gets, and the messages that it sends."""
+    """Both ends: alerts for Alertmanager, and the messages that it sends."""
 
     alertmanager: Alertmanager
     mailbox: Mailbox
@@ -85,7 +85,7 @@ class Messages(NamedTuple):
     def mail(self, host: str, *alerts: Alert, containing: str = "") -> str:
         """The first mail about a host that contains this text, after Alertmanager gets the alerts.
 
-        Alerts that began long ago don't wait for others: a first mail may have only some of them.
+        Alertmanager doesn't wait for a group's other alerts if one is old: the first mail may have only some of them.
         """
         if alerts:
             self.alertmanager.tell(*alerts)
@@ -96,7 +96,7 @@ class Messages(NamedTuple):
         return readable(self.mailbox.wait_for(wanted, 30))
 
     def post(self, host: str, *alerts: Alert, title: str = "") -> dict[str, Any]:
-        """The same in the chat: the message's one attachment."""
+        """The only attachment of the first such chat message."""
         if alerts:
             self.alertmanager.tell(*alerts)
 
@@ -111,7 +111,7 @@ class Messages(NamedTuple):
 
 
 def readable(mail: email.message.EmailMessage) -> str:
-    """The subject and the one part of a mail, which is plain text."""
+    """Subject and text of a mail with a single text/plain part."""
     (part,) = [part for part in mail.walk() if not part.is_multipart()]
     assert part.get_content_type() == "text/plain"
     return f"Subject: {mail['Subject']}\n\n{part.get_content()}".replace("\r\n", "\n")
@@ -127,7 +127,7 @@ def messages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         page["slack_configs"][0]["api_url_file"] = str(folder / "slack-url")
         ticket["email_configs"][0] |= {"smarthost": mailbox.address, "require_tls": False}
         watchdog["webhook_configs"][0]["url"] = chat.url
-        # Once a message is here, there are two seconds to tell the next one's alerts before it is sent.
+        # After a message there are two seconds to send the next alerts before they are notified.
         intervals = {"group_wait": "2s", "group_interval": "2s"}
         receivers = [page, ticket, watchdog, nobody]
         with Alertmanager(folder, receivers, program=request.param, **intervals) as alertmanager:
@@ -158,7 +158,7 @@ def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) 
 def test_a_few_alerts_of_a_host_are_one_message_with_each_in_full(messages: Messages) -> None:
     alerts = [objective("few", "shop", "hypervisor", "warning"), overhead("few")]
     assert_message("few-firing", messages.mail("few", *alerts, containing="2 alerts"))
-    # One is over, the other goes on.
+    # One alert is resolved, the other goes on.
     assert_message("few-one-resolved", messages.mail("few", alerts[0], over(alerts[1]), containing="Resolved at"))
 
 
@@ -175,7 +175,7 @@ def test_many_alerts_of_several_kinds_name_each_cause_and_each_runbook_once(mess
 
 
 def test_virtual_servers_are_named_first_whatever_they_are_called(messages: Messages) -> None:
-    """A container is called by the 12 digits that Docker shows, of 64; nothing of a name is lost."""
+    """A container is named by the 12 digits that Docker shows, out of 64; no part of a name is lost."""
     container = f"docker-{'0123456789ab' + 52 * 'c'}.scope"
     names = [container, 'kunde "müller" <b>&', "web 1", "web 2"]
     alerts = [*(starved("names", name) for name in names), overhead("names")]
@@ -191,7 +191,7 @@ OWN_LINK = rf"(?m)^(?:What to do: )?{RUNBOOKS}/\w+\.md$|^Dashboard: http://127\.
 
 
 def assert_harmless(text: str) -> None:
-    """Nobody is mentioned, no link but our own is there, no line and no direction is another's."""
+    """No mentions, no links except ours, no forged lines and no text direction changes."""
     others = re.sub(OWN_LINK, "", text)
     assert re.findall(r"<[!@#h]|\|[^>]*>|\]\(|\B@\w|://", others) == []
     assert all(line.isprintable() for line in text.split("\n"))
@@ -225,7 +225,7 @@ def test_a_changed_cause_is_no_message_and_the_next_one_has_it(messages: Message
     assert "Most likely cause: unknown." in messages.mail("changed", before)
     after = objective("changed", "shop", "load", "warning")
     messages.alertmanager.tell(after)
-    messages.mail("after-changed", overhead("after-changed"))  # a whole interval later: group_wait is as long as that
+    messages.mail("after-changed", overhead("after-changed"))  # one interval later: group_wait is equally long
     messages.mail("after-changed", over(overhead("after-changed")), containing="RESOLVED")
     assert_message("changed-cause", messages.mail("changed", over(after), containing="Most likely cause: its load"))
     assert len([mail for mail in messages.mailbox.mails if is_about("changed", readable(mail))]) == 2

@@ -1,8 +1,8 @@
-"""OTLP into Prometheus 3, as docs/opentelemetry.md says: series arrive as a scrape stores them, and rules work on them.
+"""OTLP into Prometheus 3 as in docs/opentelemetry.md: series are stored as after a scrape, and rules work on them.
 
-What the Collector would send is made here, as its Prometheus receiver does it (receiver/prometheusreceiver/internal):
-an attribute for each label but job and instance, which are the resource's service.name and service.instance.id;
-counters as cumulative monotonic sums, all else as gauges, and names unchanged.
+The Collector's messages are built here like its Prometheus receiver does (receiver/prometheusreceiver/internal): an
+attribute per label, except job and instance, which become service.name and service.instance.id of the resource;
+counters as cumulative monotonic sums, everything else as gauges, names unchanged.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ pytestmark = pytest.mark.system
 
 
 def documented(key: str) -> Json:
-    """The page's YAML that has this key at its top."""
+    """The page's YAML block with this top-level key."""
     (block,) = (block for block in BLOCKS if key in block)
     return block
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """With what the page adds; it scrapes every golden page, of hosts that aren't sent."""
+    """Prometheus 3 with the page's additions. It scrapes every golden page, of hosts that don't send OTLP."""
     with ExitStack() as stack:
         jobs: dict[str, list[Group]] = {exporter: [] for exporter in FOLDERS}
         for name, (exporter, text) in golden_pages().items():
@@ -74,7 +74,7 @@ def cumulative(name: str, points: list[Json], *, unit: str = "", monotonic: bool
 
 
 def scraped(text: str, labels: Mapping[str, str], at: float) -> list[Json]:
-    """What the Prometheus receiver makes of a page."""
+    """A page as converted by the Prometheus receiver."""
     made = []
     for family in text_string_to_metric_families(text):
         points = [point({**sample.labels, **labels}, sample.value, at) for sample in family.samples]
@@ -93,7 +93,7 @@ def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json
 
 
 def target(job: str, instance: str) -> dict[str, str]:
-    """The resource of what a scrape brings."""
+    """The resource of a scrape."""
     host, _, port = instance.rpartition(":")
     server = {"server.address": host, "server.port": port, "url.scheme": "http"}
     return {"service.name": job, "service.instance.id": instance, **server}
@@ -110,7 +110,7 @@ def test_names_and_labels_arrive_as_a_scrape_stores_them(prometheus: Prometheus)
 
 
 def series(prometheus: Prometheus, host: str) -> set[frozenset[tuple[str, str]]]:
-    """The labels of all that an exporter says of a host, but for those of the host and of where it was asked."""
+    """The labels of all series of a host, except those of the host and of the scraped address."""
     own = {"host", "instance"}
     found = prometheus.query(f'{{host="{host}", __name__!~"up|scrape_.*|.*:.*|ALERTS.*"}}')
     return {frozenset((key, value) for key, value in each["metric"].items() if key not in own) for each in found}
@@ -139,14 +139,14 @@ def test_rules_work_on_what_is_sent_and_it_ends_with_its_target(prometheus: Prom
         (found,) = prometheus.wait_for(record, seconds=30)
         assert float(found["value"][1]) == pytest.approx(value, rel=0.01)
     assert prometheus.value('up{host="xen1", job="xentop", instance="dom0.example.org:10290"}') == 1
-    gone = {**point(labels, 0, time.time()), "flags": 1}  # no recorded value
+    gone = {**point(labels, 0, time.time()), "flags": 1}  # the flag "no recorded value"
     del gone["asDouble"]
     send(prometheus, target("xentop", "dom0.example.org:10290"), [gauge("xen_host_cpus", [gone])])
     assert prometheus.query('xen_host_cpus{host="xen1"}') == []
 
 
 def test_the_pages_rules_make_a_machine_of_host_metrics(prometheus: Prometheus) -> None:
-    """Names, units and attributes as in the receiver's documentation."""
+    """Names, units and attributes are from the receiver's documentation."""
     now = time.time()
 
     def rising(name: str, unit: str, keys: tuple[str, str], rates: dict[tuple[str, str], float]) -> Json:

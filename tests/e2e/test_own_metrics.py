@@ -1,6 +1,6 @@
-"""The alerts about the stack read what the real Prometheus and Alertmanager expose about themselves, in each release.
+"""Alerts about the stack read metrics that every release of Prometheus and Alertmanager really exposes.
 
-A metric that a release no longer has would leave its alert silent for good.
+If a release dropped such a metric, its alert would never fire again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NEWER = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first run builds 
 
 
 def read(program: str) -> set[str]:
-    """The metrics of a program's own that the alerts in stack.yml read."""
+    """The program's own metrics that alerts in stack.yml read."""
     groups = yaml.safe_load((ROOT / "alerts" / "rules" / "stack.yml").read_text())["groups"]
     exprs = " ".join(rule["expr"] for group in groups for rule in group["rules"])
     return set(re.findall(rf"\b{program}_\w+(?={{)", exprs))
 
 
 def shown(url: str) -> set[str]:
-    """The metrics on a page."""
+    """The metric names on a page."""
     page = requests.get(f"{url}/metrics", timeout=10).text
     return set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 
@@ -48,7 +48,7 @@ def test_prometheus_shows_what_alerts_read(tmp_path: Path, release: Literal["pro
             store=(f"{store.url}/api/v1/write", {"replica": "a"}),
         ) as prometheus,
     ):
-        # What is counted for each Alertmanager or store is there once one is found.
+        # Metrics per Alertmanager or store only exist after discovery.
         wait_for(lambda: read("prometheus") - shown(prometheus.url), until=lambda missing: missing == set())
 
 

@@ -1,4 +1,4 @@
-"""perf-exporter as a user runs it, on this machine: software events count everywhere."""
+"""perf-exporter as a user runs it, on this machine: software events work everywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_it_counts_what_it_can_and_says_of_the_rest_why_not(tmp_path: Path) -> N
     with running(tmp_path) as exporter:
         text = exporter.get().text
         first = Page.parse(text)
-        for _ in range(3):  # each has faults and switches of its own
+        for _ in range(3):  # each has its own faults and switches
             subprocess.run([sys.executable, "-c", "import json"], check=True)
         page = Page.parse(exporter.get().text)
         said = exporter.log_lines("events can't be counted")
@@ -36,7 +36,7 @@ def test_it_counts_what_it_can_and_says_of_the_rest_why_not(tmp_path: Path) -> N
     assert len(said) == len({(line["reason"], line["advice"]) for line in said})
     assert {line["reason"] for line in said} == refused
     if all(each.labels["reason"] == "no_permission" for each in supported):
-        return  # nobody but root may count whole CPUs here
+        return  # only root may count whole CPUs here
     after = page.series()
     counters = {key: value for key, value in first.series().items() if key[0] == "perf_events_total"}
     assert all(after[key] >= value for key, value in counters.items())

@@ -1,6 +1,6 @@
-"""Profiles by the real perf: hot symbols in their known ratio, and nothing left behind.
+"""Profiles by the real perf: hot symbols with a known ratio, and no leftovers.
 
-What becomes of a round that fails: tests/unit/perf/test_perf_record.py.
+Failed rounds: tests/unit/perf/test_perf_record.py.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tests.e2e.running_exporter import RunningExporter
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
 
-# Both loops wait for the result of the step before, so that neither's place in memory makes it any faster. How long
-# they run is left to chance, so that they don't keep step with the sampling; but one always does thrice the other's.
+# Both loops depend on the previous step, so that neither is faster because of its alignment. Their run time is random,
+# so that they don't run in step with the sampling, but one always does three times as much as the other.
 PROGRAM = """
 volatile unsigned long sink;
 #define STEPS(n) unsigned long x = sink; while (n--) x = x * 6364136223846793005UL + 1442695040888963407UL; sink = x
@@ -36,7 +36,7 @@ int main(void) {
   }
 }
 """
-ENOUGH = 6000  # samples of both: four standard deviations of the share of one are 2.2 points then
+ENOUGH = 6000  # samples of both loops: four standard deviations of the share are then 2.2 points
 
 pytestmark = pytest.mark.system
 
@@ -60,7 +60,7 @@ def lacks(what: str) -> None:
 
 @contextmanager
 def running_exporter(folder: Path, *flags: str) -> Iterator[RunningExporter]:
-    """Run the exporter with folders of its own for what it or perf might leave behind."""
+    """Run the exporter with its own folders for anything that it or perf might leave behind."""
     for name in ("home", "temporary"):
         (folder / name).mkdir()
     environment = {**os.environ, "HOME": str(folder / "home"), "TMPDIR": str(folder / "temporary")}
@@ -76,7 +76,7 @@ def profile(exporter: RunningExporter) -> dict[tuple[str, str], float]:
 
 
 def children(pid: int) -> dict[int, str]:
-    """The names of a process's children, and of theirs."""
+    """The names of a process's descendants, down to grandchildren."""
     found: dict[int, str] = {}
     with suppress(OSError):  # it has ended
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -86,7 +86,7 @@ def children(pid: int) -> dict[int, str]:
 
 
 def perf_of(exporter: RunningExporter) -> dict[int, str]:
-    """Wait until perf samples, which is when its `sleep` runs, and return both."""
+    """Wait until perf samples, that is until its `sleep` runs, and return both."""
     return wait_for(
         lambda: children(exporter.process.pid),
         until=lambda running: {"perf", "sleep"} <= set(running.values()),
@@ -130,7 +130,7 @@ def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> N
 
 
 def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
-    """On SIGTERM it ends perf; killed, it can't, but perf ends by itself. What it recorded is gone either way."""
+    """On SIGTERM it ends perf. After SIGKILL, perf ends by itself. The recording is deleted in both cases."""
     for number, seconds, status in ((signal.SIGTERM, 60, 0), (signal.SIGKILL, 3, -9)):
         folder = tmp_path / number.name
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""`record` and `--source=replay:` as users meet them: what one program writes the other plays."""
+"""`record` and `--source=replay:` as users run them: one exporter writes, the other plays it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replaying(folder: Path, package: str, file: Path, *flags: str) -> RunningExp
 
 
 def samples(page: str, prefix: str) -> list[str]:
-    """The page's series of these names, without the mark of a replay."""
+    """The page's series of these names, without the label for replays."""
     unmarked = re.sub(r',?replayed="[^"]*"', "", page).replace("{,", "{").replace("{}", "")
     return [line for line in unmarked.splitlines() if line.startswith(prefix)]
 

@@ -1,6 +1,6 @@
-"""sched-exporter as a user runs it, on this machine's kernel: as root, who waited for whom by the kernel's own count.
+"""sched-exporter as a user runs it, as root on this machine's kernel, compared with the kernel's own accounting.
 
-What runs is stopped while counters are read, so that nothing moves meanwhile and they can be compared as they are.
+Loads are stopped while counters are read, so that all counters can be compared exactly.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
 
 BURN = "while True: pass"
 WINDOW_SECONDS = 3
-ENOUGH_SECONDS = 2.0  # of waiting, to compare
-CPU = max(os.sched_getaffinity(0))  # the others are for whatever else runs
+ENOUGH_SECONDS = 2.0  # of wait, enough to compare
+CPU = max(os.sched_getaffinity(0))  # the others are for the machine's other processes
 WAIT = "sched_wait_seconds_total"
 NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable)
 
@@ -45,7 +45,7 @@ def rows(page: Page, metric: str, *, of: str) -> dict[str, float]:
 
 
 class Container:
-    """A cgroup that the exporter takes for a container, and what burns a CPU in it."""
+    """A cgroup that the exporter takes for a container, with a load that uses a whole CPU."""
 
     def __init__(self, mounted: Hierarchy, name: str) -> None:
         self.path = f"/virtscope/{name}"
@@ -53,7 +53,7 @@ class Container:
         self._version = mounted.version
         self._processes: list[subprocess.Popen[bytes]] = []
         self.folder.mkdir(parents=True)
-        # What else the machine does is hardly to count.
+        # The machine's other processes hardly count.
         if mounted.version == 1:
             (self.folder.parent / "cpu.shares").write_text("100000")
         else:
@@ -62,7 +62,7 @@ class Container:
             (self.folder.parent / "cpu.weight").write_text("10000")
 
     def burn(self) -> subprocess.Popen[bytes]:
-        """Start what computes without end on the test's CPU."""
+        """Start an endless load on the test's CPU."""
         process = subprocess.Popen([sys.executable, "-c", BURN])
         self._processes.append(process)
         os.sched_setaffinity(process.pid, {CPU})
@@ -76,13 +76,13 @@ class Container:
             (self.folder / "cpu.max").write_text(f"{int(cpus * 100_000)} 100000")
 
     def throttled(self) -> float:
-        """Seconds that its tasks were held by its cap, on all CPUs."""
+        """Seconds that its cap throttled its tasks, over all CPUs."""
         words = (self.folder / "cpu.stat").read_text().split()
         stat = dict(zip(words[0::2], map(int, words[1::2]), strict=True))
         return stat["throttled_time"] / 1e9 if self._version == 1 else stat["throttled_usec"] / 1e6
 
     def stop(self) -> None:
-        """Stop what runs, and wait until it has."""
+        """Stop its processes, and wait until they are stopped."""
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
         wait_for(lambda: all(_state(process.pid) == "T" for process in self._processes), 60, every=0.01)
@@ -92,7 +92,7 @@ class Container:
             process.send_signal(signal.SIGCONT)
 
     def waited(self) -> float:
-        """Seconds that what runs has waited for a CPU, by the kernel (man proc, schedstat)."""
+        """Seconds that its processes waited for a CPU, by the kernel (man proc, schedstat)."""
         return sum(int(Path(f"/proc/{each.pid}/schedstat").read_text().split()[1]) for each in self._processes) / 1e9
 
     def end(self) -> None:
@@ -103,7 +103,7 @@ class Container:
         wait_for(self._removed, 60, every=0.01)
 
     def _removed(self) -> bool:
-        with contextlib.suppress(OSError):  # what has ended may still be in it for a moment
+        with contextlib.suppress(OSError):  # ended processes may still be in it for a moment
             self.folder.rmdir()
         return not self.folder.exists()
 
@@ -114,13 +114,13 @@ def _state(pid: int) -> str:
 
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Hierarchy:
-    """The hierarchy of cgroups, on a machine whose kernel takes the program."""
+    """The cgroup hierarchy, on a machine whose kernel accepts the program."""
     if os.geteuid() != 0:
         pytest.skip("only root may load programs into the kernel and make cgroups: run this as root")
     with running(tmp_path_factory.mktemp("tried")) as exporter:
         exporter.get()
         for line in exporter.log_lines("source absent"):
-            # Where the kernel has its types, a program that it refuses is our mistake.
+            # If the kernel has BTF, refusing the program means that the program is wrong.
             if os.environ.get("CI") == "true" and Path("/sys/kernel/btf/vmlinux").exists():
                 pytest.fail(line["why"])
             pytest.skip(line["why"])
@@ -142,7 +142,7 @@ def containers(mounted: Hierarchy) -> Iterator[list[Container]]:
 def between_two_stops(
     exporter: RunningExporter, shop: Container, seconds: Callable[[], float]
 ) -> tuple[dict[str, float], float]:
-    """What the exporter charged for a container's waiting, by what ran, and what the kernel counted meanwhile."""
+    """A container's wait as charged by the exporter, by what ran, and as counted by the kernel meanwhile."""
     shop.stop()
     before, counted = rows(Page.of(exporter.address), WAIT, of=shop.path), seconds()
     shop.go_on()
@@ -172,7 +172,7 @@ def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: 
     with running(tmp_path) as exporter:
         page = Page.of(exporter.address)
         assert rows(page, "sched_waits_total", of=shop.path) == {"": 0}
-        # Another container or service of this machine may have been in its way already.
+        # Another container or service of this machine may have delayed it already.
         others = {name for name in rows(page, WAIT, of=shop.path) if name.startswith("/")} - {shop.path}
         there = set(rows(page, WAIT, of=shop.path)) - others
         assert there == {*(shop.path, "(host)", "(idle)", "(cap)", "(stolen)", "(rest)")}
@@ -187,7 +187,7 @@ def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: 
 
 @pytest.mark.system
 def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
-    """Pairs are forgotten all the time, so that all CPUs put in the same ones again, and often at the same moment."""
+    """Pairs are forgotten all the time, so all CPUs insert the same ones again, often simultaneously."""
     privileges.raise_memory_lock()
     machine = Machine.read(Path("/proc"), Path("/sys"))
     with contextlib.closing(Program(mounted.version, machine)) as program:
@@ -205,17 +205,17 @@ def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
 
 
 def fill(program: Program, name: bytes, rooms: int, key_words: int, value_words: int) -> None:
-    """Fill a map of the program's as a user with many cgroups does, who have ids that no cgroup of this machine has."""
+    """Fill one of the program's maps like a user with many cgroups, with ids that no cgroup of this machine has."""
     update = program._lib.bpf_map_update_elem
     values = (ctypes.c_uint64 * (value_words * program._lib.libbpf_num_possible_cpus()))(1)
     for number in range(rooms):
         key = (ctypes.c_uint64 * key_words)(2**40 + number)
         if update(program._lib.bpf_map__fd(program._map(name)), key, values, ctypes.c_uint64(0)):
-            return  # it is full: pairs of this machine are in it too
+            return  # full: pairs of this machine are in it too
 
 
 def waited_by(program: Program, container: Container) -> dict[int, float]:
-    """Seconds that a container has waited, by the id of who ran."""
+    """Seconds that a container has waited, by the id of what ran."""
     cgroup = container.folder.stat().st_ino
     return {running: waited.ns / 1e9 for (waiting, running), waited in program.pairs().items() if waiting == cgroup}
 
@@ -234,7 +234,7 @@ def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
         wait_for(lambda: shop.throttled() >= 2)
         shop.stop()
         waited, throttled = waited_by(program, shop), shop.throttled()
-    # What was held when the program saw the cap for the first time, a turn on each CPU, isn't known.
+    # Throttling before the program first saw the cap, up to a period per CPU, isn't known.
     assert waited[THROTTLED] == pytest.approx(throttled, rel=0.2)
     assert waited.get(batch.folder.stat().st_ino, 0) < throttled / 10
 

@@ -1,4 +1,4 @@
-"""ssh-exporter's page about itself. What it answers about hosts: tests/ssh."""
+"""ssh-exporter's page about itself. Its answers about hosts: tests/ssh."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARYING = r"(?m)^(ssh_(?:received_bytes_total|client_cpu_seconds_total){.*} ).*$
 
 
 def test_golden_exposition(tmp_path: Path) -> None:
-    """What every exporter says of itself, and of its process, is not in the golden page."""
+    """The metrics that every exporter has about itself and its process aren't in the golden page."""
     with Sshd(tmp_path) as sshd:
         for host in ("vz1", "vz2", "refusing"):
             procfs = TESTS / "fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"

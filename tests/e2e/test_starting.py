@@ -1,4 +1,4 @@
-"""Starts: by the oldest Python of a watched host, and interrupted by signals, such as an early Ctrl-C."""
+"""Starts: with the oldest Python of watched hosts, and interrupted by signals such as an early Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deploy.exporters import FOLDERS
 from tests.e2e.running_exporter import EXPORTERS
 from tests.support.waiting import wait_for
 
-# Sends the process a signal when it is about to import a module, and runs a package.
+# Runs a package, and sends the process a signal when it is about to import a given module.
 INTERRUPTED = """
 import os, runpy, sys
 
@@ -47,7 +47,7 @@ def test_one_signal_before_it_listens_ends_it_and_what_it_has_started(tmp_path: 
     noted = f"echo $$ > {started}.new\nmv {started}.new {started}"
     xentop.write_text(f"#!/bin/sh\n{noted}\nwhile sleep 1; do echo an iteration; done\n")
     xentop.chmod(0o755)
-    os.mkfifo(tmp_path / "web.yml")  # nothing writes, so the start doesn't get beyond it
+    os.mkfifo(tmp_path / "web.yml")  # nothing writes, so startup blocks here
     command = [sys.executable, "-m", "virtscope.xen", "--source=xentop", f"--web.config.file={tmp_path / 'web.yml'}"]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with subprocess.Popen(command, cwd=EXPORTERS, env=environment, stderr=subprocess.DEVNULL) as exporter:
@@ -61,14 +61,14 @@ def test_one_signal_before_it_listens_ends_it_and_what_it_has_started(tmp_path: 
     wait_for(lambda: not child.exists(), 60)  # until its next line, which nothing reads
 
 
-# The exporters' only dependency without flags, pure Python: what pip installed here will do for any other version.
+# The exporters' only dependency, pure Python: the installed copy works for any other version.
 PACKAGES = Path(prometheus_client.__file__).parents[1]
 
 
 def _interpreter(version: str) -> str:
     by_pyenv = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
     for python in [shutil.which(f"python{version}"), *map(str, by_pyenv)]:
-        # pyenv's shims are on PATH even for versions that they then refuse to run.
+        # pyenv puts shims on PATH even for versions that they then refuse to run.
         if python and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
             return python
     pytest.skip(f"no Python {version} on PATH or in ~/.pyenv: uv python install {version}")

@@ -1,4 +1,4 @@
-"""The systemd units: valid, confined, and with just the capabilities that the exporters' files need."""
+"""The systemd units: valid, confined, and with only the capabilities that the exporters' files need."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_systemd_understands_them_and_they_are_confined(tmp_path: Path) -> None:
         program = Path(directives(unit)["ExecStart"][0].split()[0])
         assert program.name == unit.stem
         assert directives(unit)["EnvironmentFile"] == [f"-/etc/virtscope/{unit.stem}.env"], "its flags, by its name"
-        (tmp_path / program.name).touch(mode=0o755)  # systemd asks whether it could be run
+        (tmp_path / program.name).touch(mode=0o755)  # systemd checks that it is executable
         copies.append(tmp_path / unit.name)
         copies[-1].write_text(unit.read_text().replace(str(program), str(tmp_path / program.name)))
     verified = systemd_analyze("verify", *copies)
@@ -68,19 +68,19 @@ def test_it_can_neither_take_all_memory_nor_all_tasks() -> None:
             assert int(given["LimitNOFILE"][0]) > 5 * HOSTS_OVER_SSH, "pipes"
         else:
             assert memory == "1G", unit.stem
-            # Threads that answer, those of the sources, and the programs they run.
+            # Threads of the server and of the sources, and the programs that sources run.
             assert 2 * MAX_REQUESTS < tasks <= 256, unit.stem
 
 
 def test_an_old_systemd_can_start_them() -> None:
-    """systemd 219 knows no group of system calls: from a list of what is allowed it would take that nothing is."""
+    """systemd 219 knows no system call groups: an allow list made of them would allow nothing."""
     for unit in ALL:
         given = directives(unit)
         refused, *more = given["SystemCallFilter"]
         assert refused.startswith("~"), "the first line decides whether what is listed is refused or allowed"
         assert all(calls.startswith("~") for calls in more) or unit.stem == "sched-exporter"
         assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
-        # It doesn't know AmbientCapabilities, and then the bounding set is all that confines root.
+        # It doesn't know AmbientCapabilities, so only the bounding set confines root.
         assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
 
 
@@ -96,7 +96,7 @@ def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def everybody_s() -> Iterator[Path]:
-    """A folder that everybody may enter, with the exporters, and in `proc` an OpenVZ host's files with their modes."""
+    """A world-readable folder with the exporters; its `proc` has an OpenVZ host's files with their modes."""
     with exporters_of_everybody(prometheus_client) as folder:
         shutil.copytree(FIXTURE, folder / "proc")
         for file in folder.glob("proc/**/*"):
@@ -132,7 +132,7 @@ def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(everybody_s
 
 @pytest.mark.system
 def test_kvm_exporter_sees_other_users_guests_without_any_capability(everybody_s: Path, tmp_path: Path) -> None:
-    """This machine's own /proc: a process of root's that the kernel calls as it calls QEMU."""
+    """On this machine's own /proc, with a process of root's named like QEMU."""
     name = f"guest-of-{os.getpid()}"
     named_as_qemu = (
         "import pathlib, time; pathlib.Path('/proc/self/comm').write_text('qemu-system-x86'); print(flush=True); "
@@ -152,7 +152,7 @@ def test_kvm_exporter_sees_other_users_guests_without_any_capability(everybody_s
 
 
 def why_absent(page: str) -> str:
-    """What its source says, where it has none."""
+    """The message of its failing source."""
     return "".join(re.findall(r'^sched_source_info{.*detail="absent: (.*)"', page, re.MULTILINE))
 
 

@@ -1,6 +1,6 @@
-"""vestat-exporter over HTTP, with folders that stand for machines: what a scraper and an operator see.
+"""vestat-exporter over HTTP on simulated machines, as seen by a scraper and an operator.
 
-What single rows, columns and units do to a page: tests/unit/openvz.
+Single rows, columns and units: tests/unit/openvz.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def test_golden_exposition(host: Path, tmp_path: Path) -> None:
 
 
 def test_units_are_logged_once_and_kept_and_waits_are_shown_where_a_kernel_counts_them(tmp_path: Path) -> None:
-    """The container that showed them stops. The young one is no evidence by itself, but its counters go on."""
+    """The container that proved the units stops. The young one proves nothing, but its counters continue."""
     young = fake_host.row("2", 2, per_second=2_000_000_000)
     fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600, per_second=2_000_000_000), young]))
     with running(tmp_path, tmp_path) as exporter:

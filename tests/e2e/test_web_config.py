@@ -1,6 +1,6 @@
-"""xentop-exporter with --web.config.file: which clients are accepted, Prometheus among them, and which refused.
+"""xentop-exporter with --web.config.file: accepted clients, including Prometheus, and refused ones.
 
-What is in such a file, and changes of it: tests/unit/toolkit/webconfig.
+The file's contents and changes to it: tests/unit/toolkit/webconfig.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pki(tmp_path: Path) -> Pki:
 
 @pytest.fixture
 def exporter(pki: Pki, tmp_path: Path) -> Iterator[RunningExporter]:
-    """One that asks for everything at once; it runs off Xen, where it serves its own metrics."""
+    """An exporter with TLS, client certificates and passwords. It runs outside Xen, where it serves its own metrics."""
     for name, identity in (("client", CLIENT_NAME), ("other", "grafana.example")):
         pki.issue(name, pki.ca, identity)
     pki.issue("server", pki.ca, "127.0.0.1")
@@ -45,7 +45,7 @@ def exporter(pki: Pki, tmp_path: Path) -> Iterator[RunningExporter]:
 def ask(
     pki: Pki, exporter: RunningExporter, client: str | None, password: str | None, method: str = "GET"
 ) -> requests.Response:
-    """Ask for the metrics over TLS with the client's certificate and, unless None, the password."""
+    """Fetch the metrics over TLS with the client's certificate and, unless None, the password."""
     auth = None if password is None else (USER, password)
     url, ca = f"https://{exporter.address}/metrics", str(pki.folder / "ca.pem")
     certificate = client and (f"{pki.folder}/{client}.pem", f"{pki.folder}/{client}.key")

@@ -1,4 +1,4 @@
-"""What targets may say by prometheus.yml: their job's metrics, of themselves, within limits. On a real Prometheus."""
+"""What prometheus.yml lets targets say: metrics of their own job, about themselves, within limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN = {"prometheus", "alertmanager", "stack"}  # the stack's own programs
 ON_HOSTS = (*FOLDERS, "node", "cadvisor", "telegraf", "app", "lab")
 IN_GUESTS = ("guest", "telegraf", "app")
 
-# The metrics that are read: by the beginning of their names, the jobs that may bring them. The first that fits counts.
+# Metrics that are read: the jobs that may expose them, by name prefix. The first matching prefix counts.
 SAID_BY: dict[str, set[str]] = {
     "perf_cgroup_": {"perf"},
     **{prefix: {exporter} for exporter in FOLDERS for prefix in prefixes(exporter)},
@@ -55,7 +55,7 @@ ONE_OF_EACH_JOB = (
 
 @cache
 def read_names() -> set[str]:
-    """Every metric that rules, alerts and dashboards read and that is no record; and all of the exporters' own."""
+    """Every metric read by rules, alerts and dashboards that isn't a record, and all of the exporters' own metrics."""
     files = [file for pattern in ("prometheus/rules/**/*.yml", "alerts/**/*.yml") for file in ROOT.glob(pattern)]
     texts = [
         rule["expr"]
@@ -73,7 +73,7 @@ def read_names() -> set[str]:
 
 
 def golden_pages() -> dict[str, tuple[str, str]]:
-    """Every page that an exporter writes: the exporter and the text, by the page's name."""
+    """Every page written by an exporter: exporter and text, by the page's name."""
     of = {name: exporter for exporter, folder in FOLDERS.items() for name in (exporter, folder)}
     pages = {file.stem: file.read_text().replace(VARIES, "1") for file in sorted(PAGES.glob("*.prom"))}
     return {name: (of[name.partition("-")[0]], text) for name, text in pages.items() if name.partition("-")[0] in of}
@@ -92,7 +92,7 @@ def jobs_that_may_say(name: str) -> set[str]:
 
 @pytest.fixture(scope="module", params=["prometheus", pytest.param("prometheus3", marks=pytest.mark.system)])
 def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """One that scrapes, for every job: what is to arrive, what isn't, and what is too much."""
+    """A Prometheus that scrapes for every job: wanted metrics, unwanted ones, and too many."""
     program: Literal["prometheus", "prometheus3"] = request.param
     names = [*sorted(read_names()), "planted:cpu_usage:rate", "xen_planted:rate", "ALERTS", "ALERTS_FOR_STATE", "up"]
     names += ["scrape_samples_scraped", "sloth_slo_info", "app_log_lines_total"]
@@ -134,14 +134,14 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         # A busy machine may be late for one scrape a second.
         server = Prometheus(tmp_path_factory.mktemp("trust"), jobs, program=program, interval="3s")
         stack.enter_context(server)
-        wanted = sum(map(len, jobs.values())) - 1  # but the one that is misplaced
+        wanted = sum(map(len, jobs.values())) - 1  # all except the misplaced one
         wait_for(lambda: [each["health"] != "unknown" for each in targets(server)], 60, until=([True] * wanted).__eq__)
         yield server
 
 
 @contextmanager
 def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]], status: int = 200) -> Iterator[str]:
-    """Address of a target that answers with these headers, and this content as long as somebody takes it."""
+    """The address of a target that answers with these headers, and with this content until the client closes."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
@@ -159,7 +159,7 @@ def answering(headers: dict[str, str], content: Callable[[], Iterable[bytes]], s
 
 
 def trickle() -> Iterator[bytes]:
-    """Without end: about 10 GB in a year."""
+    """An endless page: about 10 GB in a year."""
     while True:
         yield b"# and so on\nnode_x 1\n"
         time.sleep(0.1)
@@ -173,12 +173,12 @@ def torrent() -> Iterator[bytes]:
 
 @cache
 def bomb() -> list[bytes]:
-    """A thousandth of what it becomes."""
+    """Compressed to a thousandth."""
     return [gzip.compress(b"# " + b"x" * 100_000_000 + b"\nnode_x 1\n", 1)]
 
 
 def in_protobuf(*names: str) -> bytes:
-    """Counters, as a delimited io.prometheus.client.MetricFamily each, which was not asked for."""
+    """Counters as delimited io.prometheus.client.MetricFamily messages, which weren't requested."""
 
     def field(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content
@@ -220,8 +220,8 @@ def labels_of(prometheus: Prometheus, expr: str) -> list[dict[str, str]]:
     return [series["metric"] for series in prometheus.query(expr)]
 
 
-# What Prometheus says of targets: of each scrape, by records that are kept by target, and by alerts about them. That no
-# target says any of it is the next test's.
+# Series that Prometheus stores about targets: for each scrape, in records kept by target, and in alerts about them. The
+# next test makes sure that no target can write them.
 OF_PROMETHEUS = "up|scrape_.*|(monitor|target):.*|ALERTS.*"
 
 
@@ -233,10 +233,10 @@ def test_each_job_brings_its_own_metrics_and_no_others(prometheus: Prometheus) -
             brought.setdefault(labels["__name__"], set()).add(labels["job"])
         wanted = {name: jobs_that_may_say(name) & set(jobs) for name in read_names() | {"app_log_lines_total"}}
         assert brought == {name: said_by for name, said_by in wanted.items() if said_by}, host
-    # What Prometheus says of a target, the target can't say.
+    # A target can't set the series that Prometheus writes about it.
     assert labels_of(prometheus, '{__name__=~"up|scrape_.*"} == 77') == []
     assert labels_of(prometheus, '{__name__=~"ALERTS.*|.*:.*", job!=""} == 77') == []
-    # All that an exporter writes arrives.
+    # Everything that an exporter writes arrives.
     arrived: dict[str, set[str]] = {}
     for labels in labels_of(prometheus, 'count by (host, __name__) (last_over_time({host=~"golden .+"}[1m]))'):
         arrived.setdefault(labels["host"], set()).add(labels["__name__"])
@@ -278,14 +278,14 @@ def test_a_guest_s_target_is_scraped_once_and_not_taken_for_the_host_in_its_file
 
 
 def in_guest(prometheus: Prometheus, vserver: str) -> tuple[str, str, bool]:
-    """A target's last error, its health, and whether anything of it is stored."""
+    """A target's last error, its health, and whether any of its samples are stored."""
     (target,) = [target for target in targets(prometheus) if target["labels"].get("vserver") == vserver]
     stored = labels_of(prometheus, f'node_x{{vserver="{vserver}"}}') != []
     return target["lastError"], target["health"], stored
 
 
 def assert_refused(prometheus: Prometheus, **errors: str) -> None:
-    """Each of these targets is down for this reason, and nothing of it is stored."""
+    """Each of these targets is down for this reason, and no sample of it is stored."""
     for vserver, said in errors.items():
         error, *found = in_guest(prometheus, vserver.replace("_", " "))
         assert (said in error, *found) == (True, "down", False), (vserver, error)
@@ -304,7 +304,7 @@ def test_an_answer_without_end_is_given_up(prometheus: Prometheus) -> None:
 
 
 def test_another_format_plants_nothing_else(prometheus: Prometheus) -> None:
-    """Also with times of its own, exemplars and times of creation."""
+    """Also with its own timestamps, exemplars and created times."""
     for form, own in (("protobuf", "node_load1"), ("OpenMetrics", "node_x_total")):
         names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77')}
         assert names == {own}, form
@@ -347,7 +347,7 @@ def test_every_job_that_watches_others_has_every_limit() -> None:
 
 @pytest.mark.system
 def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> None:
-    """Root in a guest writes its target's page: its host at 50 CPUs, a neighbour at 30, the shop at 1,000 requests."""
+    """Root in a guest controls its target's page: a host at 50 CPUs, a neighbour at 30, the shop at 1,000 requests."""
     began = time.monotonic()
 
     def truth() -> str:
@@ -388,7 +388,7 @@ def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> N
             },
         ) as prometheus,
     ):
-        # Until a minute is full, rates are lower than they are: with what is planted they'd be higher by far.
+        # Rates are too low until a minute is complete. Planted samples would make them far too high.
         prometheus.wait_for('app:requests:rate{app="shop"} > 5', 60)
         prometheus.wait_for('count(up{vserver="web01"} == 1) == 2', 30)
         assert prometheus.value('sum(app:requests:rate{app="shop"})') < 25

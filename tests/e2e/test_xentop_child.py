@@ -1,4 +1,4 @@
-"""The source xentop through the real exporter, with a fake xentop; tests/unit/xen/test_xentop.py has its failures."""
+"""The source xentop in the real exporter, with a fake xentop. Failures: tests/unit/xen/test_xentop.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = 'xen_domain_cpu_seconds_total{domain="web01",domid=""}'
 
 
 class FakeXentop:
-    """A folder for PATH with a xentop in it, whose next start can be scripted."""
+    """A folder for PATH with a xentop whose next start can be scripted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "bin"
@@ -60,7 +60,7 @@ def running(xentop: FakeXentop, folder: Path, *flags: str) -> RunningExporter:
 
 
 def alive(pid: int) -> bool:
-    """Whether it is a process of the fake; a zombie is one too, as nothing has reaped it."""
+    """Whether the pid is a process of the fake; zombies count, because nothing has reaped them."""
     try:
         return "xentop" in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -73,7 +73,7 @@ def value(text: str, series: str) -> float | None:
 
 
 def page_with(exporter: RunningExporter, series: str, wanted: float, *, not_it: bool = False) -> str:
-    """The first such page, or other one; its scrape times out where the source would hold it up."""
+    """The first page that matches, or doesn't; a scrape times out if the source would block it."""
     return wait_for(
         lambda: exporter.get(timeout=8, X_Prometheus_Scrape_Timeout_Seconds="10").text,
         until=lambda text: (value(text, series) == wanted) is not not_it,

@@ -1,4 +1,4 @@
-"""xentop-exporter over HTTP, with a libxenstat built for the test: what a scraper, a browser and an operator see."""
+"""xentop-exporter over HTTP with a fake libxenstat, as seen by a scraper, a browser and an operator."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_library_that_hangs_or_fails_holds_up_neither_the_scrape_nor_other_sou
         assert "xentop_up 1.0" in exporter.get().text
         xen.say("hangs\nrunstate 1 0 7 0 1 2 3 4 5 6 0 0 0")
         for _ in range(3):
-            # It answers with what it has, a while before the scraper's own deadline, and never hangs itself.
+            # It answers with the data it has before the scraper's deadline, and never hangs itself.
             page = exporter.get(timeout=10, X_Prometheus_Scrape_Timeout_Seconds="2").text
             assert "xentop_up 0.0" in page
             assert "xen_domain_cpu_seconds_total{" not in page
@@ -137,7 +137,7 @@ def test_a_library_that_hangs_or_fails_holds_up_neither_the_scrape_nor_other_sou
             missed = re.findall(r"(?m)^xen_domain_runstate_missed_changes_total.*", page)
             assert missed == ['xen_domain_runstate_missed_changes_total{domain="web01",domid="1"} 7.0']
         assert 'xentop_source_errors_total{reason="timeout",source="libxenstat"} 3.0' in page
-        assert len(exporter.log_lines("source failed")) == 1  # one line per change of state, no flood
+        assert len(exporter.log_lines("source failed")) == 1  # one line per change of state
         xen.show(DOM0)
         assert "xentop_up 1.0" in exporter.get().text
         xen.say("fails 5")
@@ -191,7 +191,7 @@ def test_off_xen_it_runs_and_says_once_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_signals_in_quick_succession_still_end_it(tmp_path: Path) -> None:
-    """As a terminal and a supervisor may send them; a handler that took a lock would be stuck behind itself."""
+    """As terminals and supervisors send them. A signal handler that takes a lock would deadlock with itself."""
     for _ in range(5):
         with RunningExporter(tmp_path, f"--path.sysfs={tmp_path}") as exporter:
             for number in (signal.SIGTERM, signal.SIGINT) * 1000:

@@ -1,4 +1,4 @@
-"""A fleet answers as one large Prometheus, while parts of it die: tests/proofs/fleet, its short form."""
+"""A fleet answers like one large Prometheus while its parts die: the short form of tests/proofs/fleet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The edge, where others can send anything: the exporters' servers, what is asked over ssh, the sensor of access logs.
+"""Inputs from untrusted senders: the exporters' servers, answers over ssh, the sensor of access logs.
 
-Servers are real ones in this process. Each input is a connection of its own, from an address of its own. What it sends
-is answered in HTTP or cut off, without an error in the log, and a good request is answered all the same.
+Servers are real ones in this process. Each input has its own connection from a different address. It must get an HTTP
+answer or be cut off, without an error in the log, and a valid request must still be answered.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from virtscope.toolkit.server import Server
 
 PATIENCE_SECONDS = 15
 RIGHT = base64.b64encode(f"alice:{ALICES_PASSWORD}".encode())
-ASKED_BETWEEN = 16  # inputs, about, from one good request to the next
+ASKED_BETWEEN = 16  # inputs between two valid requests, on average
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a connection that is closed at once, and leaves no port occupied
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: resets the connection and leaves no port occupied
 _STATUS = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
 
 
 class _Scraped:
-    """What is served: a page of a real one's size."""
+    """The served page, as large as a real one."""
 
     name = "fuzzed"
 
@@ -56,7 +56,7 @@ class _Scraped:
 
 
 class _Edge:
-    """A server, and the client of it that is Prometheus."""
+    """A server, and the client that is Prometheus."""
 
     def __init__(self, configuration: str | None = None, probes: Probes | None = None) -> None:
         self.tls: ssl.SSLContext | None = None
@@ -65,7 +65,7 @@ class _Edge:
             pki = Pki(Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "etc")
             pki.issue("server", pki.ca, "127.0.0.1")
             web, self.tls = pki.load(configuration), pki.client()
-        self.faults = BufferingHandler(1 << 20)  # what is logged as an error
+        self.faults = BufferingHandler(1 << 20)  # errors in the log
         self.faults.setLevel(logging.ERROR)
         logging.getLogger("virtscope").addHandler(self.faults)
         self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped(), probes)
@@ -82,7 +82,7 @@ class _Edge:
                 yield encrypted
 
     def send(self, data: bytes, *, wrapped: bool = False) -> bytes:
-        """Send this as one of several clients would, and return what is answered; b"" where it doesn't listen."""
+        """Send this as one of several clients, and return the answer; b"" if the server refuses the connection."""
         chance = zlib.crc32(data)
         answer = b""
         source = f"127.{chance & 127}.{chance >> 8 & 255}.{1 + (chance >> 16 & 127)}"
@@ -90,8 +90,8 @@ class _Edge:
             middle = (chance >> 4) % (len(data) + 1) if chance & 1 else 0
             for part in (data[:middle], data[middle:]):
                 client.sendall(part)
-            if chance & 14 != 0:  # the others go away without a word
-                socket.socket.shutdown(client, socket.SHUT_WR)  # a TLS socket's own would end TLS as well
+            if chance & 14 != 0:  # the others disconnect without a shutdown
+                socket.socket.shutdown(client, socket.SHUT_WR)  # a TLS socket's own shutdown would end TLS too
                 answer = _everything(client)
         if chance % ASKED_BETWEEN == 0:
             self.ask()
@@ -110,7 +110,7 @@ class _Edge:
 
 @contextlib.contextmanager
 def _cut_off() -> Iterator[None]:
-    """The server may close the connection at any time; but not keep it without a word."""
+    """The server may close the connection at any time, but not keep it without answering."""
     try:
         yield
     except TimeoutError:
@@ -120,7 +120,7 @@ def _cut_off() -> Iterator[None]:
 
 
 def _everything(client: socket.socket) -> bytes:
-    """What the server sends until it closes."""
+    """Everything that the server sends until it closes."""
     received = bytearray()
     with _cut_off():
         while part := client.recv(1 << 18):
@@ -135,13 +135,13 @@ def _plain() -> _Edge:
 
 @cache
 def _guarded() -> _Edge:
-    """With TLS and a password."""
+    """A server with TLS and a password."""
     return _Edge(f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
 
 
 @cache
 def _probed() -> _Edge:
-    """As ssh-exporter: it may ask one host, which hangs up on it."""
+    """A server like ssh-exporter's: it may probe one host, which hangs up."""
     hosts = Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "hosts"
     hosts.write_text("dom0\n")
     given = argparse.Namespace(xl_interval=0.0, vzlist_interval=0.0)
@@ -157,11 +157,11 @@ def _requests(edge: Callable[[], _Edge], data: bytes) -> None:
 
 def _handshake(data: bytes) -> None:
     answer = _guarded().send(data)
-    assert answer == b"" or answer[:1] in {b"\x15", b"\x16"}, answer[:200]  # TLS's alert, or its handshake
+    assert answer == b"" or answer[:1] in {b"\x15", b"\x16"}, answer[:200]  # TLS alert or handshake
 
 
 def _host_s_answers(data: bytes) -> None:
-    """What a watched host sends over ssh, from its greeting on, in answer to two requests."""
+    """A watched host's output over ssh, from its greeting on, in answer to two requests."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(data)
         child = Child(["cat", file.name], Room())
@@ -183,9 +183,9 @@ _EXPOSED = re.compile(rb'(?:# (?:HELP|TYPE) app_.*|app_\w+(?:\{(?:\w+="[\w.+]*",
 
 
 def _access_log(data: bytes) -> None:
-    """What visitors make a web server write into its log, as the sensor counts it.
+    """Web server log lines that visitors control, as the sensor counts them.
 
-    To start perl takes longer than a hundred such texts.
+    Starting perl takes longer than parsing a hundred such texts.
     """
     more = Mutations([data, _ACCESS_LOG], zlib.crc32(data))
     data = b"\n".join([data, *(more.next() for _ in range(99))])
@@ -208,7 +208,7 @@ def _access_log(data: bytes) -> None:
 
 
 def _hellos() -> list[bytes]:
-    """How TLS clients begin."""
+    """The beginning of TLS handshakes."""
     found = []
     for highest, protocols in ((ssl.TLSVersion.TLSv1_2, ["h2", "http/1.1"]), (ssl.TLSVersion.TLSv1_3, ["http/1.1"])):
         context = ssl.create_default_context()

@@ -1,4 +1,4 @@
-"""Every parser that reads what others have written: what it may be given, and how it may refuse it.
+"""Every parser of external input, with its valid inputs and its refusals.
 
 To fuzz another one, add it to PARSERS.
 """
@@ -68,11 +68,11 @@ FIXTURES = CHECKOUT / "tests/fixtures"
 
 
 class Parser(NamedTuple):
-    """A parser under test: it reads any bytes, or raises one of `refusals`.
+    """A parser under test: it accepts any bytes, or raises one of `refusals`.
 
-    seeds: text as it really is, to be mutated.
-    largest: bytes of the largest text it is given; less where more would show nothing, as the format is small or slow.
-    examples: inputs of a test run; fewer where each takes milliseconds.
+    seeds: real text to be mutated.
+    largest: bytes of its largest input; lower for small formats and slow parsers, where more would show nothing.
+    examples: inputs of a test run; fewer if each takes milliseconds.
     """
 
     name: str
@@ -109,7 +109,7 @@ def _xentop(data: bytes) -> None:
 
 
 def _toolstack(command: str, data: bytes) -> None:
-    """Read it as xl's answer to this command, together with an answer to "list" as xl gives it."""
+    """Read it as xl's answer to this command, together with a valid answer to "list"."""
     answers = [Answer("list", _XL_LIST, "", False), Answer(command, data, "", False)]
     known = parse_toolstack(RawToolstack("xl", tuple(answers), ((1, data),)))
     domains = [
@@ -121,7 +121,7 @@ def _toolstack(command: str, data: bytes) -> None:
 
 
 def _xentrace(data: bytes) -> None:
-    """Charge all waiting, where every second domain may run on two CPUs alone."""
+    """Charge all waiting, with every second domain restricted to two CPUs."""
     trace = parse_trace(data)
     charged = charge(trace, lambda domid, _vcpu: frozenset({0, 1}) if domid % 2 else None)
     vcpus = {change[4:] for change in trace.changes}
@@ -170,7 +170,7 @@ def _latency(data: bytes) -> None:
 
 
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
-    """Play all of it, its readings a second apart."""
+    """Play the whole recording, with readings a second apart."""
     seconds = iter(range(1000))
     with tempfile.NamedTemporaryFile(suffix=".jsonl.gz") as file:
         Path(file.name).write_bytes(data if data.startswith(b"\x1f\x8b") else gzip.compress(data, 1))
@@ -229,7 +229,7 @@ def _net_dev(data: bytes) -> None:
 
 
 def _kvm_command_line(data: bytes) -> None:
-    """Read it as that of a guest, whose name and numbers then go onto a page."""
+    """Read it as a guest's command line; the name and numbers then go onto a page."""
     command_line.parse(data, "/usr/bin/qemu-system-x86_64")
     command_line.parse(b"kvm\0-m\0001\0", config=data)
     command_line.parse(data, "cloud-hypervisor")
@@ -252,7 +252,7 @@ def _kvm_cgroup(data: bytes) -> None:
 
 
 def _kvm_host(changed: dict[str, bytes]) -> None:
-    """Show a real host of which some files are others."""
+    """Show a real host with some files replaced."""
     families = kvm_families(Guests(kvm_captured.recorded(_KVM_HOST | changed), every_time=True).read(0))
     series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
     assert len(set(series)) == len(series), "two samples of one series"
@@ -280,12 +280,12 @@ def _perf_report(data: bytes) -> None:
 
 
 def _mountinfo(data: bytes) -> None:
-    with contextlib.suppress(SourceUnavailable):  # none of it is about cgroups any more
+    with contextlib.suppress(SourceUnavailable):  # no longer about cgroups
         os.fspath(parse_mounts(data.decode(errors="surrogateescape"), "perf_event").root)
 
 
 def _resctrl(data: bytes) -> None:
-    with contextlib.suppress(ValueError):  # which the source makes known with the file's name
+    with contextlib.suppress(ValueError):  # the source reports it with the file's name
         resctrl.parse(_decoded(data))
 
 
@@ -298,7 +298,7 @@ def _hosts_file(data: bytes) -> None:
 
 
 def _status(data: bytes) -> None:
-    """Print what Prometheus answers about its targets as `make status` does; whatever it is, it moves no cursor."""
+    """Print Prometheus's answer about its targets like `make status`; no input may move the cursor."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         found, dropped = health.parse_targets(data), health.parse_left_out(data)
@@ -308,7 +308,7 @@ def _status(data: bytes) -> None:
 
 
 def _said_by_a_target(data: bytes) -> None:
-    """The same, of a Prometheus that is well, and a target that isn't."""
+    """A healthy Prometheus, with a target that fails."""
     said = _decoded(data)
     labels = {"__address__": said, "job": "ssh", "host": said, "platform": said, "vserver": said}
     target = {"discoveredLabels": labels, "labels": labels, "lastError": said, "health": "down", "scrapeInterval": "5s"}
@@ -333,7 +333,7 @@ _XL_ANSWERS = {
     "psr-cmt-show cache-occupancy": [_XL_PSR],
 }
 
-# /proc/bc/101/resources has the rows alone: here those of the first container.
+# /proc/bc/101/resources has only the rows: here those of the first container.
 _OWN_BEANCOUNTERS = b"".join(
     line.rpartition(b":")[2]
     for line in _texts("openvz/x86_64-2.6.32-nanoseconds/proc/bc/resources")[0].splitlines(keepends=True)[2:23]
@@ -418,7 +418,7 @@ _TARGETS = json.dumps(
 
 
 def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception], *files: Path) -> Parser:
-    """A parser of YAML of our own, which is slow enough for small texts to show how its time grows."""
+    """Our own YAML parser is slow enough for small texts to show how its time grows."""
     seeds = [file.read_bytes() for file in files]
     assert seeds, name
     return Parser(name, lambda data: read(_decoded(data), "mine.yml"), seeds, (refusal,), largest=4 << 10)

@@ -1,8 +1,8 @@
-"""Every parser reads arbitrary bytes and mutated real text, or refuses them as it says, at a cost of the input's size.
+"""Every parser reads or refuses arbitrary bytes and mutated real text, at a cost proportional to the input's size.
 
-So do the exporters' servers (edge.py). Inputs are the same each time. `make fuzz` makes new ones for FUZZ_MINUTES, on
-all CPUs, and counts them: ten million take about 20 minutes on two. An input that fails is saved to tests/fuzz/found/
-under the parser's name. It is tried first from then on; the commit that fixes it makes a seed or an example of it.
+So do the exporters' servers (edge.py). Inputs are the same each time. `make fuzz` generates new ones for FUZZ_MINUTES
+on all CPUs and counts them: ten million take about 20 minutes on two. A failing input is saved to tests/fuzz/found/
+under the parser's name and is tried first from then on; the commit that fixes it turns it into a seed or an example.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from tests.support.waiting import wait_for
 
 FOUND = Path(__file__).parent / "found"
 ALL = [*PARSERS, *EDGE]
-# Of the long run, for each: one process of several fuzzes it.
+# Processes per parser in the long run.
 SECONDS = float(os.environ.get("FUZZ_MINUTES", "0")) * 60 * (os.cpu_count() or 1) / len(ALL)
-# What may be more at the end of a long run than half way: caches with a bound are full by then. Descriptors and threads
-# are those of a server that was asked by one client after the other.
+# Growth allowed between the middle and the end of a long run, when bounded caches are full. Descriptors and threads are
+# those of a server that is queried by one client after the other.
 MAX_MORE = {"descriptors": 8, "threads": 8, "objects": 20_000, "bytes": 16 << 20}
-MAX_MEMORY = 256  # bytes for a byte of input: a list of one-letter words takes up to 60, a YAML document 200
-MAX_GROWTH = 3  # times the time that is due to a larger input; of what is quadratic, 8 times as much takes 8 times
+MAX_MEMORY = 256  # bytes per byte of input: a list of one-letter words takes up to 60, a YAML document 200
+MAX_GROWTH = 3  # times the proportional time; quadratic code takes 8 times that for 8 times the input
 
 LONG_NUMBER = b"9" * 5000
-MAX_NUMBERS = 100  # that are made long, one after the other, in a parser's seeds
+MAX_NUMBERS = 100  # numbers of a parser's seeds that are made long, one after the other
 
 every_parser = pytest.mark.parametrize("parser", PARSERS, ids=[parser.name for parser in PARSERS])
 everyone = pytest.mark.parametrize("parser", ALL, ids=[parser.name for parser in ALL])
 
 
 def fuzz(parser: Parser, start: int, seconds: float = 0) -> int:
-    """Return how many inputs, chosen by `start`, were read or refused; saves the first that wasn't, or that hangs."""
+    """Return how many inputs of `start` were read or refused; saves the first other one, including hangs."""
     mutations, until, inputs = Mutations(parser.seeds, start), time.monotonic() + seconds, 0
     while inputs < parser.examples or time.monotonic() < until:
         data = mutations.next()
@@ -72,7 +72,7 @@ def test_any_bytes_are_read_or_refused(parser: Parser) -> None:
 
 @every_parser
 def test_no_number_is_too_long(parser: Parser) -> None:
-    """Python turns 4,300 digits into a number at most."""
+    """Python converts at most 4,300 digits."""
     places = [(seed, number) for seed in parser.seeds for number in re.finditer(rb"[0-9]+", seed)]
     for seed, number in places[:: len(places) // MAX_NUMBERS + 1]:
         parser.read_or_refuse(seed[: number.start()] + LONG_NUMBER + seed[number.end() :])
@@ -96,7 +96,7 @@ def test_a_long_run_leaves_nothing_behind(parser: Parser, capsys: pytest.Capture
     inputs = fuzz(parser, start, SECONDS / 2)
     before = held()
     inputs += fuzz(parser, start + 1, SECONDS / 2)
-    # A server takes a while to notice that the last connections have ended.
+    # A server needs a while to notice that the last connections have ended.
     wait_for(
         lambda: [kind for kind, now in held().items() if now - before[kind] > MAX_MORE[kind]],
         30,
@@ -107,7 +107,7 @@ def test_a_long_run_leaves_nothing_behind(parser: Parser, capsys: pytest.Capture
 
 
 def grown(parser: Parser) -> Iterator[tuple[bytes, bytes]]:
-    """Yield texts in which one part comes again and again, each in a small edition and one of 8 times its size."""
+    """Yield texts that repeat one part, each in a small version and one of 8 times its size."""
     seed = max(parser.seeds, key=len)
     lines = seed.splitlines(keepends=True)
     top, bottom = b"".join(lines[:2]), b"".join(lines[2:])
@@ -117,8 +117,8 @@ def grown(parser: Parser) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _peaks(index: int) -> list[tuple[bytes, int]]:
-    """Return the bytes that each small text of a parser takes at most while it is read."""
-    gc.disable()  # what others have left and their finalizers allocate isn't the parser's
+    """Return the peak of allocated bytes while a parser reads each small text."""
+    gc.disable()  # garbage of earlier tests and its finalizers must not count
     peaks = []
     for small, _ in grown(PARSERS[index]):
         tracemalloc.start()
@@ -131,7 +131,7 @@ def _peaks(index: int) -> list[tuple[bytes, int]]:
 @pytest.mark.system
 @every_parser
 def test_memory_is_a_multiple_of_the_input(parser: Parser) -> None:
-    # tracemalloc counts what all threads allocate, and other tests' servers have some: a forked process has this one.
+    # tracemalloc counts all threads, including other tests' servers: a forked process has only this one.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as process:
         for small, peak in process.submit(_peaks, PARSERS.index(parser)).result():
             assert peak < MAX_MEMORY * len(small) + 1_000_000, small[:300]
@@ -140,7 +140,7 @@ def test_memory_is_a_multiple_of_the_input(parser: Parser) -> None:
 @pytest.mark.system
 @every_parser
 def test_time_grows_as_the_input_does(parser: Parser) -> None:
-    """CPU time of this thread, with a wide margin against quadratic growth, and two more looks before it fails."""
+    """CPU time of this thread, with a wide margin below quadratic growth. Measured up to three times."""
 
     def seconds(data: bytes) -> float:
         begun = time.thread_time()

@@ -1,4 +1,4 @@
-"""A release of Debian with its own kernel, emulated with two CPUs, in which sched-exporter runs under its own unit."""
+"""An emulated Debian release with its own kernel and two CPUs, running sched-exporter under its unit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EXPORTER_SECONDS = 240
 LOADS_SECONDS = 240
 LOOK_SECONDS = 120
 HARDWARE = ("-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-m", "1024", "-smp", "2")
-# no_timer_check: on a busy machine a tick may come too late for the kernel's test of its timer, and it panics.
+# no_timer_check: on a busy machine a late tick fails the kernel's timer test, and it panics.
 COMMAND_LINE = "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0 no_timer_check"
 COMPUTES = "/run/computes.sh"  # a file, as systemd replaces $$ in a service's command
 PROGRAM = '#!/bin/sh\nPYTHONPATH=/opt/virtscope exec python3 -m virtscope.sched "$@"\n'
 
 
 class Setup(NamedTuple):
-    """`kernel`: how its version begins. `options` go on the kernel's command line."""
+    """`kernel`: prefix of its version. `options`: for the kernel's command line."""
 
     name: str
     release: Release
@@ -38,7 +38,7 @@ class Setup(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Computes without end on one CPU, in a cgroup of its own. `unit` is a scope, as containers are, or a service."""
+    """An endless load on one CPU in its own cgroup. `unit` is a scope, like containers, or a service."""
 
     unit: str
     cpu: int
@@ -46,34 +46,34 @@ class Load(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its cgroup's, as the exporter shows it."""
+        """The exporter's name of its cgroup."""
         return f"/system.slice/{self.unit}"
 
 
 class Look(NamedTuple):
-    """What kernel and exporter say while all loads are stopped; seconds since they started."""
+    """Readings of kernel and exporter while all loads are stopped, in seconds since the loads started."""
 
     waited: dict[Load, float]  # each load's run_delay (Documentation/scheduler/sched-stats.rst)
-    throttled: dict[Load, float]  # how long the caps of each load's cgroup held it, by its cpu.stat
+    throttled: dict[Load, float]  # throttled time of each load's cgroup, from its cpu.stat
     page: Page
 
 
 class Machine:
-    """The machine, while it runs. `exporter` is the address of the exporter on this machine, host:port."""
+    """The running machine. `exporter` is the exporter's address on this machine, host:port."""
 
     def __init__(self, setup: Setup, machine: EmulatedMachine) -> None:
         self.setup, self.console, self._machine = setup, machine.console, machine
         self.exporter = machine.forwarded[PORT]
-        # Where the CPU controller is: of version 1 it has a folder of its own.
+        # In version 1, the CPU controller has a folder of its own.
         self._cgroups = self.run("cd /sys/fs/cgroup; [ -d cpu ] && cd cpu; pwd").strip()
         self.has_cgroup_v1 = self._cgroups.endswith("/cpu")
 
     def run(self, command: str, timeout: float = LOOK_SECONDS) -> str:
-        """Runs a command that must succeed; returns what it printed. Raises MachineError."""
+        """Run a command that must succeed; returns its output. Raises MachineError."""
         return self._machine.check(command, timeout)
 
     def start_exporter(self, tar: bytes) -> None:
-        """Unpacks tests.xen.package's tar file and starts what is in it; returns once it counts."""
+        """Unpack tests.xen.package's tar file and start the exporter; returns once it counts."""
         unit = "sched-exporter.service"
         self._machine.install(tar)
         self._machine.put("/opt/virtscope/bin/sched-exporter", PROGRAM.encode())
@@ -87,7 +87,7 @@ class Machine:
         return self.run("journalctl --no-pager --unit=sched-exporter --lines=40")
 
     def start(self, loads: Sequence[Load]) -> None:
-        """Starts all of them, stopped: on an emulated CPU that computes, systemd would take long to start the next."""
+        """Start all loads, stopped: on a busy emulated CPU, systemd would take long to start the next one."""
         self._machine.put(COMPUTES, b"kill -STOP $$\nwhile :; do :; done\n")
         started = ""
         for load in loads:
@@ -106,12 +106,12 @@ class Machine:
         )
 
     def stop(self, loads: Sequence[Load]) -> None:
-        """Stops all of them, so that none of their counters moves."""
+        """Stop all loads, so that none of their counters changes."""
         self._signal("STOP", loads)
-        time.sleep(1)  # one that its cap holds stops when that lets it run again
+        time.sleep(1)  # a throttled process only stops when its cap lets it run again
 
     def waited(self, load: Load) -> float:
-        """The run_delay of its only process."""
+        """The run_delay of the unit's only process."""
         _ran, waited, _slices = self.run(f"cat /proc/$({self._pids(load)})/schedstat").split()
         return int(waited) / 1e9
 
@@ -121,7 +121,7 @@ class Machine:
         return stat["throttled_time"] / 1e9 if self.has_cgroup_v1 else stat["throttled_usec"] / 1e6
 
     def look(self, loads: Sequence[Load]) -> Look:
-        """What there is to see of these, which are stopped."""
+        """Read the counters of these stopped loads."""
         waited, throttled = ({load: of(load) for load in loads} for of in (self.waited, self.throttled))
         return Look(waited, throttled, Page.of(self.exporter))
 
@@ -132,13 +132,13 @@ class Machine:
         self.run(f"kill -{name} {' '.join(f'$({self._pids(load)})' for load in loads)}")
 
     def _pids(self, load: Load) -> str:
-        """The command that prints the load's only process."""
+        """The command that prints the pid of the load's only process."""
         return f"cat {self._cgroups}{load.path}/cgroup.procs"
 
 
 @contextlib.contextmanager
 def booted(setup: Setup, workdir: Path) -> Iterator[Machine]:
-    """The machine, without the exporter. Raises MachineError, BuildError and chroots.MissingError."""
+    """The machine without the exporter. Raises MachineError, BuildError and chroots.MissingError."""
     libbpf = "libbpf0" if setup.release == DEBIAN_11 else "libbpf1"
     made = disk.debian(f"kernels/{setup.release.suite}", Path(__file__), setup.release, KERNEL, libbpf)
     hardware: list[str | Path] = [

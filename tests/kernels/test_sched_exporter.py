@@ -1,7 +1,7 @@
-"""sched-exporter's committed program in other kernels than this machine's: it loads, and counts as they do.
+"""sched-exporter's committed program loads and counts correctly in other kernels than this machine's.
 
-A container and a service compute without end on one CPU, a container with a cap on the other. All are stopped while
-counters are read, so that nothing moves meanwhile and the kernel's are compared as they are.
+A container and a service run endless loads on one CPU, a container with a cap on the other. All loads are stopped while
+counters are read, so that they can be compared with the kernel's exactly.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ VICTIM = Load(f"docker-{'a' * 64}.scope", cpu=1)
 ANTAGONIST = Load("backup.service", cpu=1)
 CAPPED = Load(f"docker-{'c' * 64}.scope", cpu=0, properties=("CPUQuota=20%",))
 LOADS = (VICTIM, ANTAGONIST, CAPPED)
-SECONDS = 300  # until the kernel says that there is enough to compare:
+SECONDS = 300  # until the kernel has counted enough to compare:
 WAITED, THROTTLED = 5.0, 10.0
 CHARGED = 0.03  # of the kernel's run_delay
-OF_THE_CAP = 0.05  # of cpu.stat's; an emulated CPU may be away for a moment
+OF_THE_CAP = 0.05  # of cpu.stat's; an emulated CPU may pause for a moment
 CAP_BPF = 1 << 39
 WAIT = "sched_wait_seconds_total"
 
@@ -40,21 +40,21 @@ pytestmark = [
 
 
 class Window(NamedTuple):
-    """Two looks, between which the loads ran."""
+    """Two readings, between which the loads ran."""
 
     first: Look
     last: Look
 
     def grown(self, metric: str, **labels: str) -> float:
-        """By how much the sum of these counters has grown."""
+        """The increase of the sum of these counters."""
         return self.last.page.total(metric, **labels) - self.first.page.total(metric, **labels)
 
     def waited(self, load: Load) -> float:
-        """Seconds, by the kernel."""
+        """Seconds counted by the kernel."""
         return self.last.waited[load] - self.first.waited[load]
 
     def charged(self, load: Load) -> dict[str, float]:
-        """Seconds, by the exporter, by whose tasks ran."""
+        """Seconds counted by the exporter, by what ran."""
         names = {sample.labels["running"] for sample in self.last.page.all(WAIT, cgroup=load.path)}
         return {name: self.grown(WAIT, cgroup=load.path, running=name) for name in names}
 
@@ -64,7 +64,7 @@ def window(machine: Machine) -> Window:
     machine.start(LOADS)
     first = machine.look(LOADS)
     machine.resume(LOADS)
-    # However much of this machine the emulated one gets.
+    # However much of this machine's CPU the emulated machine gets.
     wait_for(lambda: machine.waited(VICTIM) - first.waited[VICTIM] > WAITED, SECONDS, every=2)
     wait_for(lambda: machine.throttled(CAPPED) - first.throttled[CAPPED] > THROTTLED, SECONDS, every=2)
     machine.stop(LOADS)
@@ -72,7 +72,7 @@ def window(machine: Machine) -> Window:
 
 
 def test_it_is_the_kernel_that_was_wanted_and_no_right_is_kept_that_reading_does_not_need(machine: Machine) -> None:
-    """Where nobody without CAP_BPF may call bpf(), Linux before 5.19 refuses them to read maps too."""
+    """Linux before 5.19 also refuses to read maps without CAP_BPF if unprivileged bpf() is disabled."""
     assert machine.run("uname -r").startswith(machine.setup.kernel)
     assert machine.has_cgroup_v1 == bool(machine.setup.options)
     status = machine.run("cat /proc/$(systemctl show --property=MainPID --value sched-exporter)/status")

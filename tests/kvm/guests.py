@@ -1,6 +1,6 @@
-"""Guests of exactly known load: a boot sector each (guest.asm), in a QEMU of its own, with KVM where that works.
+"""Guests of exactly known load: each a boot sector (guest.asm) in its own QEMU, with KVM if that works.
 
-Needs nasm and QEMU, and root for quotas. Nothing is installed and no network is reached.
+Needs nasm and QEMU, and root for quotas. Nothing is installed and no network is used.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MANY_READS = re.compile(r"rd_operations=[0-9]{2,}")  # more than the BIOS's one
 
 
 class GuestError(Exception):
-    """A guest doesn't start, or doesn't reach its load; the message says which, with QEMU's words."""
+    """A guest doesn't start or doesn't reach its load; the message names it and has QEMU's output."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a guest does, as guest.asm names it; `duty` the tenths of vCPU 0 that it spins."""
+    """The load of a guest, as named in guest.asm; `duty` is in tenths of vCPU 0's time."""
 
     mode: str
     duty: int = 0
@@ -45,17 +45,17 @@ DISK = Load("DISK")  # 100 reads of 32 KiB a second
 
 
 def duty(tenths: int) -> Load:
-    """Spins for so many ticks of ten, and halts in the others."""
+    """Spins for this many of ten ticks, and halts in the others."""
     return Load("DUTYC", duty=tenths)
 
 
 def why_not_here() -> str | None:
-    """Why guests can't run on this machine, and what to do about it; None if they can."""
+    """Why guests can't run on this machine, with a remedy; None if they can."""
     return lacking(qemu_system_x86="qemu-system-x86_64", nasm="nasm", util_linux="setpriv")
 
 
 def kvm_answers() -> bool:
-    """Whether QEMU starts with KVM: the device can be there and refuse."""
+    """Whether QEMU starts with KVM: the device may exist and still refuse."""
     command = ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "qemu64", "-m", "16", "-display", "none", "-nodefaults"]
     command += ["-S", "-monitor", "stdio"]
     try:
@@ -65,7 +65,7 @@ def kvm_answers() -> bool:
 
 
 class Guest:
-    """One QEMU, which ends with the `with` block, or with the tests. It starts its first vCPU alone."""
+    """A QEMU that ends with the `with` block or with the tests. Only its first vCPU runs."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Guest:
         vcpus: int = 2,
         options: Sequence[str] = (),
     ) -> None:
-        """`accelerator`: "kvm" or "tcg". `cpu`: the only one of the host's that it may use. `cgroup`: a folder.
+        """`accelerator`: "kvm" or "tcg". `cpu`: the host CPU it is pinned to. `cgroup`: a folder.
 
-        `options`: more of QEMU's.
+        `options`: additional QEMU options.
         """
         self.name, self.load, self.accelerator, self.vcpus = name, load, accelerator, vcpus
         self._cpu, self._cgroup, self._options = cpu, cgroup, options
@@ -97,7 +97,7 @@ class Guest:
         assemble(self.load, self._image)
         self._monitor.unlink(missing_ok=True)
         with self._log.open("wb") as log:
-            # A session of its own, as a daemon's: the kernel's autogroups give it the same share of a CPU as the tests.
+            # Its own session, like a daemon: the kernel's autogroups give it the same share of a CPU as the tests.
             self._qemu = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -123,7 +123,7 @@ class Guest:
         command += ["qemu-system-x86_64", "-name", f"guest={self.name.replace(',', ',,')},debug-threads=on"]
         command += ["-accel", self.accelerator, "-cpu", "qemu64", "-m", "16", "-smp", str(self.vcpus)]
         command += ["-nodefaults", "-no-user-config", "-display", "none"]
-        # Reads by threads of QEMU's own, which come and go.
+        # Reads by QEMU's worker threads, which come and go.
         command += ["-drive", f"file={self._image},format=raw,if=none,id=disk,cache=none,aio=threads"]
         command += ["-object", "iothread,id=iothread1", "-device", "virtio-blk-pci,drive=disk,iothread=iothread1"]
         return [*command, *self._options, "-qmp", f"unix:{self._monitor},server=on,wait=off"]
@@ -140,7 +140,7 @@ class Guest:
             raise GuestError(f"{self.name} does not start: {self._log.read_text()}")
 
     def ask(self, command: str, **arguments: object) -> Any:
-        """What QEMU answers to a command."""
+        """QEMU's answer to a command."""
         try:
             with Monitor(self._monitor, ANSWER_SECONDS) as monitor:
                 return monitor.ask(command, **arguments)
@@ -148,23 +148,23 @@ class Guest:
             raise GuestError(f"{self.name}: {error}") from error
 
     def is_at_its_load(self) -> bool:
-        """Whether the BIOS is done."""
+        """Whether the BIOS has finished."""
 
         def shown(what: str) -> str:
             return str(self.ask("human-monitor-command", **{"command-line": f"info {what}"}))
 
-        if self.load.mode == "DISK":  # reads through the BIOS, and so is mostly there
+        if self.load.mode == "DISK":  # reads through the BIOS, and so is mostly in BIOS code
             return MANY_READS.search(shown("blockstats")) is not None
         return AT_ITS_LOAD.search(shown("registers")) is not None
 
 
 def unique(name: str) -> str:
-    """A name that no other guest of this machine has, with much in it that names may have."""
+    """A name that no other guest of this machine has, with characters that need escaping."""
     return f'{name}, "{os.getpid()}" Grün'
 
 
 def assemble(load: Load, image: Path) -> None:
-    """Leaves the guest's disk: the boot sector, and nothing behind it."""
+    """Write the guest's disk: the boot sector, and nothing after it."""
     image.parent.mkdir(parents=True, exist_ok=True)
     defines = [f"-DMODE={load.mode}", f"-DDUTY={load.duty}", f"-DRATE={load.rate}"]
     subprocess.run(["nasm", "-f", "bin", *defines, SECTOR, "-o", image], check=True)
@@ -172,7 +172,7 @@ def assemble(load: Load, image: Path) -> None:
 
 
 def wait_for_loads(guests: Sequence[Guest]) -> None:
-    """Returns once all are at their load; raises `GuestError`, naming those that are not."""
+    """Return once all guests are at their load; raises `GuestError`, naming the others."""
 
     def in_the_bios() -> list[str]:
         return [guest.name for guest in guests if not guest.is_at_its_load()]
@@ -185,11 +185,11 @@ def wait_for_loads(guests: Sequence[Guest]) -> None:
 
 @contextlib.contextmanager
 def running(wanted: Mapping[str, Mapping[str, Any]], folder: Path) -> Iterator[dict[str, Guest]]:
-    """Guests at their loads, each from the arguments of `Guest`; with KVM if that gets them there in time.
+    """Guests at their loads, one per arguments of `Guest`; with KVM if that gets them there in time.
 
-    Where none is given, their names have the number of this process in them, as other guests may run on this machine.
+    Names contain the number of this process unless given, because other guests may run on this machine.
     Raises `GuestError`.
-    VIRTSCOPE_TEST_ACCELERATOR=tcg tries the other one where KVM works.
+    VIRTSCOPE_TEST_ACCELERATOR=tcg selects TCG even if KVM works.
     """
     accelerators = ["kvm", "tcg"] if kvm_answers() else ["tcg"]
     if chosen := os.environ.get("VIRTSCOPE_TEST_ACCELERATOR"):

@@ -1,4 +1,4 @@
-"""What the kernel itself says about guests, read without the exporter: the truth that its page is compared with."""
+"""The kernel's own accounting of guests, read without the exporter, to compare its page with."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Thread(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A QEMU: its CPU seconds, those of threads that have ended included, and the threads that there are, by id."""
+    """A QEMU: its CPU seconds, including those of ended threads, and its current threads by id."""
 
     cpu: float
-    serving: float  # CPU seconds of the kernel's own threads that work for it alone; their names end in its id
+    serving: float  # CPU seconds of kernel threads that work only for it; their names end in its pid
     threads: Mapping[int, Thread]
 
     def vcpu(self, number: int) -> Thread:
@@ -45,7 +45,7 @@ class Throttling(NamedTuple):
 
 
 def process(pid: int) -> Process:
-    """What /proc has about a QEMU now (man proc: /proc/PID/stat; Documentation/scheduler/sched-stats.rst)."""
+    """A QEMU's current values in /proc (man proc: /proc/PID/stat; Documentation/scheduler/sched-stats.rst)."""
     folder = Path("/proc", str(pid))
     threads = {}
     for task in (folder / "task").iterdir():
@@ -78,7 +78,7 @@ class NoQuotaError(Exception):
 
 @contextlib.contextmanager
 def quota(cpus: float) -> Iterator[Path]:
-    """A new cgroup whose processes may use so many CPUs, with the CPU controller of either version."""
+    """A new cgroup with a CPU quota, with the controller of either cgroup version."""
     try:
         folder, unified = _new_cgroup()
     except OSError as error:
@@ -107,7 +107,7 @@ def _new_cgroup() -> tuple[Path, bool]:
 
 
 def throttling(cgroup: Path) -> Throttling:
-    """What cpu.stat says (Documentation/admin-guide/cgroup-v2.rst; version 1 has nanoseconds)."""
+    """The values of cpu.stat (Documentation/admin-guide/cgroup-v2.rst; version 1 has nanoseconds)."""
     found = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
     throttled = int(found["throttled_usec"]) / 1e6 if "throttled_usec" in found else int(found["throttled_time"]) / 1e9
     return Throttling(int(found["nr_periods"]), int(found["nr_throttled"]), throttled)

@@ -1,6 +1,6 @@
-"""A whole KVM host: Debian 12 with systemd, libvirt and vhost, whose kvm_amd runs on the SVM that QEMU emulates.
+"""A whole KVM host: Debian 12 with systemd, libvirt and vhost; its kvm_amd uses the SVM that QEMU emulates.
 
-Nothing is timed in it: emulation costs ten times and more. What counts is what is where, and that counters agree.
+Durations mean nothing in it: emulation is more than ten times slower. Tests check structure, and that counters agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODULES = ("kvm_amd", "vhost_net", "tun")  # loaded at boot
 EXPORTER_PORT = 10297
 SECONDS = 240  # for slow operations, in emulation
 DOMAIN_SECONDS = 300
-# Its CPUs take turns on one of this machine. Side by side, one may get stuck in a guest: "rcu_preempt detected stalls".
+# Its CPUs share one host thread. With a thread each, one may get stuck in a guest: "rcu_preempt detected stalls".
 # no_timer_check: as in tests/kernels/machine.py.
 HARDWARE = (
     *("-accel", "tcg,thread=single,tb-size=512", "-cpu", "qemu64,+svm,+npt", "-m", "2048", "-smp", "2"),
@@ -33,7 +33,7 @@ NOVA = "<metadata><nova:instance xmlns:nova='http://openstack.org/xmlns/libvirt/
 
 @dataclass(frozen=True)
 class Domain:
-    """A guest of libvirt's; `metadata` and `cputune` are elements of its XML."""
+    """A libvirt guest; `metadata` and `cputune` are elements of its XML."""
 
     name: str
     load: Load
@@ -42,7 +42,7 @@ class Domain:
 
 
 INSTANCE = Domain("instance-0000002a", duty(3), NOVA.format("<nova:name>web01.example.org</nova:name>"))
-# systemd drops the underscore from the name of its scope. Quotas of each vCPU's own, and of the emulator.
+# systemd drops the underscore from its scope's name. With a quota per vCPU and one for the emulator.
 DATABASE = Domain(
     "db_1.prod",
     DISK,
@@ -50,25 +50,25 @@ DATABASE = Domain(
     "<cputune><shares>512</shares><period>100000</period><quota>20000</quota>"
     "<emulator_period>100000</emulator_period><emulator_quota>50000</emulator_quota></cputune>",
 )
-# One quota over all of the domain.
+# One quota for the whole domain.
 ONE_QUOTA = "<cputune><global_period>100000</global_period><global_quota>40000</global_quota></cputune>"
 CAPPED = Domain("capped", BURN, cputune=ONE_QUOTA)
 DOMAINS = (INSTANCE, DATABASE, CAPPED)
 
 
 class LibvirtHost:
-    """The host with its domains. `exporter` is kvm-exporter's address on this machine, once it is started."""
+    """The host with its domains. `exporter` is kvm-exporter's address on this machine, once it runs."""
 
     def __init__(self, machine: EmulatedMachine) -> None:
         self.machine = machine
         self.exporter = machine.forwarded[EXPORTER_PORT]
 
     def run(self, command: str, timeout: float = 120) -> str:
-        """Runs a shell command as root, which must succeed; returns what it printed."""
+        """Run a shell command that must succeed as root; return its output."""
         return self.machine.check(command, timeout)
 
     def create(self, domain: Domain, workdir: Path) -> None:
-        """Defines and starts a domain."""
+        """Define and start a domain."""
         image = workdir / f"{domain.name}.img"
         assemble(domain.load, image)
         self.machine.put(f"/var/lib/libvirt/images/{image.name}", image.read_bytes())
@@ -80,7 +80,7 @@ class LibvirtHost:
         return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
 
     def start_exporter(self, tar: bytes) -> None:
-        """Unpacks tests.xen.package's tar file and runs kvm-exporter as nobody."""
+        """Unpack tests.xen.package's tar file and run kvm-exporter as nobody."""
         self.machine.install(tar)
         self.machine.start_exporter("kvm", EXPORTER_PORT, "--libvirt.interval=2s", before=shlex.join(unprivileged(())))
 
@@ -89,7 +89,7 @@ class LibvirtHost:
 
     @contextlib.contextmanager
     def hung(self, domain: Domain) -> Iterator[None]:
-        """The domain's QEMU is stopped (SIGSTOP) as long as the block lasts, and answers nobody."""
+        """The domain's QEMU is stopped (SIGSTOP) within the block, so its monitor doesn't answer."""
         pid = self.pid(domain)
         self.run(f"kill -STOP {pid}")
         try:
@@ -100,7 +100,7 @@ class LibvirtHost:
 
 @contextlib.contextmanager
 def booted(workdir: Path) -> Iterator[LibvirtHost]:
-    """The host with its domains running. Raises MachineError. The first time, its disk is built."""
+    """The host with its domains running. Raises MachineError. Builds its disk the first time."""
     image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
     drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
     kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))

@@ -1,4 +1,4 @@
-"""kvm-exporter on a real KVM host with libvirt, vhost and guest time, as an ordinary user."""
+"""kvm-exporter as an ordinary user on a real KVM host with libvirt, vhost and guest time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDED = 1e-6
 SECTOR_BYTES, READ_BYTES = 512, 32768
 CPU = "kvm_guest_cpu_seconds_total"
 UP = "kvm_source_up"
-# All that /proc says about a QEMU, a line each: its stat; its threads' names with their schedstat; vhost's stat.
+# /proc's values of a QEMU, one per line: its stat; its threads' names with their schedstat; vhost's stat.
 LOOK = """
 cat /proc/{pid}/stat
 for task in /proc/{pid}/task/*; do echo "$(cat $task/comm)=$(cat $task/schedstat)"; done
@@ -51,7 +51,7 @@ def host(
 
 
 def page_with(host: LibvirtHost, wanted: Callable[[Page], object]) -> Page:
-    """The first page that is as wanted; some may come late, as emulation is slow."""
+    """The first page that matches; some take long in emulation."""
     return wait_for(
         lambda: Page.of(host.exporter),
         SECONDS,
@@ -62,12 +62,12 @@ def page_with(host: LibvirtHost, wanted: Callable[[Page], object]) -> Page:
 
 
 def let_counters_age() -> None:
-    """Waits so long that the exporter, which nobody else asks, reads all of its counters for the next page."""
+    """Wait until the exporter, which nothing else scrapes, reads all of its counters for the next page."""
     time.sleep(COUNTERS + 0.5)
 
 
 def look(host: LibvirtHost, domain: Domain) -> dict[str, float]:
-    """Counters of one guest, in seconds, as the host's own /proc has them."""
+    """Counters of one guest from the host's /proc, in seconds."""
     found = {"cpu": 0.0, "vhost": 0.0}
     for line in host.run(LOOK.format(pid=host.pid(domain))).splitlines():
         if thread := re.fullmatch(r"CPU (\d)/KVM=(\d+) (\d+) \d+", line):
@@ -96,7 +96,7 @@ def test_domains_are_shown_as_their_users_know_them(host: LibvirtHost) -> None:
 
 
 def test_time_is_the_hosts_own(host: LibvirtHost, report: Report) -> None:
-    """Run and wait of each vCPU, all of the process, the guest's own code, and vhost's thread, a kernel's own here."""
+    """Run and wait of each vCPU, total time, guest time, and vhost's thread, which is a kernel thread here."""
     for domain in DOMAINS:
         let_counters_age()
         before = look(host, domain)
@@ -113,7 +113,7 @@ def test_time_is_the_hosts_own(host: LibvirtHost, report: Report) -> None:
         shown["vhost"] = page.value("kvm_guest_thread_cpu_seconds_total", role="vhost", **of_guest)
         assert before.keys() == after.keys() == shown.keys()
         for what, value in shown.items():
-            # What the kernel's other threads did for it is in all of its time too.
+            # The total also contains time of other kernel threads that worked for the guest.
             least, most = before[what] - ROUNDED, after[what] + ROUNDED
             assert least <= value, (domain.name, what)
             assert value <= most or what == "cpu", (domain.name, what)
@@ -127,20 +127,20 @@ def test_no_time_is_counted_twice(host: LibvirtHost) -> None:
     page = Page.of(host.exporter)
     for domain in DOMAINS:
         parts = ("kvm_guest_thread_cpu_seconds_total", "kvm_vcpu_run_seconds_total")
-        # Each of some ten threads is read at a moment of its own, and all but the vCPUs in ticks.
+        # About ten threads are each read at a different moment, and all but the vCPUs in ticks.
         all_of_it = pytest.approx(page.value(CPU, guest=domain.name), rel=0.02, abs=0.2)
         assert sum(page.total(part, guest=domain.name) for part in parts) == all_of_it, domain.name
-    # By the scheduler's own clock, as what /proc/stat has of a busy emulated host lacks the ticks that came too late.
+    # By the scheduler's clock: on a busy emulated host, /proc/stat lacks late ticks.
     lines = [line.split() for line in host.run("cat /proc/schedstat").splitlines()]
     ran = sum(int(words[7]) / 1e9 for words in lines if re.fullmatch("cpu[0-9]+", words[0]))
     assert sum(page.value(CPU, guest=domain.name) for domain in DOMAINS) < ran
 
 
 def test_devices_and_exits_are_libvirts(host: LibvirtHost) -> None:
-    """The domains are paused, so that nothing moves, and libvirt's answer is awaited that says so."""
+    """The domains are paused, so that counters stay constant, and the test waits until libvirt's answer shows that."""
     of_disk = {"guest": DATABASE.name, "device": "vda"}
     reading = "kvm_guest_block_read_requests_total"
-    page_with(host, lambda page: page.value(reading, **of_disk) > 11)  # emulated, its BIOS takes minutes
+    page_with(host, lambda page: page.value(reading, **of_disk) > 11)  # its BIOS takes minutes in emulation
     for domain in DOMAINS:
         host.run(f"virsh suspend {domain.name}")
     try:
@@ -180,9 +180,9 @@ def paused(page: Page) -> set[str]:
 
 
 def test_a_guest_that_hangs_costs_libvirts_answers_only(host: LibvirtHost, report: Report) -> None:
-    """libvirt then hangs too, and answers without that guest's devices only where somebody waits for it already."""
+    """libvirt then hangs too, and only answers without that guest's devices if a caller is already waiting."""
     others = [domain for domain in DOMAINS if domain is not DATABASE]
-    # Libvirt that was started again doesn't answer for all at once.
+    # After a restart, libvirt doesn't answer for all guests at once.
     page_with(host, lambda page: with_devices(page) == {domain.name for domain in DOMAINS})
     before = timeouts(Page.of(host.exporter))
     with host.hung(DATABASE):
@@ -198,7 +198,7 @@ def test_a_guest_that_hangs_costs_libvirts_answers_only(host: LibvirtHost, repor
 
 
 def timeouts(page: Page) -> float:
-    """How often libvirt has not answered in time."""
+    """How often libvirt has timed out."""
     return page.total("kvm_source_errors_total", source="libvirt", reason="timeout")
 
 
@@ -208,7 +208,7 @@ def with_devices(page: Page) -> set[str]:
 
 
 def assert_they_go_on(host: LibvirtHost, domains: Sequence[Domain]) -> None:
-    """The counters of these guests grow."""
+    """The counters of these guests increase."""
 
     def used(page: Page) -> list[float]:
         return [page.value(CPU, guest=domain.name) for domain in domains]

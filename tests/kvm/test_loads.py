@@ -1,4 +1,4 @@
-"""Guests of known load on this machine: what the exporter says is what the kernel says."""
+"""Guests of known load on this machine: the exporter's values equal the kernel's."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from virtscope.kvm.guests import COUNTERS
 pytestmark = pytest.mark.system
 
 QUOTA_CPUS = 0.2
-ROUNDED = 1e-6  # of values in seconds
+ROUNDED = 1e-6  # rounding of values in seconds
 RUN, WAIT, IN_GUEST = (f"kvm_vcpu_{what}_seconds_total" for what in ("run", "wait", "guest"))
 
 
 class Truth(NamedTuple):
-    """What the kernel says about the guests at one moment."""
+    """The kernel's values of the guests at one moment."""
 
     guests: dict[str, host.Process]
-    throttled: host.Throttling | None  # of the cgroup with the quota, if there is one
+    throttled: host.Throttling | None  # of the cgroup with the quota, if any
 
 
 class Scrape(NamedTuple):
-    """What the exporter says, between what the kernel says before and after: counters must be between the two."""
+    """The exporter's page between two kernel readings: its counters must lie between theirs."""
 
     before: Truth
     page: Page
@@ -43,7 +43,7 @@ class Scrape(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cgroup() -> Iterator[Path | None]:
-    """A cgroup with a quota; None where cgroups can't be written."""
+    """A cgroup with a quota; None if cgroups can't be written."""
     with contextlib.ExitStack() as stack:
         try:
             yield stack.enter_context(host.quota(QUOTA_CPUS))
@@ -53,7 +53,7 @@ def cgroup() -> Iterator[Path | None]:
 
 @pytest.fixture(scope="module")
 def lab(cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Guest]]:
-    """Two guests that share a CPU, one that reads its disk, and one with a quota if that can be had."""
+    """Two guests that share a CPU, one that reads its disk, and one with a quota where possible."""
     if reason := guests.why_not_here():
         missing(reason)
     cpus = sorted(os.sched_getaffinity(0))
@@ -67,7 +67,7 @@ def lab(cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def scrapes(lab: dict[str, Guest], cgroup: Path | None, tmp_path_factory: pytest.TempPathFactory) -> list[Scrape]:
-    """Two, so far apart that the exporter reads all of its counters again."""
+    """Two readings, far enough apart that the exporter reads all of its counters again."""
 
     def truth() -> Truth:
         processes = {name: host.process(guest.pid) for name, guest in lab.items()}
@@ -93,7 +93,7 @@ def test_guests_are_shown_by_the_names_they_were_given(lab: dict[str, Guest], sc
 
 
 def test_cpu_time_is_the_kernels(lab: dict[str, Guest], scrapes: list[Scrape]) -> None:
-    """Run and wait of each vCPU; all of a guest is its process and what serves it."""
+    """Run and wait of each vCPU; a guest's total is its process plus the kernel threads that serve it."""
     for scrape in scrapes:
         for name, guest in lab.items():
             before, after = scrape.before.guests[name], scrape.after.guests[name]
@@ -107,7 +107,7 @@ def test_cpu_time_is_the_kernels(lab: dict[str, Guest], scrapes: list[Scrape]) -
 
 
 def test_guest_time_is_the_kernels_or_absent(lab: dict[str, Guest], scrapes: list[Scrape]) -> None:
-    """Neither TCG nor KVM without hardware virtualisation can tell it: 0 would mean that the guest did nothing."""
+    """TCG and KVM without hardware virtualisation can't measure it: 0 would mean that the guest was idle."""
     for name, guest in lab.items():
         before, after = scrapes[-1].before.guests[name].vcpu(0), scrapes[-1].after.guests[name].vcpu(0)
         shown = [sample.value for sample in scrapes[-1].page.all(IN_GUEST, guest=guest.name, vcpu="0")]

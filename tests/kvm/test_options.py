@@ -1,4 +1,4 @@
-"""QEMU's options: which take a value, as this machine's QEMU says itself."""
+"""QEMU's options that take a value, from the -help output of this machine's QEMU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from virtscope.kvm.command_line import parse
 pytestmark = pytest.mark.system
 
 OPTION = re.compile(r"--?([\w-]+(?:/-[\w-]+)*(?: or -\w+)?)(\s.*)?")
-EXPLANATION = 16  # its column, unless what stands before is longer
+EXPLANATION = 16  # column of the explanation, unless the option is longer
 
 
 def options(text: str) -> dict[str, bool]:
-    """Each option of `qemu -help`, and whether it has a value.
+    """Each option of `qemu -help`, and whether it takes a value.
 
     -h or -help     display this help and exit
     -fda/-fdb file  use 'file' as floppy disk 0/1 image
@@ -45,7 +45,7 @@ def test_all_options_of_this_qemu_are_known() -> None:
     wrong = []
     for option, has_value in found.items():
         if option not in {"h", "help", "version", "name"}:
-            # Its value, if it has one, is what looks like a name; else that is the name.
+            # If the option takes a value, "-name" is that value, and the first name counts.
             line = parse(command_line("-name", "first", f"-{option}", "-name", "second"))
             if not line or line.name != ("first" if has_value else "second"):
                 wrong.append(option)

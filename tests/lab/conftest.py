@@ -1,4 +1,4 @@
-"""Instances of the lab's application, what they require of the machine, and the stack in a checkout."""
+"""Instances of the lab's application, their requirements, and the stack in a checkout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 def ssh_by(config: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """The user's ssh, as the lab finds it, reads this configuration."""
+    """The user's ssh, as found by the lab, reads this configuration."""
     program(folder, "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(config))} "$@"')
     patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
@@ -46,7 +46,7 @@ def new_instance(suffix: str, folder: Path) -> Instance:
 
 
 def require_cgroups() -> Hierarchies:
-    """The cgroup hierarchies; skips where cgroups can't be created."""
+    """The cgroup hierarchies; skips if cgroups can't be created."""
     if os.geteuid() != 0:
         pytest.skip("only root may create cgroups: run this as root")
     try:
@@ -62,7 +62,7 @@ def require_cgroups() -> Hierarchies:
 
 
 def require_packages(*packages: programs.Packages) -> None:
-    """Skip where the distribution has no such packages."""
+    """Skip if the distribution has no such packages."""
     try:
         for each in packages:
             programs.root(each)
@@ -73,7 +73,7 @@ def require_packages(*packages: programs.Packages) -> None:
 
 
 def require_servers() -> None:
-    """Skip where Apache and MariaDB aren't available, or can't be put into cgroups."""
+    """Skip if Apache and MariaDB aren't available, or can't be put into cgroups."""
     require_cgroups()
     require_packages(programs.LAB)
 
@@ -85,7 +85,7 @@ def hierarchies() -> Hierarchies:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, Instance]]:
-    """Two instances side by side."""
+    """Two instances at the same time."""
     require_servers()
     folder = tmp_path_factory.mktemp("pair")
     with new_instance("a", folder) as one, new_instance("b", folder) as other:

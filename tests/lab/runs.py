@@ -1,4 +1,4 @@
-"""Runs of the lab in a checkout, and what they leave behind."""
+"""Runs of the lab in a checkout, and their leftovers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.stack.conftest import Checkout
 
 @contextlib.contextmanager
 def running_stack(folder: Path, scenario: str) -> Iterator[Checkout]:
-    """A checkout with the stack running in it, and this scenario as its short.yml.
+    """A checkout with the running stack, and this scenario as its short.yml.
 
-    folder: for the checkout; its path must leave room for supervisord's socket.
+    folder: parent of the checkout; its path must be short enough for supervisord's socket.
     """
     checkout = Checkout(folder / "c")
     checkout.environment["PATH"] = os.environ["PATH"]
@@ -44,7 +44,7 @@ def start(checkout: Checkout, scenario: str = "short.yml", **environment: str) -
 
 
 def complete(checkout: Checkout, seconds: float, **environment: str) -> tuple[str, str]:
-    """Run the scenario; returns the name of the only run, and what was said."""
+    """Run the scenario; return the name of the only run, and the output."""
     with start(checkout, **environment) as run:
         said, _ = run.communicate(timeout=seconds)
     assert run.returncode == 0, said
@@ -53,17 +53,17 @@ def complete(checkout: Checkout, seconds: float, **environment: str) -> tuple[st
 
 
 def read_until(run: subprocess.Popen[str], text: str) -> str:
-    """The run's output up to the line that starts with this."""
+    """The run's output up to the line that starts with this text."""
     assert run.stdout is not None
     said = ""
     while not (line := run.stdout.readline()).startswith(text):
-        assert line, said  # it has ended
+        assert line, said  # otherwise it has ended
         said += line
     return said + line
 
 
 def left(checkout: Checkout, stack: set[int], cgroup: str) -> list[str]:
-    """What a run has left behind: processes, its first cgroup, target files, databases."""
+    """Leftovers of a run: processes, its first cgroup, target files, databases."""
     processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
     cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob(cgroup)]
     targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab-*")]
@@ -72,7 +72,7 @@ def left(checkout: Checkout, stack: set[int], cgroup: str) -> list[str]:
 
 
 def is_of(stack: set[int], pid: int) -> bool:
-    """Whether a process belongs to the stack, which also starts short-lived ones, or has ended meanwhile."""
+    """Whether a process belongs to the stack, which also starts short-lived ones, or has ended."""
     while pid not in stack:
         try:
             pid = int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
@@ -97,6 +97,6 @@ def finished_steps(checkout: Checkout) -> list[list[str]]:
 
 
 def measured(checkout: Checkout, run: str, test: str, label: str = "environment") -> dict[str, float]:
-    """The mean of each series of a test (a regular expression) by this label."""
+    """The mean of each series of a test (a regular expression), by this label."""
     query = f'avg by ({label}) (last_over_time(lab_measurement{{run="{run}", test=~"{test}"}}[1h]))'
     return {series["metric"][label]: float(series["value"][1]) for series in checkout.query(query)}

@@ -1,7 +1,7 @@
-"""A guest under QEMU behind a tap, which is in a bridge of this machine: sshd, iperf3 and nginx on a Debian kernel.
+"""A QEMU guest behind a tap in a bridge of this machine: sshd, iperf3 and nginx on a Debian kernel.
 
-Its image is built of packages that are unpacked (tests/xen/image.py), and kept in the cache. The guest is emulated, so
-that it runs wherever QEMU does; the tap and the bridge are real.
+Its image is made of unpacked packages (tests/xen/image.py) and cached. The guest is emulated, so that it runs wherever
+QEMU does; tap and bridge are real.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BOOT_SECONDS = 180
 
 @contextlib.contextmanager
 def guest(folder: Path) -> Iterator[Guest]:
-    """A running one, which ssh finds by the name "tapped" as long as the block lasts; skips where there can be none."""
+    """The running guest, as "tapped" for ssh within the block; skips if it can't run here."""
     kernel, initramfs = _image()
     bridge, tap = f"vsb{os.getpid()}", f"vst{os.getpid()}"
     with contextlib.ExitStack() as ending:
@@ -55,7 +55,7 @@ def guest(folder: Path) -> Iterator[Guest]:
         qemu = subprocess.Popen(
             [
                 *("qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "384", "-nographic", "-no-reboot"),
-                # Without its check of the timer, which fails where QEMU isn't run for a while.
+                # Without the timer check, which fails if QEMU isn't scheduled for a while.
                 *("-kernel", kernel, "-initrd", whole, "-append", "console=ttyS0 panic=-1 quiet no_timer_check"),
                 *("-netdev", f"tap,id=net,ifname={tap},script=no,downscript=no"),
                 *("-device", "virtio-net-pci,netdev=net,romfile="),
@@ -83,7 +83,7 @@ def _await(found: Guest, qemu: subprocess.Popen[bytes], console: Path) -> None:
 
 @contextlib.contextmanager
 def _ssh(folder: Path) -> Iterator[None]:
-    """The user's ssh, as the lab finds it, knows the guest."""
+    """The user's ssh, as found by the lab, knows the guest."""
     (folder / "config").write_text(
         f"""
         Host tapped
@@ -102,7 +102,7 @@ def _ssh(folder: Path) -> Iterator[None]:
 
 
 def _own(folder: Path) -> Path:
-    """What is in this guest's memory alone: who may log in, and its address."""
+    """Files that only exist in this guest's memory: authorized key and address."""
     root = folder / "own"
     (root / "root" / ".ssh").mkdir(parents=True, mode=0o700)
     shutil.copy(folder / "key.pub", root / "root" / ".ssh" / "authorized_keys")
@@ -113,7 +113,7 @@ def _own(folder: Path) -> Path:
 
 
 def _image() -> tuple[Path, Path]:
-    """The kernel and the initramfs, built if the cache has none."""
+    """The kernel and the initramfs, built if they aren't cached."""
     if os.geteuid() or shutil.which("qemu-system-x86_64") is None or not Path("/dev/net/tun").exists():
         pytest.skip("a guest behind a tap needs root, qemu-system-x86 and /dev/net/tun")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in (INIT, Path(__file__)))).hexdigest()[:16]
@@ -138,7 +138,7 @@ def _build(scratch: Path) -> None:
     archive = Archive(scratch / "apt")
     kernel, root = scratch / "kernel", scratch / "root"
     archive.unpack(archive.dependency(GUEST_KERNEL), kernel)
-    for name in ("bin", "sbin", "lib", "lib64"):  # merged /usr, which packages of Debian 12 expect to find
+    for name in ("bin", "sbin", "lib", "lib64"):  # merged /usr, which packages of Debian 12 expect
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
     archive.unpack_all(PACKAGES, root)

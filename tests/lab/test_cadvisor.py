@@ -1,4 +1,4 @@
-"""The cAdvisor of deploy/go/cadvisor, on cgroups of this machine: it reports what the kernel counts."""
+"""The cAdvisor of deploy/go/cadvisor, on this machine's cgroups: it reports the kernel's counters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.lab.conftest import name, require_cgroups
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]  # it is built first if it isn't in the cache
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]  # built first if it isn't cached
 
 BUSY = [sys.executable, "-c", "while True: pass"]
 
@@ -58,7 +58,7 @@ class Cadvisor:
         return found
 
     def stop(self) -> int:
-        """Stop it as supervisors do; return its exit status."""
+        """Stop it like a supervisor; return its exit status."""
         self.process.terminate()
         self.process.communicate(timeout=30)
         return self.process.returncode
@@ -66,7 +66,7 @@ class Cadvisor:
 
 @pytest.fixture
 def capped() -> Iterator[Cgroup]:
-    """A cgroup capped so low that its load is throttled on a busy machine, too."""
+    """A cgroup whose cap is low enough to throttle its load even on a busy machine."""
     cgroup = Cgroup(name("capped"), require_cgroups())
     cgroup.make(TierLimits(cap=0.05))
     busy = subprocess.Popen(cgroup.joining(BUSY))

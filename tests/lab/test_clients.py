@@ -30,7 +30,7 @@ QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
 
 
 def page_of(address: str) -> str:
-    """The name of the page that a request is for."""
+    """The name of the requested page."""
     names = {urlsplit(known).path: page for page, known in mix.PAGES.items()}
     return names[urlsplit(address).path]
 
@@ -45,8 +45,8 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.asked: list[str] = []  # requested paths, in order
-        self.broken_off = 0  # answers that a client didn't wait for
-        self.slow_pages: dict[str, str] = {}  # how each goes wrong
+        self.broken_off = 0  # answers that clients didn't wait for
+        self.slow_pages: dict[str, str] = {}  # failure by page
         self.slow_seconds = 0.0
         self.closing = threading.Event()
 
@@ -170,9 +170,9 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
         [(_, gauge)] = metrics(process, "changing")["lab_clients"]
         assert gauge == clients
         if clients:
-            wait_for_requests(server, before + clients)  # so that some wait for an answer when they are to stop
+            wait_for_requests(server, before + clients)  # so that some clients are waiting when they are stopped
     asked = len(server.asked)
-    # They waited for their answers first.
+    # Stopped clients finish waiting for their answers.
     assert server.broken_off == 0
     assert requests_by("status", process, "changing") == {"2xx": asked}
 
@@ -184,7 +184,7 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
         wait_for_requests(other, 50)
         process.carry_out(Order(QUICK, {"left": Application(server.url, 0)}))
         quiet = len(server.asked)
-        wait_for_requests(other, len(other.asked) + 20)  # clients not named in the order go on
+        wait_for_requests(other, len(other.asked) + 20)  # clients not named in the order continue
         process.carry_out(Order(QUICK, {"right": Application(other.url, 0)}))
         assert len(server.asked) == quiet
         for app, asked in (("left", server.asked), ("right", other.asked)):
@@ -192,7 +192,7 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
 
 
 def test_a_timeout_ends_the_session(process: Clients) -> None:
-    """Whether nothing comes or little by little; five seconds are long for all other pages."""
+    """Whether no data or only a trickle arrives. The timeout of five seconds is long for all other pages."""
     impatient = Habits("patience", think_seconds=0.01, timeout_seconds=5.0)
     with serving() as hangs, serving() as trickles:
         to = {"hangs": hangs, "trickles": trickles}
@@ -231,7 +231,7 @@ def test_half_an_answer_and_none_are_errors_and_the_process_exposes_its_own_cost
 
 
 def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
-    # In a process of its own: importing Locust patches the sockets of the whole process.
+    # In a separate process: importing Locust patches the sockets of the whole process.
     program = """
 import json, sys
 from locust.env import Environment
@@ -252,7 +252,7 @@ json.dump([times("a", 2), times("a", 1), times("b", 1)], sys.stdout)
     assert first != other
     mean = sum(first) / len(first)
     assert mean == pytest.approx(7.0, rel=0.07)  # three times its standard error, 1/sqrt(2000)
-    # An exponential distribution has 1/e of its values above its mean, and 1/e^3 above three times that.
+    # An exponential distribution has 1/e of its values above its mean, and 1/e^3 above three times the mean.
     assert sum(seconds > 7 for seconds in first) / 2000 == pytest.approx(0.368, abs=0.033)
     assert sum(seconds > 21 for seconds in first) / 2000 == pytest.approx(0.050, abs=0.015)
 
@@ -270,5 +270,5 @@ time.sleep(60)
         pid = int(parent.stdout.readline())
         parent.send_signal(signal.SIGKILL)
     command = Path("/proc", str(pid), "cmdline")
-    # Empty once it has ended, even before its status is collected.
+    # Empty after the process has ended, even before it is reaped.
     wait_for(lambda: not command.exists() or not command.read_bytes())

@@ -1,4 +1,4 @@
-"""Programs that run in environments: what they print, how they fail, and that nothing of them stays."""
+"""Programs that run in environments: their output, their failures, and that they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def environment(request: pytest.FixtureRequest) -> Environment:
 
 @pytest.fixture
 def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
-    """This machine over a real sshd, with the user's ssh as it finds it on its way to "web1"."""
+    """This machine over a real sshd, with the user's ssh, which reaches it as "web1"."""
     (tmp_path / "ssh").mkdir()
     with Sshd(tmp_path / "ssh") as sshd:
         sshd.add_host("web1", 'sh -c "$SSH_ORIGINAL_COMMAND"')
@@ -51,7 +51,7 @@ def alive(pid: int) -> bool:
 
 
 def kill_lab(environment: str, program: str, folder: Path, begun: Callable[[], object]) -> None:
-    """Run a script in an environment, by a lab that is killed as soon as it has begun."""
+    """Run a script in an environment with a lab process that is killed as soon as the script has begun."""
     (folder / "program").write_text(program)
     lab = f"""
 from lab.environments import Base, Guest, Limited
@@ -68,7 +68,7 @@ with environment.ready():
 
 
 def kill_lab_with_processes(environment: str, folder: Path, traps: str = ":") -> None:
-    """What the script has started ends with the lab."""
+    """The script's processes end with the lab."""
     told: list[int] = []
     at = shlex.quote(str(folder))
 
@@ -137,7 +137,7 @@ def test_a_guest_that_is_this_machine_is_no_path(monkeypatch: pytest.MonkeyPatch
 
 class TestGuest:
     def test_one_that_cannot_be_reached_is_named(self) -> None:
-        guest = Guest(name="web", ssh="nobody@192.0.2.1", platform="xen")  # an address of RFC 5737, which no host has
+        guest = Guest(name="web", ssh="nobody@192.0.2.1", platform="xen")  # RFC 5737: no host has this address
         with pytest.raises(LabError, match=r"^web: true (ended with status 255 and said:|wasn't done)"), guest.ready():
             pass
 
@@ -163,9 +163,9 @@ class TestGuest:
     def test_a_program_removes_its_files_when_the_lab_is_gone(
         self, guest: Guest, tmp_path: Path, survives: bool
     ) -> None:
-        """As lmbench's script does, whose shell may get SIGPIPE first: it says that what it waited for was terminated.
+        """As lmbench's script does. Its shell may get SIGPIPE first and report that its child was terminated.
 
-        The last program of the script may survive the first SIGTERM, as one whose shell was just about to execute it.
+        The script's last program may survive the first SIGTERM, if its shell was about to execute it.
         """
         files = tmp_path / "files"
         once = "exec 2>/dev/null; trap 'trap \"\" TERM; sleep 2; trap - TERM' TERM\n" if survives else ""

@@ -1,4 +1,4 @@
-"""Real instances of the auction site, as visitors, sensors and the rest of the machine see them."""
+"""Real instances of the auction site, as seen by visitors, sensors and the rest of the machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOT_THERE = (
 
 pytestmark = pytest.mark.system
 
-# The combined format and the response time, as telegraf/sensors/apache_access_log.conf expects them of lab/servers.
+# The combined format plus response time; lab/servers writes what telegraf/sensors/apache_access_log.conf expects.
 LOG_LINE = re.compile(r'127\.0\.0\.1 - - \[[^]]+\] "GET (\S+) HTTP/1\.1" (\d{3}) \d+ "-" "-" (\d+)')
 
 
@@ -79,7 +79,7 @@ def test_log_contains_only_visits(instance: Instance) -> None:
     get(instance, "/item?id=6")
     get(instance, "/absent")
     wanted = {("/item?id=6", 200), ("/absent", 404)}
-    # Lines are written after their answers, by one process each, so not in the order of the requests.
+    # Lines are written after the answers by one process each, so not in request order.
     wait_for(lambda: wanted <= {visit[:2] for visit in logged(instance)})
     assert not [visit for visit in logged(instance) if visit[0].startswith(("/health", "/server-status"))]
     assert all(0 < microseconds < 30_000_000 for _, _, microseconds in logged(instance))
@@ -92,7 +92,7 @@ def test_after_rotation_the_renamed_log_is_complete_and_a_new_one_begins(instanc
     get(instance, "/?after")
     instance.reopen_log()
     wait_for(instance.web_log.exists)
-    # An old process may still take one, and write it to the old log.
+    # An old process may still serve a request, and write it to the old log.
     wait_for(lambda: get(instance, "/user?id=1").status_code == 200 and bool(logged(instance)))
     wait_for(lambda: "/?after" in old.read_text())
     assert "/?before" in old.read_text()

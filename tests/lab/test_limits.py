@@ -1,4 +1,4 @@
-"""Weights, caps and CPUs of real cgroups, and their effect on loads, on containers and on benchmarks within."""
+"""Weights, caps and CPU sets of real cgroups, and their effect on loads, containers and benchmarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.lab.conftest import name, require_packages
 from tests.support.waiting import wait_for
 
 CPU = max(os.sched_getaffinity(0))
-SECONDS = 2.0  # of load: dozens of time slices and of the cap's periods
+SECONDS = 2.0  # of load: dozens of time slices and cap periods
 MARGIN = 0.15
 pytestmark = pytest.mark.system
 
@@ -31,7 +31,7 @@ Make = Callable[[str, TierLimits], Cgroup]
 
 @pytest.fixture
 def make(hierarchies: Hierarchies) -> Iterator[Make]:
-    """Creates a cgroup with a load that uses as much CPU as it gets."""
+    """Creates a cgroup with a load that uses all the CPU it gets."""
     made: list[Cgroup] = []
     loads: list[subprocess.Popen[bytes]] = []
 
@@ -40,7 +40,7 @@ def make(hierarchies: Hierarchies) -> Iterator[Make]:
         cgroup.make(limits)
         made.append(cgroup)
         loads.append(subprocess.Popen(cgroup.joining(["sh", "-c", "while :; do :; done"])))
-        wait_for(lambda: cgroup.cpu_seconds() > 0.05)  # before that it may not have joined yet
+        wait_for(lambda: cgroup.cpu_seconds() > 0.05)  # until then it may not have joined
         return cgroup
 
     yield with_load
@@ -51,14 +51,14 @@ def make(hierarchies: Hierarchies) -> Iterator[Make]:
 
 
 def used(cgroup: Cgroup) -> float:
-    """The average number of CPUs that it uses."""
+    """Its average CPU usage in CPUs."""
     start, before = time.monotonic(), cgroup.cpu_seconds()
     time.sleep(SECONDS)
     return (cgroup.cpu_seconds() - before) / (time.monotonic() - start)
 
 
 def ratio(one: Cgroup, other: Cgroup) -> float:
-    """Of the CPU time that both get, until that is a second: however much others leave them."""
+    """The share of the first in both loads' CPU time, once they have a second: independent of other load."""
     before = one.cpu_seconds(), other.cpu_seconds()
 
     def gained() -> tuple[float, float]:
@@ -83,7 +83,7 @@ def test_twice_the_weight_is_twice_the_cpu_and_changes_while_running(make: Make)
 def test_a_cap_holds_and_can_be_removed(make: Make) -> None:
     capped = make("capped", TierLimits(cap=0.2, cpus=str(CPU)))
     assert used(capped) <= 0.2 * (1 + MARGIN)
-    capped.limit(TierLimits(cpu_weight=10_000, cpus=str(CPU)))  # with priority over everything else on the machine
+    capped.limit(TierLimits(cpu_weight=10_000, cpus=str(CPU)))  # precedence over everything else on the machine
     assert used(capped) > 0.2 * (1 + MARGIN)
 
 
@@ -125,7 +125,7 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
         little, much = (after - was for was, after in zip(before.container_cpu, now.container_cpu, strict=True))
         assert now.tasks > before.tasks
         assert now.machine_cpu - before.machine_cpu > 0
-        assert 0 < little < 2 * 0.1 * (now.clock - before.clock)  # also where other load leaves them little
+        assert 0 < little < 2 * 0.1 * (now.clock - before.clock)  # also if other load leaves them little
         assert much > 0
         containers.check()
     assert not folder.exists()
@@ -135,7 +135,7 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
 class TestVirtualServers:
     @pytest.fixture(autouse=True)
     def benchmarks(self, hierarchies: Hierarchies) -> Iterator[None]:
-        """Nothing stays, however a test ends."""
+        """Nothing remains, however a test ends."""
         require_packages(programs.BENCHMARKS)
         yield
         assert not cgroups_named("factors-*", hierarchies)

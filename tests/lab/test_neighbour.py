@@ -1,4 +1,5 @@
-"""`make lab SCENARIO=neighbour`, shortened: the job that breaks a site's objective is named, and stopping it helps."""
+"""`make lab SCENARIO=neighbour`, shortened: the job that breaks a site's objective is named; stopping it clears the
+alert."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]  # Telegraf is built 
 
 
 def test_the_job_is_named_and_the_alert_clears_when_it_is_stopped(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Without the step before the job: the alert that is to clear takes as long as it takes."""
+    """Without the step before the job. The duration until the alert clears can't be shortened."""
     require_servers()
     telegraf()
     text = (scenario.FOLDER / "neighbour.yml").read_text()
@@ -38,7 +39,7 @@ def observe(checkout: Checkout) -> None:
     assert left(checkout, stack, "batch") == []
 
     def during(step: str, record: str) -> list[dict[str, str]]:
-        """The series of a record while a step was measured."""
+        """The series of a record during a step."""
         marks = f'lab_step_info{{run="{name}", step="{step}"}}'
         found = checkout.query(f"last_over_time(({record} and on (host) {marks})[25m:5s])")
         return [series["metric"] for series in found]

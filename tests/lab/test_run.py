@@ -1,4 +1,4 @@
-"""Runs with `make lab`'s command: killed in the middle, resumed, interrupted."""
+"""Runs with the command of `make lab`: killed, resumed, interrupted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # Telegraf is buil
 
 
 class Kind(NamedTuple):
-    """A scenario as short as may be; its steps; what its output begins with once the first ones are finished.
+    """A minimal scenario, its steps, and the beginning of its output once the first steps are finished.
 
-    works: what is there while it works. cgroups: a pattern for the names of those that it makes.
+    works: files that exist while it runs. cgroups: name pattern of the cgroups that it creates.
     """
 
     scenario: str
@@ -90,14 +90,14 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
             files = [str(file) for file in (WORK, *(() if hello else (HELLO,))) if file.exists()]
             return [*left(checkout, stack, kind.cgroups), *files]
 
-        # A mistake starts nothing.
+        # A mistake in the scenario starts nothing.
         (checkout.folder / "wrong.yml").write_text(kind.scenario.replace("about", "colour"))
         with start(checkout, "wrong.yml") as run:
             said, _ = run.communicate(timeout=60)
         assert (run.returncode, "colour: no such key; there are about, " in said) == (1, True)
         assert remains() == []
 
-        # Killed in the middle of a step, it can't clean up; its guards do.
+        # Killed in the middle of a step it can't clean up, but its guards do.
         with start(checkout) as run:
             said = read_until(run, kind.shown)
             wait_for(lambda: any(kind.works in thing for thing in remains()))
@@ -107,7 +107,7 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
         wait_for(lambda: [thing for thing in remains() if "/sensors/" not in thing], until=lambda found: not found)
         assert finished_steps(checkout) == [kind.steps[: kind.first]]
 
-        # The same command runs only the steps that are left.
+        # The same command only runs the remaining steps.
         with start(checkout) as run:
             said, _ = run.communicate(timeout=RUN_SECONDS)
         assert run.returncode == 0, said
@@ -125,19 +125,19 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
             counted = f'count by (environment, repetition) (last_over_time(lab_measurement{{run="{name}"}}[1h]))'
             assert {series["value"][1] for series in checkout.query(counted)} == {"47"}
             text = report(checkout, name)
-            assert "capped: lmbench's 39 tests reach " in text  # 2p/0K, which is in two tables, counts once
+            assert "capped: lmbench's 39 tests reach " in text  # 2p/0K is in two tables and counts once
             assert "nbench in base, capped: no distribution packages it" in text
             assert "| fork proc | µs | lower | capped | " in text
 
-        # A completed run isn't resumed: a new one starts. Interrupted, it leaves nothing behind.
+        # A completed run isn't resumed: a new one starts. When interrupted, it leaves nothing behind.
         with start(checkout) as run:
             said = read_until(run, "Run ")
             wait_for(lambda: any(kind.works in thing for thing in remains()))
             os.kill(run.pid, signal.SIGINT)
-            os.kill(run.pid, signal.SIGINT)  # people press Ctrl-C twice
+            os.kill(run.pid, signal.SIGINT)  # users press Ctrl-C twice
             rest, _ = run.communicate(timeout=RUN_SECONDS)
         assert run.returncode == 130, said + rest
         assert "going on" not in said + rest
         assert "Interrupted; everything was stopped." in rest
-        # A guard that is just starting may be interrupted too; then it does the rest, and ends.
+        # A guard may be interrupted while it starts; then it does the remaining work, and ends.
         wait_for(remains, until=lambda found: not found)

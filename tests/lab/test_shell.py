@@ -1,4 +1,4 @@
-"""Commands on a host over a real sshd, and what the host undoes by itself however they end."""
+"""Commands on a host over a real sshd, and the host's own cleanup however they end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("sshd")
 
 @pytest.fixture
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """The host "xen1", whose xl is a script that keeps what it is asked, and its guest "web1": this machine's sshd."""
+    """The host "xen1", whose xl is a script that records its arguments, and its guest "web1": this machine's sshd."""
     (tmp_path / "ssh").mkdir()
     (tmp_path / "list").write_text(LIST)
     (tmp_path / "caps").touch()
@@ -58,7 +58,7 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
 
 
 def caps(tmp_path: Path) -> list[str]:
-    """What the host's xl was asked to set."""
+    """The caps that the host's xl was called with."""
     return (tmp_path / "caps").read_text().splitlines()
 
 
@@ -69,7 +69,7 @@ def test_commands_answer_one_after_the_other() -> None:
         with pytest.raises(LabError) as error:
             shell.run("echo too bad; (exit 3)")
         assert str(error.value) == "xen1: echo too bad; (exit 3) ended with status 3 and said:\n  too bad"
-        assert shell.run("cat") == ""  # it doesn't read the commands
+        assert shell.run("cat") == ""  # stdin isn't the command stream
         assert shell.run("seq 100000").count("\n") == 100_000
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_undone_is_said_with_the_commands_to_run(
     assert (tmp_path / "first").exists()
     shell = Shell("xen1").__enter__()
     shell.undo(commands)
-    shell.__exit__(KeyboardInterrupt)  # what has happened first is what is raised
+    shell.__exit__(KeyboardInterrupt)  # the first error is raised
     assert by_hand in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Each study as short as may be, on real cgroups and namespaces, and what its report says."""
+"""Each study, shortened, on real cgroups and namespaces, and its report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ load: transactional
         name, _ = complete(checkout, RUN_SECONDS)
         assert left(checkout, stack, "allocation-*") == []
         steps = {f"transactional-2x{of}-3s-{number}" for of in ("static", "control", "0.2-0.8") for number in (1, 2)}
-        # The containers used what their caps allow.
+        # The containers used all the CPU that their caps allow.
         for test, limit in (("containers' CPU", 1.5), ("requests", float("inf"))):
             found = measured(checkout, name, test, "step")
             assert found.keys() == steps
@@ -81,10 +81,10 @@ repetitions: 2
 
 
 def namespaces() -> set[str]:
-    """The network namespaces that any process is in."""
+    """The network namespaces that processes are in."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # already ended
             found.add(str((process / "ns/net").readlink()))
     return found
 
@@ -112,7 +112,7 @@ repetitions: 2
         before = namespaces()
         name, _ = complete(checkout, RUN_SECONDS)
         assert namespaces() <= before
-        # A byte in small messages costs more on every path.
+        # Small messages cost more per byte on every path.
         cost = measured(checkout, name, "CPU per byte")
         assert len(cost) == 4 * (len(PATHS) + 1)
         for path in PATHS:
@@ -132,7 +132,7 @@ repetitions: 2
         assert "not complete" not in text
 
 
-# Two guests that are always as busy as their caps let them be, for whom virsh is asked: 0.5 CPUs each.
+# Two guests that always use their caps of 0.5 CPUs, with a fake virsh.
 _VIRSH = """\
 case "$*" in
 *domstats*)
@@ -143,7 +143,7 @@ case "$*" in
 *) printf 'global_period  : 100000\\nglobal_quota   : -1\\n' ;;
 esac
 """
-# ssh to hosts that are this machine, of which one can't be reached as long as there is a file.
+# ssh to this machine under several host names, one of which is unreachable while a file exists.
 _SSH = """\
 while [ "$1" != -- ]; do shift; done
 if [ "$2" = root@kvm2 ] && [ -e "$AWAY" ]; then
@@ -201,7 +201,7 @@ def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(
         for host in ("kvm1", "kvm2"):
             [found] = lab(checkout, "reports").glob(f"*-{host}/report.md")
             assert f"of root@{host} (kvm)" in found.read_text()
-            # Switched, and at the end as before: without a cap.
+            # Switched, and at the end uncapped as before.
             calls = (tmp_path / f"calls-root@{host}").read_text().splitlines()
             assert any("web1 --live global_period=20000 global_quota=4000" in call for call in calls)
             assert calls[-1].endswith("web2 --live global_period=100000 global_quota=-1")

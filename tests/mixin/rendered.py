@@ -1,4 +1,4 @@
-"""The mixin as its files, for tests."""
+"""The rendered mixin for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Mixin:
-    """What is rendered: groups by name, everything else by the name of its file."""
+    """Rendered output: rule groups by name, everything else by file name."""
 
     rules: dict[str, Json]
     alerts: dict[str, Json]
@@ -31,7 +31,7 @@ class Mixin:
 
 
 def loaded(text: str) -> Json:
-    """YAML, ten times as fast as safe_load."""
+    """Parse YAML ten times as fast as safe_load."""
     return yaml.load(text, yaml.CSafeLoader)
 
 
@@ -40,8 +40,8 @@ def groups(*files: Path) -> dict[str, Json]:
 
 
 def rendered(folder: Path, config: str | None = None) -> Mixin:
-    """The mixin with some Jsonnet for `_config`."""
-    program_path("jsonnet")  # skips where it can't be had
+    """The mixin with this Jsonnet merged into `_config`."""
+    program_path("jsonnet")  # skips if it isn't available
     settings = None
     if config is not None:
         settings = folder / "config.libsonnet"
@@ -63,7 +63,7 @@ def rendered(folder: Path, config: str | None = None) -> Mixin:
 
 
 def check_copies(result: Mixin) -> None:
-    """The Operator's objects have the same rules and dashboards. They are taken out of `objects`."""
+    """The Operator's objects have the same rules and dashboards. Removes those from `objects`."""
     for part in ("rules", "alerts"):
         spec = result.objects[f"prometheusRule-{part}.yaml"].pop("spec")
         assert spec == {"groups": list(getattr(result, part).values())}

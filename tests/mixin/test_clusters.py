@@ -1,4 +1,4 @@
-"""With a cluster label, hosts of the same name in two clusters are two hosts: in rules, alerts and on dashboards."""
+"""With a cluster label, hosts with the same name in two clusters are separate in rules, alerts and dashboards."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import yaml
 from tests.mixin.rendered import Mixin, groups, rendered
 from tests.rules.test_rules import TEST_FILES, from_root, run
 
-# Enough for every commit: many joins, and alerts. The others are long.
+# Tested on every commit: files with many joins, and alerts. The others are long tests.
 OFTEN = {"events.yml", "monitor.yml", "monitoring.yml", "virtual_servers.yml"}
 
-OF_NO_SITE = {"SamplesNotStored"}  # it is about Prometheus, and about the newest sample of all
+OF_NO_SITE = {"SamplesNotStored"}  # about Prometheus itself, and its newest sample
 
 Json = Any
 
@@ -39,7 +39,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Mixin:
 
 
 def test_prometheus_accepts_the_rules_and_every_aggregation_and_join_is_by_site(of_sites: Mixin, folder: Path) -> None:
-    """Except with records of constants, which are no site's: the objectives' error budgets."""
+    """Except joins with records of constants, which have no cluster: the objectives' error budgets."""
     run("promtool", "check", "rules", folder / "rules.yml", folder / "alerts.yml")
     lists = {
         found
@@ -60,12 +60,12 @@ FILES = [
 def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
     file: Path, of_sites: Mixin, tmp_path: Path
 ) -> None:
-    """The other one has other values, and not all of the series."""
-    tests = json.loads(json.dumps(yaml.load(file.read_text(), WithoutHex)))  # without aliases: all is changed in place
+    """The other cluster has different values, and only some of the series."""
+    tests = json.loads(json.dumps(yaml.load(file.read_text(), WithoutHex)))  # no aliases: changed in place
     own = groups(*((file.parent / rules).resolve() for rules in tests["rule_files"]))
     every = {**of_sites.rules, **of_sites.alerts}
     asked = [test for part in tests["tests"] for test in part.get("promql_expr_test", [])]
-    # Users know of sites; and some rules are for the tests alone.
+    # Users define cluster labels, and some rules only exist for tests.
     others = [group for name, group in own.items() if name not in every]
     for group in others:
         every[group["name"]] = group | {
@@ -88,7 +88,7 @@ def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
 
 
 class WithoutHex(yaml.SafeLoader):
-    """Of YAML as promtool reads it: `0x20`, a value repeated, is no number."""
+    """Load YAML like promtool: `0x20`, a repeated value, is a string."""
 
 
 WithoutHex.yaml_implicit_resolvers = {
@@ -103,7 +103,7 @@ def at(site: str, series: Json) -> Json:
 
 
 def elsewhere(series: Json) -> Iterator[Json]:
-    """Of the other site: thrice the values, of two series in three."""
+    """The other cluster's series: three times the values, for two series of three."""
     if crc32(series["series"].encode()) % 3:
         yield at("b", series) | {
             "values": re.sub(r"(?<![x\w.])\d+(\.\d+)?(e\d+)?(?=[-+x\s]|$)", thrice, str(series["values"]))
@@ -120,7 +120,7 @@ def with_site(series: str, site: str) -> str:
 
 
 def of_site_a(expr: str) -> str:
-    """A query of the tests that is of site a: brackets follow aggregations at once."""
+    """Restrict a test's query to cluster a: aggregations are followed directly by brackets."""
     quoted, name = r'"[^"]*"', r"\b([a-zA-Z_]\w*(?::\w+)+|\w+_total|ALERTS\w*)\b"
     limited = re.sub(rf"{quoted}|{name}(\{{?)|\{{(?=__name__)", _limit_to_site_a, expr)
     return by_site(re.sub(r"\b(count|sum|max|min|group)\(", r"\1 by (site) (", limited))
@@ -137,7 +137,7 @@ def by_site(expr: str) -> str:
 
 
 def firing(test: Json) -> Json:
-    """That the same alerts fire, said as a query; what they say is of the test with a real Prometheus."""
+    """The expected alerts as a query; annotations are tested with a real Prometheus."""
     name = test["alertname"]
     labels = {"alertname": name, "alertstate": "firing"} | ({} if name in OF_NO_SITE else {"site": "a"})
     fire = [{**labels, **alert["exp_labels"]} for alert in test.get("exp_alerts") or []]
@@ -172,7 +172,7 @@ def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mi
         assert variables["cluster"]["query"].endswith(", site)")
         assert "multi" not in variables["cluster"]
         assert text.count("/d/virtscope-") == text.count("${datasource:queryparam}&${cluster:queryparam}")
-        # All else is as without.
+        # Everything else is the same as without the label.
         del variables["cluster"]
         rest = {**dashboard, "templating": {"list": list(variables.values())}}
         text = json.dumps(rest).replace("&${cluster:queryparam}", "")
@@ -181,7 +181,7 @@ def test_everything_on_dashboards_is_of_one_cluster(of_sites: Mixin, without: Mi
 
 
 def expressions(part: Json) -> Iterator[str]:
-    """Every expression in a part of a dashboard, those of variables too."""
+    """Every expression in a part of a dashboard, including variables."""
     if isinstance(part, list):
         for item in part:
             yield from expressions(item)

@@ -1,4 +1,4 @@
-"""The mixin is what the stack has, and a setting arrives where it should and nowhere else."""
+"""The mixin has the stack's rules, and each setting changes exactly what it should."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCES = sorted(mixin.SOURCES.glob("*sonnet"))
 
 
 def check_rules(folder: Path) -> None:
-    """Fail unless promtool takes them; its lint has had each of the stack's files (tests/rules)."""
+    """Fail unless promtool accepts them; tests/rules lints the stack's own files."""
     run("promtool", "check", "rules", folder / "rules.yml", folder / "alerts.yml")
 
 
@@ -48,7 +48,7 @@ def test_without_settings_it_is_the_stacks_own_files(unchanged: Mixin, folder: P
     assert unchanged.dashboards == own, advice
     assert unchanged.consoles == {file.name: file.read_text() for file in CONSOLES}, advice
     check_rules(folder)
-    # Prometheus refuses such groups in one file or PrometheusRule, which is how kube-prometheus loads both.
+    # Prometheus refuses duplicate groups in one file or PrometheusRule, which is how kube-prometheus loads both.
     assert set(unchanged.rules) & set(unchanged.alerts) == set(), "groups of rules and of alerts with one name"
 
 
@@ -64,7 +64,7 @@ def leaves(part: Json, path: str = "") -> Iterator[tuple[str, Json]]:
         yield path, part
 
 
-# What becomes of the leaves whose paths match: another text (before, after), gone (None), with others next to them (a
+# Expected change of the leaves with matching paths: replaced text (before, after), removed (None), siblings added (a
 # dictionary), or this value.
 Change = tuple[str, str] | None | dict[str, Json] | str | list[str]
 Changes = Sequence[tuple[str, Change]]
@@ -154,7 +154,7 @@ SETTINGS: dict[str, Changes] = {
             {"staticConfigs/0 0/targets": ["dom0:10290"], "staticConfigs/0 0/labels/host": "xen1"},
         )
     ],
-    "scrapeInterval: '15s'": [  # over ssh it is 15 s already
+    "scrapeInterval: '15s'": [  # over ssh it is 15 s by default
         ("/objects/scrapeConfig-(?!.*over-ssh).*/spec/scrapeInterval", "15s"),
         ("/objects/scrapeConfig-(?!.*over-ssh).*/spec/scrapeTimeout", "14s"),
     ],

@@ -1,4 +1,4 @@
-"""The objects for Prometheus Operator: an API server takes them, and they mean what the stack's own files do."""
+"""Objects for Prometheus Operator: an API server accepts them, and they mean the same as the stack's own files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.mixin.rendered import loaded, rendered
 ROOT = Path(__file__).resolve().parents[2]
 STACK = yaml.safe_load((ROOT / "prometheus" / "prometheus.yml").read_text())
 JOBS = {job["job_name"]: job for job in STACK["scrape_configs"]}
-OWN = {"prometheus", "alertmanager", "stack", "lab"}  # the stack's own, which an Operator has, or only a checkout
+OWN = {"prometheus", "alertmanager", "stack", "lab"}  # an Operator has its own, or they need a checkout
 
 Json = Any
 
 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
-    """By file name; with a cluster label, which makes them larger, and one target."""
+    """Objects by file name. The cluster label makes them larger; there is one target."""
     folder = tmp_path_factory.mktemp("operator")
     target = "{ targets: ['dom0:10290'], labels: { host: 'xen1', platform: 'xen' } }"
     rendered(folder, f"{{ clusterLabel: 'cluster', targets+: {{ xentop: [{target}] }} }}")
@@ -51,7 +51,7 @@ def definitions() -> dict[tuple[str, str], Json]:
 
 
 def strict(schema: Json) -> Json:
-    """The same as JSON Schema, and no field is let through that it doesn't have: as `kubectl --validate=strict`."""
+    """As JSON Schema without unknown fields, like `kubectl --validate=strict`."""
     if isinstance(schema, list):
         return [strict(item) for item in schema]
     if not isinstance(schema, dict):
@@ -70,7 +70,7 @@ def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[
     kinds = set()
     for name, made in objects.items():
         kinds.add(made["kind"])
-        checked = {**made, "metadata": {}}  # whose schema is Kubernetes's own
+        checked = {**made, "metadata": {}}  # metadata has Kubernetes's own schema
         if made["kind"] == "ConfigMap":
             assert (made["apiVersion"], set(made)) == ("v1", {"apiVersion", "kind", "metadata", "data"})
         else:
@@ -80,7 +80,7 @@ def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[
         assert set(made["metadata"]) == {"name", "labels"}
         texts = [*made["metadata"]["labels"].values(), *made.get("data", {}).values()]
         assert all(isinstance(value, str) for value in texts)
-        # `kubectl apply` keeps each in an annotation, of 256 KiB at most. A ConfigMap's own limit is 1 MiB.
+        # `kubectl apply` keeps each object in an annotation of at most 256 KiB. A ConfigMap's own limit is 1 MiB.
         assert len(json.dumps(made)) < 256 * 1024, name
     assert kinds == {"PrometheusRule", "ScrapeConfig", "ConfigMap"}
     names = [(made["kind"], made["metadata"]["name"]) for made in objects.values()]
@@ -104,7 +104,7 @@ def test_jobs_are_scraped_as_the_stack_does(objects: dict[str, Json]) -> None:
         expected = {key: value for key, value in JOBS[job].items() if key != "file_sd_configs"}
         for ours, of_operator in (("scrape_interval", "scrapeInterval"), ("scrape_timeout", "scrapeTimeout")):
             assert spec.pop(of_operator) == expected.pop(ours, STACK["global"][ours]), job
-        assert expected.pop("follow_redirects") is False  # which a ScrapeConfig can't say
+        assert expected.pop("follow_redirects") is False  # a ScrapeConfig can't express it
         expected["honor_labels"] = False
         for part in ("relabel_configs", "metric_relabel_configs"):
             expected[part] = [only_empty(step) for step in expected[part]]
@@ -116,7 +116,7 @@ def only_empty(step: Json) -> Json:
 
 
 def as_configured(spec: Json) -> Json:
-    """What the Operator configures Prometheus with (pkg/prometheus/promcfg.go): it leaves empty fields out."""
+    """The Prometheus configuration that the Operator generates (pkg/prometheus/promcfg.go); it omits empty fields."""
     made = {NAMES.get(key) or in_snake_case(key): value for key, value in spec.items()}
     for part in NAMES.values():
         made[part] = [{in_snake_case(key): value for key, value in step.items() if value != ""} for step in made[part]]

@@ -1,4 +1,4 @@
-"""The packages as `make deb` builds them, and clean machines to install them on."""
+"""The packages built by `make deb`, and clean machines to install them on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_INSTALLED += [f"/var/{name}" for name in ("cache", "lib/apt", "lib/dpkg", "l
 
 @dataclass(frozen=True)
 class Packages:
-    """The packages as they are now, and the same as an older version, by name."""
+    """The current packages, and the same as an older version, by name."""
 
     now: Mapping[str, Path]
     older: Mapping[str, Path]
@@ -37,7 +37,7 @@ class Packages:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_date() -> None:
-    """The date of all that is built, also while commits are made."""
+    """The build date, constant even if commits are made meanwhile."""
     os.environ["SOURCE_DATE_EPOCH"] = str(deb.source_date())
 
 
@@ -52,18 +52,18 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
 
 
 class CleanHost:
-    """A machine of its own with a minimal release, on which root may install and remove."""
+    """A machine with its own minimal release, on which root may install and remove packages."""
 
     def __init__(self, machine: Enclosed, root: Path) -> None:
         self.machine = machine
         self.root = root
 
     def run(self, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A shell command, by root; both outputs in `stdout`."""
+        """Run a shell command as root; stdout and stderr in `stdout`."""
         return self.machine.run(["sh", "-c", command], Path("/"), variables, user=0)
 
     def must(self, command: str, **variables: str) -> str:
-        """A shell command, by root, that must succeed; what it printed."""
+        """Run a shell command that must succeed as root; returns its output."""
         done = self.run(command, **variables)
         assert done.returncode == 0, f"{command}:\n{done.stdout}"
         return done.stdout
@@ -72,31 +72,31 @@ class CleanHost:
         return self.must(f"apt-get --yes --quiet=2 {command} 2>&1", DEBIAN_FRONTEND="noninteractive")
 
     def install(self, packages: Mapping[str, Path], *names: str) -> str:
-        """Install these of the packages by their files, with the distribution's packages that they depend on."""
+        """Install these package files, with their dependencies from the distribution."""
         for package in packages.values():
             shutil.copy(package, self.root / "srv")
         files = " ".join(f"/srv/{packages[name].name}" for name in ("virtscope-common", *names))
         return self.apt(f"install --no-install-recommends {files}")
 
     def man_page(self, exporter: str) -> str:
-        """In roff, from the package in /srv or a folder of it: a minimal system unpacks no man pages."""
+        """A man page in roff, from the package in /srv or a folder of it: a minimal system doesn't unpack man pages."""
         package = f"$(find /srv -name '{exporter}_*.deb' | tail -n 1)"
         return self.must(f"dpkg-deb --fsys-tarfile {package} | tar -xO ./usr/share/man/man1/ | zcat")
 
     def do_as_documented(self, commands: str, password: str) -> None:
-        """Give all these commands; without a terminal the password is read from standard input."""
+        """Run all these commands; without a terminal, the password is read from standard input."""
         self.must(f"printf '%s\\n' '{password}' >/srv/password; cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL")
         self.must("setsid sh /srv/commands </srv/password 2>&1")
 
     def files(self) -> set[str]:
-        """All files and folders, except for what apt and dpkg keep for themselves and what isn't on the disk."""
+        """All files and folders, except those of apt and dpkg and those that aren't on disk."""
         pruned = " -o ".join(f"-path {folder}" for folder in NOT_INSTALLED)
         return set(self.must(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
 
 
 @pytest.fixture
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CleanHost]:
-    """A clean machine with the release that is the parameter."""
+    """A clean machine with the parametrized release."""
     release: Release = request.param
     base = chroots.root_or_skip(release)
     root = tmp_path / "root"
@@ -115,7 +115,7 @@ Boot = Callable[[], CleanHost]
 
 @pytest.fixture
 def boot(host: CleanHost) -> Iterator[Boot]:
-    """Starts the clean machine's systemd. It has no network then: what apt is to install must be downloaded before."""
+    """Start the clean machine's systemd. It has no network then: download what apt will install before."""
     host.apt("install --no-install-recommends systemd")
     version = int(host.must("systemctl --version").split()[1])
 
@@ -147,7 +147,7 @@ def archive(standalone_python: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def install_archive(host: CleanHost, archive: Path, *names: str) -> str:
-    """What an administrator does with the archive; returns what was printed."""
+    """An administrator's steps with the archive; returns the output."""
     shutil.copy(archive, host.root / "srv")
     folder = archive.name.removesuffix(".tar.gz")
     return host.must(

@@ -1,4 +1,4 @@
-"""The Ansible role, run against a clean machine by ssh, and against the folder of a Prometheus."""
+"""The Ansible role, run over ssh against a clean machine, and against the folder of a Prometheus."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.waiting import wait_for
 
 ROLE = ROOT / "deploy/packages/ansible"
 EXPORTER = "vestat-exporter"
-PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # quoted in YAML and in a file of flags, and no template
+PASSWORD = 'correct horse: "it\'s" {{ a }} staple\\'  # needs quoting in YAML and flag files; no template
 START_SECONDS = 60
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # the first time, Ansible and a release are downloaded
@@ -45,14 +45,14 @@ def ansible() -> Path:
 
 
 def ansible_environment(ansible: Path, folder: Path) -> dict[str, str]:
-    """Nothing of this machine's own settings, and nothing left on it."""
+    """Ignores this machine's settings, and leaves nothing on it."""
     own = {"PATH": f"{ansible}:{os.environ['PATH']}", "HOME": str(folder), "ANSIBLE_HOME": str(folder / "ansible")}
     return {**own, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default", "LC_ALL": "C.UTF-8"}
 
 
 @pytest.fixture
 def address(host: CleanHost, tmp_path: Path) -> dict[str, Any]:
-    """How Ansible reaches the clean machine: by an sshd of its own on loopback."""
+    """Ansible's connection to the clean machine: a dedicated sshd on loopback."""
     host.apt("install --no-install-recommends openssh-server python3")
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -70,7 +70,7 @@ def address(host: CleanHost, tmp_path: Path) -> dict[str, Any]:
 
 
 class Run:
-    """A run of the playbook: its status, what it printed, and the tasks that changed something."""
+    """A run of the playbook: exit status, output, and the tasks that changed something."""
 
     def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
         self.status, self.printed = done.returncode, done.stdout
@@ -83,7 +83,7 @@ Play = Callable[..., Run]
 
 @pytest.fixture
 def prometheus(tmp_path: Path) -> Prometheus:
-    """The project's, with what docs/ansible.md has its owner add to the job."""
+    """The project's targets, plus the job settings that docs/ansible.md describes."""
     server = Prometheus(tmp_path, {})
     file = server.folder / "prometheus/prometheus.yml"
     configuration = yaml.safe_load(file.read_text())
@@ -100,7 +100,7 @@ def prometheus(tmp_path: Path) -> Prometheus:
 
 @pytest.fixture
 def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus: Prometheus, tmp_path: Path) -> Play:
-    """Runs site.yml against the machine, with more variables."""
+    """Runs site.yml against the machine, with additional variables."""
     folder = tmp_path / "packages"
     folder.mkdir()
     for file in packages.now.values():
@@ -124,7 +124,7 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
             "virtscope_prometheus_group": "root",
         }
         everywhere = {
-            "ansible_become": False,  # it is root already
+            "ansible_become": False,  # already root
             "virtscope_password": {"__ansible_unsafe": PASSWORD},
             "virtscope_packages": str(folder),
             **variables,
@@ -144,7 +144,7 @@ def play(ansible: Path, address: dict[str, Any], packages: Packages, prometheus:
 
 
 def start(host: CleanHost) -> None:
-    """Start the exporter as its unit does; the machine runs no systemd."""
+    """Start the exporter like its unit; the machine runs no systemd."""
     shutil.copytree(FIXTURE, host.root / "srv/proc")
     prefix = " ".join(unprivileged(capabilities(EXPORTER))).replace(f"--regid {NOBODY}", "--regid virtscope")
     host.must(f". /etc/default/{EXPORTER}; setsid {prefix} {EXPORTER} $ARGS >/srv/log 2>&1 &")
@@ -156,7 +156,7 @@ def test_run_twice_it_changes_nothing_prometheus_scrapes_it_and_a_new_password_r
     host: CleanHost, play: Play, prometheus: Prometheus
 ) -> None:
     before = host.files()
-    for variables, said in (  # what is missing is said before anything changes
+    for variables, said in (  # missing variables are reported before anything changes
         ({"virtscope_password": ""}, "virtscope_password must be set"),
         ({"virtscope_packages": "/nowhere"}, "from make deb"),
         ({"virtscope_certificate": "some.crt"}, "virtscope_certificate needs virtscope_key"),
@@ -193,7 +193,7 @@ def test_run_twice_it_changes_nothing_prometheus_scrapes_it_and_a_new_password_r
 def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
     host: CleanHost, boot: Boot, address: dict[str, Any], play: Play, packages: Packages
 ) -> None:
-    """The role itself waits until each exporter answers."""
+    """The role waits until each exporter answers."""
     host.apt("install --no-install-recommends curl python3-apt")
     older = host.root / "srv/older"
     older.mkdir()
@@ -236,7 +236,7 @@ def test_under_systemd_services_are_started_restarted_upgraded_and_removed(
 
 
 def test_ansible_lint_is_content(ansible: Path, tmp_path: Path) -> None:
-    # It looks at what git tracks, so it gets a folder of its own.
+    # It lists files tracked by git, so it runs in a separate folder.
     role = shutil.copytree(ROLE, tmp_path / "role")
     said = subprocess.run(
         [ansible / "ansible-lint", "--offline", "--strict", "--profile=production"],

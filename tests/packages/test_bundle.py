@@ -1,4 +1,4 @@
-"""The archive with a Python of its own: on an old system without systemd, and where there is hardly anything."""
+"""The archive with its own Python: on an old system without systemd, and on a minimal one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(json.dumps({
 UP = "\nvestat_up 1.0\n"
 START_SECONDS = 60
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # tests/packages/test_services.py has what CI runs
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # CI runs tests/packages/test_services.py instead
 on_an_old_system = pytest.mark.parametrize("host", [UBUNTU_16_04], indirect=True, ids=lambda release: release.suite)
 
 
@@ -55,7 +55,7 @@ def test_its_list_has_every_package_and_the_libraries_of_its_python(archive: Pat
 
 
 def test_a_python_that_is_none_of_its_own_is_refused(standalone_python: Path, tmp_path: Path) -> None:
-    """A virtual environment's or a distribution's needs a newer glibc."""
+    """A virtual environment's or a distribution's Python needs a newer glibc."""
     with pytest.raises(bundle.BundleError, match="is no standalone CPython"):
         bundle.build(tmp_path, tmp_path)
     python = tmp_path / "python"
@@ -67,7 +67,7 @@ def test_a_python_that_is_none_of_its_own_is_refused(standalone_python: Path, tm
 
 
 def page(port: int) -> str:
-    """What the exporter on this port shows, once it answers."""
+    """The page of the exporter on this port, once it answers."""
     return wait_for(lambda: requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text, START_SECONDS)
 
 
@@ -109,7 +109,7 @@ def assert_versions(host: CleanHost, prefix: str) -> None:
 
 
 def files(host: CleanHost) -> set[str]:
-    """All files and folders, without the order in which init scripts run, which insserv works out again each time."""
+    """All files and folders, except the order of init scripts, which insserv recomputes each time."""
     return {re.sub(r"(/rc\w\.d/[KS])\d\d", r"\1", file) for file in host.files()}
 
 

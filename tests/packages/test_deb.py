@@ -1,4 +1,4 @@
-"""The Debian packages: built, installed, used, upgraded and purged, each as its user does it."""
+"""The Debian packages, as a user builds, installs, runs, upgrades and purges them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_shared_one_has_the_program_that_sched_exporter_loads(packages: Pack
 
 
 def test_each_unit_is_that_of_the_checkout(packages: Packages, tmp_path: Path) -> None:
-    """Except for where things are, and the group that may read /etc/virtscope."""
+    """Except for paths, and the group that may read /etc/virtscope."""
     for exporter in EXPORTERS:
         [packaged] = content(packages.now[exporter], tmp_path / exporter).glob("**/systemd/system/*.service")
         assert packaged.name == f"{exporter}.service"

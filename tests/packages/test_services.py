@@ -1,4 +1,4 @@
-"""Packages, archive and wheel under a live systemd: started, scraped, upgraded, removed, as docs and man pages say."""
+"""Packages, archive and wheel under a live systemd, with the commands in docs and man pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def states(host: CleanHost, exporters: Iterable[str]) -> dict[str, tuple[str, st
 
 
 def left(host: CleanHost) -> list[str]:
-    """What systemd still knows of exporters, and what still runs."""
+    """Exporter units that systemd still knows, and processes that still run."""
     known = host.must("systemctl list-units --all --plain --no-legend").splitlines()
     return [line for line in (*known, *host.machine.processes()) if "exporter" in line or "virtscope" in line]
 
@@ -62,7 +62,7 @@ def processes(host: CleanHost, exporters: Iterable[str]) -> dict[str, str]:
 
 
 def answer(host: CleanHost, command: str) -> tuple[int, str]:
-    """Status and body that this command with curl gets, once the exporter listens."""
+    """Status and body of this curl command, once the exporter listens."""
     asked = command.strip().replace("curl ", "curl --silent --write-out '%{http_code}' ", 1)
     journal = "journalctl --no-pager --lines=50"
     said = host.must(f"for i in $(seq {START_SECONDS}); do {asked} && exit; sleep 1; done; {journal}; exit 1")
@@ -74,14 +74,14 @@ def log(host: CleanHost, exporter: str) -> str:
 
 
 def series(page: str, prefix: str) -> set[str]:
-    """The names and labels of these series of a page."""
+    """Names and labels of these series of a page."""
     return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith(prefix)}
 
 
 @on_each_release
 def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packages: Packages) -> None:
-    """With the man pages' own commands."""
-    # Of what is needed, some releases never remove adduser by themselves, nor ssh.
+    """With the commands in the man pages."""
+    # Dependencies: some releases never autoremove adduser or ssh.
     host.apt(f"{INSTALL} adduser curl openssh-client openssl")
     for name, built in {"older": packages.older, "now": packages.now}.items():
         folder = host.root / "srv" / name
@@ -127,7 +127,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
         assert {status for status, _ in got.values()} == {200}
         text = got[VESTAT][1]
         assert UP in text, log(live, VESTAT)
-        # What Prometheus asks for first, made from the families of the release's own prometheus_client.
+        # The format that Prometheus prefers, generated from the families by the release's prometheus_client.
         wanted = "curl --header 'Accept: application/openmetrics-text; version=1.0.0' "
         openmetrics = answer(live, asking_with_password[VESTAT].replace("curl ", wanted, 1))[1]
         assert openmetrics.endswith("# EOF\n")
@@ -159,7 +159,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
     assert not (host.root / "usr/share/virtscope").exists()
 
     live.apt(f"purge {' '.join(EXPORTERS)} virtscope-common")
-    # What another package merely suggests is kept otherwise, as systemd suggests libbpf.
+    # Autoremove keeps packages that others suggest, such as libbpf, suggested by systemd.
     live.apt("-o APT::AutoRemove::SuggestsImportant=false autoremove --purge")
 
     assert (left(live), live.files(), live.must("cat /etc/passwd /etc/group")) == ([], before, accounts)
@@ -167,17 +167,17 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
 
 
 def of_page(heading: str) -> list[str]:
-    """The page's blocks of commands below this heading, for vestat-exporter."""
+    """The page's command blocks below this heading, for vestat-exporter."""
     section = re.split(r"^#+ ", PAGE.partition(f" {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     adapted = section.replace("xentop-exporter", VESTAT).replace("10290", "10291")
     return re.findall(r"^```\n(.*?)^```", adapted, re.MULTILINE | re.DOTALL)
 
 
 def let_prometheus_in(live: CleanHost, *, old_openssl: bool) -> str:
-    """Do what the page says in its steps 2 and 3; returns its command for a scrape, with the password."""
+    """Follow steps 2 and 3 of the page; returns its scrape command with the password."""
     [commands] = of_page("2. Let Prometheus in, and nobody else")
     certificate = re.compile(r"openssl req(?:.*\\\n)+.*\n")
-    if old_openssl:  # it knows no -addext: "create the certificate elsewhere"
+    if old_openssl:  # it lacks -addext: "create the certificate elsewhere"
         [elsewhere] = certificate.findall(commands)
         subprocess.run(["sh", "-c", elsewhere], cwd=live.root / "etc/virtscope", check=True, capture_output=True)
         commands = certificate.sub("", commands)
@@ -193,7 +193,7 @@ def let_prometheus_in(live: CleanHost, *, old_openssl: bool) -> str:
     ("host", "old"),
     [
         pytest.param(DEBIAN_12, False, id="bookworm", marks=pytest.mark.system),
-        # Its systemd knows neither DynamicUser nor AmbientCapabilities.
+        # This systemd knows neither DynamicUser nor AmbientCapabilities.
         pytest.param(UBUNTU_16_04, True, id="xenial", marks=pytest.mark.long),
     ],
     indirect=["host"],
@@ -224,7 +224,7 @@ def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, arch
     assert answer(live, asking)[0] == 200
     assert f"version={OLDER}" in log(live, VESTAT)
 
-    install_archive(live, archive)  # without names: what is there is upgraded
+    install_archive(live, archive)  # without names: upgrades the installed exporters
 
     assert answer(live, asking)[0] == 200
     assert states(live, installed) == dict.fromkeys(installed, RUNS)
@@ -244,7 +244,7 @@ def test_an_archive_from_installation_to_purge(host: CleanHost, boot: Boot, arch
     assert {file for file in live.files() - before if not file.startswith("/etc/virtscope")} == set()
 
     install_archive(live, archive, VESTAT)
-    assert answer(live, asking)[0] == 200  # with the settings that were kept
+    assert answer(live, asking)[0] == 200  # with the kept settings
     live.must("/opt/virtscope/remove --purge")
 
     assert (left(live), live.files(), live.must("cat /etc/passwd /etc/group")) == ([], before, accounts)
@@ -267,7 +267,7 @@ def test_a_wheel_from_installation_to_removal(host: CleanHost, boot: Boot, tmp_p
     before = live.files()
 
     def do(commands: str, folder: str) -> None:
-        """As root in that folder; the package index is what was downloaded."""
+        """Install as root in that folder; the package index is the downloaded files."""
         live.must(f"set -e; cd /srv/{folder}\n{commands}", PIP_NO_INDEX="1", PIP_FIND_LINKS="/srv/index")
 
     [installing] = of_page("Python 3.9 or newer")
@@ -296,7 +296,7 @@ def test_a_wheel_from_installation_to_removal(host: CleanHost, boot: Boot, tmp_p
 @pytest.mark.long
 @on_bookworm
 def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages: Packages) -> None:
-    """The host is the same machine, by an sshd of its own."""
+    """The host is the same machine, through a dedicated sshd."""
     host.install(packages.now, "ssh-exporter")
     host.apt(f"{INSTALL} curl openssh-server")
     port, own_port = free_port(), free_port()
@@ -308,7 +308,7 @@ def test_a_host_watched_over_ssh_by_the_man_page_alone(host: CleanHost, packages
     commands = commands.replace("ssh-keyscan", f"ssh-keyscan -p {port}").replace("User root", f"User root\nPort {port}")
     home = "/var/lib/ssh-exporter/.ssh"
     host.must(f"cat >/srv/commands <<'ALL'\nset -e\n{commands}\nALL\nln -s /etc/planted {home}/config")
-    assert host.run("sh /srv/commands").returncode != 0  # root follows no link in a folder of another user's
+    assert host.run("sh /srv/commands").returncode != 0  # root refuses links in another user's folder
     host.must(f"test ! -e /etc/planted; rm {home}/*")
     said = host.must("sh /srv/commands 2>&1")
     assert host.must(f"stat -c %U {home}/*") == "ssh-exporter\n" * 4

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_pypi_would_take_it_and_its_page_has_no_link_that_leads_nowhere(wheel: Path, tmp_path: Path) -> None:
-    """PyPI shows the README alone."""
+    """PyPI only shows the README."""
     command = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
     checked = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -47,7 +47,7 @@ def test_pypi_would_take_it_and_its_page_has_no_link_that_leads_nowhere(wheel: P
 
 
 def test_it_has_the_files_that_are_no_modules(wheel: Path, tmp_path: Path) -> None:
-    """sched-exporter's program for the kernel, as it is in the checkout, and the script that runs on hosts over ssh."""
+    """sched-exporter's BPF object, identical to the checkout's, and the script that runs on hosts over ssh."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
         programs = {name: archive.read(name) for name in archive.namelist() if name.endswith(".o")}

@@ -1,4 +1,4 @@
-"""What counts are compared with: the kernel this runs on, cgroups made for a test, and known loads in them."""
+"""References for counts: the running kernel, cgroups made for a test, and known loads in them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Load:
     """`tests/perf/load.py`, running."""
 
     def __init__(self, *before: str) -> None:
-        """`before` goes before the command."""
+        """`before` is a prefix of the command."""
         command = [*before, sys.executable, str(LOAD)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self("cpu " + str(min(os.sched_getaffinity(0))))  # and it has started by then
+        self("cpu " + str(min(os.sched_getaffinity(0))))  # also waits until it has started
 
     def begin(self, order: str) -> None:
-        """Give an order, and don't wait."""
+        """Send an order without waiting for it."""
         assert self._process.stdin
         self._process.stdin.write(f"{order}\n")
         self._process.stdin.flush()
 
     def wait(self) -> None:
-        """Wait for the end of what was begun."""
+        """Wait for the end of the order."""
         assert self._process.stdout
         assert self._process.stdout.readline() == "done\n"
 
@@ -60,7 +60,7 @@ class Load:
 
 
 class Cgroup:
-    """A cgroup of this test's own; `path` is how it is called, below the mount point."""
+    """A cgroup made for this test; `path` is relative to the mount point."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.folder = root / name
@@ -68,11 +68,11 @@ class Cgroup:
         self.folder.mkdir()
 
     def load(self) -> Load:
-        """A load that has been in this cgroup from its start on."""
+        """A load that starts in this cgroup."""
         return Load("sh", "-c", f'echo $$ > "{self.folder}/cgroup.procs"; exec "$@"', "sh")
 
     def cpu_seconds(self) -> float:
-        """What the kernel's accounting says, which knows nothing of perf events."""
+        """The cgroup's usage by the kernel's CPU accounting, which is independent of perf events."""
         values = dict(line.split() for line in (self.folder / "cpu.stat").read_text().splitlines())
         return int(values["usage_usec"]) / 1e6
 
@@ -86,14 +86,14 @@ Start = Callable[..., RunningExporter]
 
 
 def require_perf() -> None:
-    """Skip where there is no perf, or it may not count whole CPUs."""
+    """Skip if perf isn't installed, or may not count whole CPUs."""
     need_root("may count whole CPUs")
     need(linux_perf="perf")
 
 
 @pytest.fixture
 def exporter(tmp_path: Path) -> Iterator[Start]:
-    """Starts exporters that count and don't profile."""
+    """Starts exporters that count but don't profile."""
     with contextlib.ExitStack() as running:
 
         def start(*flags: str, environment: Mapping[str, str] | None = None) -> RunningExporter:
@@ -105,7 +105,7 @@ def exporter(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def make_cgroup() -> Iterator[Make]:
-    """Makes cgroups in the hierarchy that perf_event counts by, in a folder of this test's own."""
+    """Creates cgroups in the hierarchy used by perf_event, in a folder for this test."""
     try:
         root = hierarchy(Path("/proc"), CONTROLLER).root
     except SourceUnavailable as error:

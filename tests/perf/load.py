@@ -1,9 +1,9 @@
-"""A program that takes commands, a line each on its standard input, and says when each is done.
+"""A load that reads commands from standard input, one per line, and reports when each is done.
 
-busy SECONDS SHARE    computes for that share of the time
-fault PAGES           touches so many pages for the first time
-switch TIMES          gives the CPU to a child and gets it back, so many times
-cpu NUMBER            does all that follows on this CPU
+busy SECONDS SHARE    computes for this share of the time
+fault PAGES           touches this many pages for the first time
+switch TIMES          switches to a child and back this many times
+cpu NUMBER            runs everything after it on this CPU
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-_SLICE = 0.05  # seconds in which a share is kept
+_SLICE = 0.05  # seconds; the share is kept within each slice
 
 
 def busy(seconds: float, share: float) -> None:
@@ -26,7 +26,7 @@ def busy(seconds: float, share: float) -> None:
 
 def fault(pages: int) -> None:
     with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
-        memory.madvise(mmap.MADV_NOHUGEPAGE)  # else one fault could bring 512 of them
+        memory.madvise(mmap.MADV_NOHUGEPAGE)  # otherwise one fault could map 512 of them
         for page in range(pages):
             memory[page * mmap.PAGESIZE] = 1
 

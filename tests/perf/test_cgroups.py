@@ -1,4 +1,4 @@
-"""Counters of single cgroups, on this kernel: a known load in each, and cgroups that come and go."""
+"""Counters of single cgroups on this kernel: a known load in each, and cgroups that come and go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def faults(page: Page, cgroup: Cgroup) -> float:
 
 
 def stolen_seconds() -> float:
-    """Steal of all CPUs so far, proc(5)."""
+    """Steal time of all CPUs so far, proc(5)."""
     steal = Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]
     return int(steal) / os.sysconf("SC_CLK_TCK")
 
@@ -54,10 +54,10 @@ def test_each_cgroup_has_what_was_done_in_it(exporter: Start, make_cgroup: Make)
         stolen = stolen_seconds() - stolen_before
     before, after = pages
     for cgroup, least in ((light, 20_000), (heavy, 60_000)):
-        # The kernel's own accounting was read closely around each of our readings.
+        # The kernel's accounting was read just before and after each of our readings.
         within, around = usage[2][cgroup] - usage[1][cgroup], usage[3][cgroup] - usage[0][cgroup]
         counted = task_clock(after, cgroup) - task_clock(before, cgroup)
-        # task-clock runs on while a hypervisor below has taken the CPU; the cgroup's usage doesn't.
+        # task-clock includes time stolen by a hypervisor; the cgroup's usage doesn't.
         assert within * (1 - MARGIN) - 0.01 <= counted <= around * (1 + MARGIN) + 0.01 + stolen
         assert least <= faults(after, cgroup) - faults(before, cgroup) <= least * (1 + MARGIN)
     assert idle.path not in after.labels("perf_cgroup_events_total", "cgroup")

@@ -1,4 +1,4 @@
-"""Counters of the whole machine against the kernel's own accounting, which knows nothing of perf events."""
+"""Counters of the whole machine against the kernel's accounting, which is independent of perf events."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.support.needs import need_root
 pytestmark = pytest.mark.system
 
 MARGIN = 0.01
-LEAST = {"page-faults": 50_000, "context-switches": 10_000}  # of each CPU's load
+LEAST = {"page-faults": 50_000, "context-switches": 10_000}  # per CPU's load
 
 
 def counted_by_the_kernel() -> dict[str, int]:
-    """All CPUs' since boot, proc(5)."""
+    """All CPUs since boot, proc(5)."""
     lines = [line for name in ("stat", "vmstat") for line in Path("/proc", name).read_text().splitlines()]
     values = dict(line.split()[:2] for line in lines)
     return {"context-switches": int(values["ctxt"]), "page-faults": int(values["pgfault"])}
 
 
 def test_events_of_all_cpus_as_the_kernel_counts_them(exporter: Start) -> None:
-    """The kernel's counts lie closely around and within our readings: ours must be between theirs."""
+    """The kernel's counters are read around and within our readings: ours must lie between them."""
     need_root("may count whole CPUs")
     running = exporter()
     cpus = [str(number) for number in sorted(os.sched_getaffinity(0))]

@@ -1,4 +1,4 @@
-"""Hardware counters, where this machine has any: a program of known length."""
+"""Hardware counters, if this machine has any: a program with a known number of instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARGIN = 0.001
 
 
 def require_pmu() -> None:
-    """Skip where `perf stat` counts no instructions: nothing else could."""
+    """Skip if `perf stat` counts no instructions, because then no program can."""
     require_perf()
     need(gcc="cc")
     if platform.machine() not in {"x86_64", "aarch64"}:
@@ -35,7 +35,7 @@ def require_pmu() -> None:
 def test_a_program_s_instructions_are_counted_within_a_thousandth(
     exporter: Start, make_cgroup: Make, tmp_path: Path
 ) -> None:
-    """One group alone has the hardware all the time: nothing is estimated."""
+    """A single group is never multiplexed, so nothing is extrapolated."""
     require_pmu()
     events, built = tmp_path / "events.yml", str(tmp_path / "loop")
     events.write_text("groups:\n  cache: [instructions, cycles]\n")

@@ -1,4 +1,4 @@
-"""What the exporter may count as nobody: with the capabilities of its systemd unit, and without any."""
+"""The exporter as nobody: with the capabilities of its systemd unit, and without any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KPTR_RESTRICT = Path("/proc/sys/kernel/kptr_restrict")
 
 @pytest.fixture(scope="module")
 def everybody_s() -> Iterator[Path]:
-    """A folder that everybody may enter, with the exporters and what they import."""
+    """A world-readable folder with the exporters and their dependencies."""
     with exporters_of_everybody(prometheus_client, yaml) as folder:
         yield folder
 

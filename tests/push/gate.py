@@ -26,12 +26,12 @@ from tools.push import FOLDER
 PAGE = (PAGES / "kvm-debian12-linux6.1-libvirt9.0-qemu7.2.prom").read_text().replace(VARIES, "1")
 WAIT = 180  # seconds, on a busy machine
 SHIPPED = FOLDER / "gate"
-WINDOW = "30m"  # for samples that come late; docs/push.md says how long it is to be
+WINDOW = "30m"  # window for late samples; docs/push.md has the recommended length
 PASSWORDS = {"host1": "one", "host1-web01": "guest", "host2": "two"}
 
 
 class Scraped:
-    """What an Exposition says at each scrape: the page, and how often it was scraped."""
+    """The answer of an Exposition at each scrape: the page, and the number of scrapes so far."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -42,7 +42,7 @@ class Scraped:
 
 
 class _OverTls(Program):
-    """vmauth, whose internal address has its certificate as well."""
+    """vmauth, whose internal address uses its certificate too."""
 
     def is_ready(self) -> bool:
         address = f"https://127.0.0.1:{self.port}/-/ready"
@@ -50,7 +50,7 @@ class _OverTls(Program):
 
 
 class Gate:
-    """vmauth, vmagent and Prometheus 3. `host2` may push too, and so may `host3`, which never does.
+    """vmauth, vmagent and Prometheus 3. `host2` may push, and so may `host3`, which never does.
 
     scraped: targets of Prometheus's own jobs.
     """
@@ -89,7 +89,7 @@ class Gate:
         self._stack.close()
 
     def open(self) -> None:
-        """Let agents in, as at first."""
+        """Open the gate for agents, as initially."""
         self._vmauth.start(
             f"-httpListenAddr=127.0.0.1:{self.port}",
             f"-httpInternalListenAddr=127.0.0.1:{self._vmauth.port}",
@@ -100,20 +100,20 @@ class Gate:
         )
 
     def close(self) -> None:
-        """Let nobody in, as if the network were cut."""
+        """Close the gate, as if the network were cut."""
         self._vmauth.stop()
 
     def push(self, user: str, series: Sequence[Labels], value: float = 77, *, path: str = "") -> requests.Response:
-        """Send a sample of each series; `path` and query instead of the right ones."""
+        """Send a sample of each series; `path` and query replace the correct ones."""
         url = f"https://127.0.0.1:{self.port}{path}" if path else self.url
         password, data = PASSWORDS.get(user, "guessed"), request(series, value, time.time())
         return requests.post(url, data=data, auth=(user, password), verify=self.authority, timeout=30)
 
     def series_of(self, host: str, job: str) -> set[frozenset[tuple[str, str]]]:
-        """The labels of a host's series of a job, or with "" of its records. Without those that say which host it is or
-        where it was asked.
+        """The labels of a host's series of a job, or with "" of its records, without labels for the host and the
+        scraped address.
         """
-        # Of guests that wait equally long, the one that waits longest is any.
+        # If guests wait equally long, the one recorded as the longest waiter is arbitrary.
         left_out = "scrape_.+|node_.+|vserver:cpu_wait_highest:rate"
         found = self.prometheus.query(f'{{host="{host}", __name__!~"{left_out}", job="{job}"}}')
         own = {"host", "instance", "port"}
@@ -125,7 +125,7 @@ class Gate:
         }
 
     def wait_until_alike(self, host: str, other: str, job: str) -> None:
-        """Wait until two hosts have the same series of this job, and records; AssertionError with what differs."""
+        """Wait until two hosts have the same series of this job, and records; AssertionError with the differences."""
 
         def unlike() -> set[frozenset[tuple[str, str]]]:
             return {one for each in (job, "") for one in self.series_of(host, each) ^ self.series_of(other, each)}
@@ -133,7 +133,7 @@ class Gate:
         wait_for(unlike, WAIT, every=1, until=lambda differing: not differing)
 
     def assert_scrapes_while_it_is_away_come_later(self, host: str, scraped: Scraped) -> None:
-        """Closed for ten scrapes of what a host's agent watches: once it is open again, their samples come."""
+        """Closed for ten scrapes of a host's agent: once it is open again, their samples arrive."""
         self.close()
         try:
             first = scraped.times
@@ -145,7 +145,7 @@ class Gate:
             (series,) = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
             return [value for _, value in series["values"] if first < float(value) <= last]
 
-        wait_for(came, WAIT, every=1, until=lambda values: len(values) >= 8)  # a scrape may have failed
+        wait_for(came, WAIT, every=1, until=lambda values: len(values) >= 8)  # one scrape may have failed
 
     def _certificates(self) -> None:
         ca = trustme.CA()
@@ -169,7 +169,7 @@ class Gate:
         (self.folder / "vmauth.yml").write_text(yaml.safe_dump(users))
 
     def _behind(self) -> None:
-        """What docs/push.md adds to prometheus.yml, with windows that a test can wait for."""
+        """The additions to prometheus.yml in docs/push.md, with windows short enough for a test."""
         gate = (SHIPPED / "prometheus.yml").read_text()
         gate = gate.replace("127.0.0.1:8426", f"127.0.0.1:{self._vmauth.port}")
         gate = gate.replace("127.0.0.1:8429", f"127.0.0.1:{self._vmagent.port}")
@@ -185,7 +185,7 @@ class Gate:
 
 
 def documented_flags() -> list[str]:
-    """vmagent's flags as docs/push.md gives them, but for addresses and folders, which are a test's own."""
+    """vmagent's flags as in docs/push.md, except for addresses and folders."""
     (block,) = re.findall(r"(?ms)^vmagent (.*?)^```", (CHECKOUT / "docs/push.md").read_text())
     flags = [flag for flag in block.replace("\\\n", " ").split() if "=" in flag]
     own = ("-httpListenAddr=", "-remoteWrite.url=", "-remoteWrite.tmpDataPath=")

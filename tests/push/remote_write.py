@@ -1,4 +1,4 @@
-"""Requests of the remote write protocol 1.0, as an attacker makes them: any labels, twice too."""
+"""Remote write 1.0 requests as an attacker sends them: any labels, also duplicates."""
 
 from __future__ import annotations
 

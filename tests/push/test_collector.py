@@ -1,4 +1,4 @@
-"""What docs/push.md says of OpenTelemetry's Collector, by the real one with the shipped file, through the gate."""
+"""docs/push.md about OpenTelemetry's Collector: the real one with the shipped file, through the gate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.push import FOLDER
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-# A sensor's, with an edge that Prometheus 3 writes as 1.0 and the Collector as 1.
+# A sensor's metrics, with a bucket that Prometheus 3 writes as 1.0 and the Collector as 1.
 ANSWERS = """\
 # TYPE app_request_duration_seconds histogram
 app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="0.3"} 3
@@ -28,14 +28,14 @@ app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="2x
 
 
 class _Collector(Program):
-    """It listens nowhere: its log says when it is ready."""
+    """It doesn't listen: readiness is in its log."""
 
     def is_ready(self) -> bool:
         return "Everything is ready" in self.log.read_text(errors="replace")
 
 
 def configuration(gate: Gate, folder: Path) -> str:
-    """The shipped file, with what an operator changes."""
+    """The shipped file with an operator's changes."""
     document = yaml.safe_load((FOLDER / "otelcol.yml").read_text())
     (folder / "password").write_text("two")
     client = document["extensions"]["basicauth/gate"]["client_auth"]
@@ -53,7 +53,7 @@ def watched() -> Scraped:
 
 @pytest.fixture(scope="module")
 def gate(watched: Scraped, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """It scrapes one host, `scraped`, and is pushed to by `host2`, whose Collector has the same exporter and sensor."""
+    """It scrapes one host, `scraped`. `host2` pushes, with the same exporter and sensor behind its Collector."""
     program_path("otelcol")
     folder = tmp_path_factory.mktemp("collector")
     (folder / "targets").mkdir()
@@ -85,7 +85,7 @@ def test_a_host_whose_collector_pushes_is_as_one_that_is_scraped(gate: Gate) -> 
     gate.prometheus.wait_for('requests:duration_seconds_bucket:rate1m{host="host2"}', seconds=WAIT)
     gate.wait_until_alike("host2", "scraped", "kvm")
     edges = {dict(labels)["le"] for labels in gate.series_of("host2", "telegraf") if "le" in dict(labels)}
-    assert edges == {"0.3", "1", "+Inf"}  # which the rules take for 1.0, too
+    assert edges == {"0.3", "1", "+Inf"}  # the rules accept these for 1.0, too
 
 
 def test_what_a_collector_scrapes_while_the_gate_is_away_comes_later(gate: Gate, watched: Scraped) -> None:

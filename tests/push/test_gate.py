@@ -1,4 +1,4 @@
-"""What docs/push.md says of the gate: who may push what, and who is missed. With the real programs."""
+"""docs/push.md about the gate, with the real programs: who may push which series, and alerts about missing hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """It scrapes one host, `scraped`, which has the same exporter as those that push."""
+    """It scrapes one host, `scraped`, which has the same exporter as the pushing hosts."""
     folder = tmp_path_factory.mktemp("push")
     with Exposition(Scraped()) as exporter, Gate(folder, {"kvm": [exporter.group("scraped", "kvm")]}) as gate:
         yield gate
@@ -55,22 +55,22 @@ def test_what_an_agent_may_not_write_is_not_stored(gate: Gate) -> None:
         marker = f"node_after_{number}"
         before = hosts_and_names(gate)
         gate.push("host1", [labels])
-        # One by one behind the other: what came later is stored, and so would be what came before.
+        # Sent one after the other: since the later one is stored, the earlier ones would be too.
         assert gate.push("host2", [series(marker)]).ok
         gate.prometheus.wait_for(f'{marker}{{host="host2"}}', seconds=WAIT)
         new = hosts_and_names(gate) - before - {("host2", marker)}
-        assert new <= {("host1", "node_hostile")}, attack  # of itself, under its own name
+        assert new <= {("host1", "node_hostile")}, attack  # about itself, under its own name
 
 
 def hosts_and_names(gate: Gate) -> set[tuple[str, str]]:
-    """What is stored of hosts that push, and all that is hostile."""
+    """The stored series of pushing hosts, and all hostile ones."""
     found = gate.prometheus.query('{host=~"host.*", __name__=~"node_.+|.*hostile.*"}')
     found += gate.prometheus.query('{alertname="hostile"} or {__name__=~".*hostile.*"} or up{job="prometheus"}')
     return {(one["metric"].get("host", ""), one["metric"]["__name__"]) for one in found}
 
 
 def test_one_agent_s_refused_samples_take_no_other_s_with_them(gate: Gate) -> None:
-    """vmagent sends what came at the same time in one request, which Prometheus answers as bad."""
+    """vmagent batches simultaneous samples into one request, which Prometheus answers as bad."""
     twice = [("a", "1"), ("a", "2"), *series("node_refused")]
     for _ in range(20):
         gate.push("host1", [twice])
@@ -112,7 +112,7 @@ def test_the_address_can_t_name_another_host(gate: Gate) -> None:
 
 
 def agent_configuration(gate: Gate, folder: Path, user: str) -> Path:
-    """The shipped file, with what an operator changes."""
+    """The shipped file with an operator's changes."""
     (folder / "password").write_text(PASSWORDS[user])
     text = (FOLDER / "prometheus.yml").read_text()
     for shipped, own in {
@@ -136,7 +136,7 @@ def watched() -> Scraped:
 
 @pytest.fixture(scope="module")
 def agent(gate: Gate, watched: Scraped, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Prometheus in agent mode on host2, with the exporter that is scraped too."""
+    """Prometheus in agent mode on host2, with the same exporter that is scraped."""
     folder = tmp_path_factory.mktemp("agent")
     (folder / "targets").mkdir()
     program = Program("prometheus3", folder)
@@ -176,4 +176,4 @@ def test_an_agent_that_dies_or_never_came_is_alerted_on(gate: Gate, agent: Progr
     agent.stop()
     (alert,) = gate.prometheus.wait_for(silent.format("host2"), seconds=WAIT)
     assert (alert["metric"]["severity"], alert["metric"].get("vserver")) == ("critical", None)
-    assert gate.prometheus.query('up{host="host2"} == 0') == []  # no other alert has anything to go by
+    assert gate.prometheus.query('up{host="host2"} == 0') == []  # no other alert can notice

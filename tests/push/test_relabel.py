@@ -1,4 +1,4 @@
-"""The files of deploy/packages/push: the agents' are fresh; the gate keeps what prometheus.yml keeps of a target."""
+"""The files of deploy/packages/push: the agents' are up to date, and the gate keeps what prometheus.yml keeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools import push
 
 GATE = yaml.safe_load((push.FOLDER / "gate/relabel.yml").read_text())
 OF_JOBS = re.compile(r'\{job(=~?)"(?P<jobs>[\w|]+)",__name__(?P<operator>=~|!~)"(?P<names>.+)"\}')
-BY_AGENTS = {"up", "scrape_duration_seconds"}  # which say these themselves
+BY_AGENTS = {"up", "scrape_duration_seconds"}  # agents write these themselves
 NAMES = [f"{prefix}_x" for prefix in re.findall(r"[a-z]+", (push.FOLDER / "gate/relabel.yml").read_text())]
 NAMES += ["a:b:c", "xen_domain:x", "ALERTS", "ALERTS_FOR_STATE", "UP", "xen", "x_xen_x", "other_total", "perf_cgroup_x"]
 NAMES += ["app_request_duration_seconds_bucket", "app_log_lines_total", "app_x"]
@@ -43,7 +43,7 @@ def kept_of_a_scrape(job: push.Yaml, name: str) -> bool:
 
 
 def kept_at_the_gate(job: str, name: str) -> bool:
-    """By the rules that drop names of a job; what each of these expressions matches is VictoriaMetrics's selector."""
+    """The rules that drop names of a job. Each matched expression is VictoriaMetrics's selector."""
     for rule in GATE:
         found = OF_JOBS.fullmatch(rule.get("if", ""))
         if found and job in found["jobs"].split("|"):

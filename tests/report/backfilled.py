@@ -1,4 +1,4 @@
-"""A real Prometheus with the samples that a test has written."""
+"""A real Prometheus with samples written by a test."""
 
 from __future__ import annotations
 

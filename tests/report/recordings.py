@@ -1,4 +1,4 @@
-"""Recordings of runs whose truth is known."""
+"""Recordings of runs with known true values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from lab.report.page import Page
 from lab.report.recorded import Recording, Run, query
 from lab.report.rendering import html, markdown
 
-NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # of each repetition
+NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # factor of each repetition
 INFO = {"cpus": "2", "cpu": "A Good CPU", "kernel": "6.1.0", "os": "Debian", "version": "v1"}
 
 
 def recorded(
     study: str, measured: Iterable[Measurement], steps: int, finished: int | None = None, **info: str
 ) -> Recording:
-    """A run that is whole unless `finished` says how many of its steps are."""
+    """A complete run unless `finished` gives the number of finished steps."""
     run = Run("20261123T090512-mine", study, "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
     asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
     done = steps if finished is None else finished
@@ -24,7 +24,7 @@ def recorded(
 
 
 def assert_whole(page: Page, of: Recording) -> str:
-    """Both formats have every section and every query, with its time; returns the Markdown."""
+    """Both formats have every section and every query with its time; returns the Markdown."""
     text, in_html = markdown(page), html(page)
     titles = [page.study["sections"].get(section.key, {"title": section.key})["title"] for section in page.sections]
     for title in titles:

@@ -1,7 +1,7 @@
-"""A run of the lab whose true values are known, as the samples that Prometheus would have of it.
+"""A run of the lab with known true values, as samples in Prometheus.
 
-Loads are held in phases: a step, before it its warm-up at the same load, a pause. Every counter grows at a constant
-rate within a phase, and is scraped every 5 s, each target at its own moment; records are rates over the minute before.
+Loads are constant in phases: a warm-up, a step with the same load, a pause. Every counter grows at a constant rate
+within a phase and is scraped every 5 s, each target at its own offset; records are rates over the past minute.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ LAB = CGROUP | {"job": "lab", "instance": "127.0.0.1:40001"}
 SENSOR, CLIENT = "app_request_duration_seconds", "lab_client_request_duration_seconds"
 
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
-OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # of each target's scrapes within the interval, and of the rules
+OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # within the interval: scrapes by target, rule evaluations
 SCRAPE_SECONDS = 5
 RATE_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one instance does in a phase, per second and per request."""
+    """An instance's values in a phase, per second and per request."""
 
     requests: float = 10.0
-    errors: float = 0.0  # of the requests per second
-    seconds: float = 0.040  # of every answered request
+    errors: float = 0.0  # requests per second
+    seconds: float = 0.040  # per answered request
     slow: float = 0.0  # the share of answered requests that take `slow_seconds` instead
     slow_seconds: float = 2.5
-    network: float = 0.004  # that the client sees beyond
+    network: float = 0.004  # added as seen by the client
     web: float = 0.20  # CPU
     db: float = 0.03
     waiting: float = 0.1
@@ -42,7 +42,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of time: a step if it has a name, else warm-up or pause."""
+    """A period: a step if it has a name, otherwise warm-up or pause."""
 
     seconds: float
     loads: Mapping[str, Load]
@@ -56,7 +56,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Absent:
-    """What was not recorded: metrics by their name's beginning, and applications without a sensor."""
+    """Missing recordings: metrics by name prefix, and applications without a sensor."""
 
     metrics: tuple[str, ...] = ()
     sensors: tuple[str, ...] = ()
@@ -71,17 +71,17 @@ class Series:
     rates: Sequence[float]
     target: str = "lab"
     kind: str = "counter"  # counter, record (rate over a minute), gauge (the value itself, absent where NaN)
-    born_by_counting: bool = False  # first exposed when it has counted something
+    born_by_counting: bool = False  # not exposed until it has counted something
 
 
 def hours_ago(hours: float) -> int:
-    """A time for a run to start, in the middle of a scrape interval; from now, as reports look back 30 days."""
+    """A start time in the middle of a scrape interval; recent, because reports look back 30 days."""
     return (int(time.time()) - int(hours * 3600)) // SCRAPE_SECONDS * SCRAPE_SECONDS + 2
 
 
 @dataclass
 class SyntheticRun:
-    """Phases one after another from `start`, a Unix time, on."""
+    """Consecutive phases from `start`, a Unix time."""
 
     name: str
     start: int
@@ -91,7 +91,7 @@ class SyntheticRun:
     extra: Sequence[Series] = ()
 
     def openmetrics(self) -> str:
-        """All samples in the text form that promtool makes blocks of, without its last line, `# EOF`."""
+        """All samples in the text format for promtool's block creation, without its last line, `# EOF`."""
         lines = [
             f"{series.name}{{{_labels(series.labels)}}} {value!r} {at:.3f}"
             for series in (*self._series(), *self.extra)
@@ -236,7 +236,7 @@ def _histogram(
     parts: Sequence[Sequence[tuple[float, float]]],
     target: str,
 ) -> Iterator[Series]:
-    """A histogram of requests of which each share took its seconds."""
+    """A histogram of requests, with the duration of each share."""
     every = list(zip(rates, parts, strict=True))
     for edge in (*EDGES, math.inf):
         within = [rate * sum(share for share, seconds in of if seconds <= edge) for rate, of in every]

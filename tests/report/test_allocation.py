@@ -1,4 +1,4 @@
-"""The report of dynamic allocation: the study's own numbers from its own inputs, and a run whose truth is known."""
+"""The report of dynamic allocation: the study's results from its own inputs, and a run with known true values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ magnitudes: [[0.4, 0.6], [0.2, 0.8]]
 intervals: [6s, 10s, 30s]
 """
 
-# What is true of the run below, in seconds and CPUs: the host's law, its split, and the delay.
+# True values of the run below, in seconds and CPUs: the host's CPU model, its parts, and the delay.
 STATIC_CPU, CALL, REALLOCATION, DELAY = 0.042, 0.063, 0.147, 0.5
 TASKS, LOST_TASKS, SECONDS = 2038, 58, 360
-NOISE = (-0.0004, 0.0002, 0.0005, -0.0005, 0.0002)  # of each repetition: CPUs of the host, and a share of the tasks
+NOISE = (-0.0004, 0.0002, 0.0005, -0.0005, 0.0002)  # per repetition: CPUs of the host, and a share of the tasks
 
 
 def test_the_studys_derived_numbers_follow_from_those_that_it_prints() -> None:
@@ -42,9 +42,9 @@ def test_the_studys_derived_numbers_follow_from_those_that_it_prints() -> None:
 
 
 def sums(step: Step, noise: float) -> Sums:
-    """A step that obeys the law: its switch costs CPU in its first second."""
+    """A step that follows the model: its switch costs CPU in its first second."""
     cost = {STATIC: 0.0, CONTROL: CALL, DYNAMIC: CALL + REALLOCATION}[step.mode]
-    # Whole intervals, all after a switch, so that the truth is a round number.
+    # Whole intervals after a switch, so that the true value is a round number.
     calls = 0 if step.mode == STATIC else SECONDS // step.interval
     found = Sums(calls=calls, call_cpu=calls * 0.0002, call_seconds=calls * 0.0003)
     lost = LOST_TASKS if (step.mode, step.low, step.interval) == (DYNAMIC, 0.2, 6) else 0.0
@@ -60,7 +60,7 @@ def sums(step: Step, noise: float) -> Sums:
 
 
 def recording(scenario: str = SCENARIO, noise: Sequence[float] = NOISE, finished: int | None = None) -> Recording:
-    """A whole run of a scenario."""
+    """A complete run of a scenario."""
     steps = parse(scenario, "mine.yml").steps
     found = [
         one

@@ -1,4 +1,4 @@
-"""The report of influence factors: a run whose truth is known, beside the study's numbers."""
+"""The report of influence factors: a run with known true values, compared with the study's results."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ overcommit: [1, 2, 3, 4]
 caps: [0.25, 0.5]
 guests: [{name: a guest, ssh: root@web1, platform: xen, emulated: true}]
 """
-# What is true of the run below: shares of the performance on a CPU of its own.
+# True values of the run below: shares of the performance on a dedicated CPU.
 VIRTUAL, GUEST, CROWD, PINNED_CROWD, SPARE, OFF_LAW, OFF_CAP = 0.97, 0.6, 0.8, 0.95, 1.01, 0.96, 0.9
 
 
 def truth(case: Case) -> float:
-    """What one of a case's virtual servers has of the base's performance."""
+    """The share of the base's performance that one virtual server of a case gets."""
     if case.elsewhere:
         return GUEST if case.elsewhere == "a guest" else 1.0
     if case.cap is not None:
@@ -91,7 +91,7 @@ def test_the_studys_derived_numbers_follow_from_those_that_it_prints() -> None:
     assert printed[VIRTUALISATION].keys() == firsts.keys()
     for workload, of in study["affinity"].items():
         one, many, loss = (of[name] for name in ("one", "many", "loss"))
-        # Of the CPU Mark the study prints 9.56 %, which is cut off: 88.1 of 921.0 points are 9.566 %.
+        # For the CPU Mark the study prints 9.56 %, truncated: 88.1 of 921.0 points are 9.566 %.
         assert 1 - many["free"] / many["pinned"] == pytest.approx(printed[AFFINITY][workload], abs=0.0001)
         assert printed[SERVERS][workload] == loss["free"]
         for how, name in zip(("free", "pinned"), LOSSES, strict=True):
@@ -107,7 +107,7 @@ def test_what_is_lost_is_found_again_by_factor() -> None:
         (VIRTUALISATION, "network sent", {"cgroup": 1 - VIRTUAL}),
         (VIRTUALISATION, "network received", {"cgroup": 1 - VIRTUAL}),
         (SERVERS, "disk", {f"{n} on 4 CPUs": (1 - CROWD) * (n - 1) / 3 for n in (2, 3, 4)}),
-        (SERVERS, "cpu", {f"{n} on 4 CPUs": (1 - CROWD) * (n - 1) / 3 for n in (2, 3, 4)}),  # not beyond 4
+        (SERVERS, "cpu", {f"{n} on 4 CPUs": (1 - CROWD) * (n - 1) / 3 for n in (2, 3, 4)}),  # at most 4
         (OVERCOMMIT, "memory", dict.fromkeys(("x = 2", "x = 3", "x = 4"), 1 - OFF_LAW)),
         (OVERCOMMIT, "disk", {}),
         (AFFINITY, "cpu", {"1 of 4 CPUs busy": 0, "4 of 4 CPUs busy": (PINNED_CROWD - CROWD) / PINNED_CROWD}),

@@ -1,4 +1,4 @@
-"""The report of network costs: a run whose truth is known, beside the study's numbers."""
+"""The report of network costs: a run with known true values, compared with the study's results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SCENARIO = "study: network\nabout: Everything.\n"
 SECONDS = 10
 THROUGHPUT = {"loopback": 2e9, "veth": 1.8e9, "bridge": 1.25e9}
 CPU = {"loopback": 1.6, "veth": 1.584, "bridge": 1.5}  # per second: a byte costs 1, 1.1 and 1.5 times as much
-SMALL, WITHOUT = 40.0, 6.0  # times a byte's cost, by less throughput
-MOST = 2_000  # requests per second that any path reaches
+SMALL, WITHOUT = 40.0, 6.0  # times a byte's cost, through lower throughput
+MOST = 2_000  # requests per second of the fastest path
 GUESTS = """\
 guests:
   - {name: web 1, ssh: root@web1, platform: kvm}
@@ -32,7 +32,7 @@ guests:
 def counted(of: Configuration, noise: float, *, events: bool) -> Counted:
     less = (SMALL if of.size == 256 else 1.0) * (WITHOUT if of.offloads == "off" else 1.0)
     cpu = CPU.get(of.path, 6.0) * SECONDS
-    # Twice the instructions in a second of CPU over a bridge.
+    # Twice the instructions per CPU second over a bridge.
     instructions = cpu * 2e9 * (2 if of.path == "bridge" else 1)
     return Counted(
         THROUGHPUT.get(of.path, 1e9) / less * noise,
@@ -42,7 +42,7 @@ def counted(of: Configuration, noise: float, *, events: bool) -> Counted:
 
 
 def served(of: WebLoad, noise: float) -> Served:
-    """A request costs 1, 1.1 and 1.5 times as much, as a byte does; p99 is ten times the median."""
+    """A request costs 1, 1.1 and 1.5 times as much, like a byte; p99 is ten times the median."""
     answered = min(of.rate, MOST) * SECONDS
     cost = CPU.get(of.path, 6.0) / THROUGHPUT.get(of.path, 1e9) * 1e6
     median = 0.0005 * noise
@@ -80,7 +80,7 @@ def test_the_studys_cost_follows_from_the_ratios_that_it_prints() -> None:
 
 
 def test_only_the_thing_in_question_differs_and_a_cost_ratio_is_cpu_ratio_over_throughput_ratio() -> None:
-    """CPU per byte and per request, over each path and to guests, beside loopback with offloads."""
+    """CPU per byte and per request, over each path and to guests, relative to loopback with offloads."""
     results = Results(recording(SCENARIO + GUESTS + "web_rates: [500, 1000]\n").measurements)
     truth = {"veth": 1.1, "bridge": 1.5, "guest web 1": 7.5, "guest trial": 7.5}
     assert {one.load.path for one in results.of("paths")} == truth.keys()
@@ -150,7 +150,7 @@ def test_the_first_sentence_is_the_answer() -> None:
 
 def test_what_is_beyond_noise_is_said_before_greater_noise() -> None:
     of = recording("study: network\nabout: Two sizes.\noffloads: on\ndirections: send\n")
-    noisy = {1: 9.0, 2: 0.1, 3: 8.0, 4: 0.2, 5: 1.0}  # by repetition: of small messages over veth
+    noisy = {1: 9.0, 2: 0.1, 3: 8.0, 4: 0.2, 5: 1.0}  # by repetition: small messages over veth
     measured = tuple(
         replace(one, value=one.value * noisy[one.repetition])
         if one.test == "CPU per byte" and "veth" in one.environment and " 256 " in one.environment

@@ -1,4 +1,4 @@
-"""The report's pages: whole, self-contained, readable without colour."""
+"""The report's pages: complete, self-contained, readable without colour."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def folder(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Page(HTMLParser):
-    """What a browser would need to know of a page; `unbalanced` are end tags that close nothing."""
+    """The parts of a page that a browser needs; `unbalanced` are end tags without start tag."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def test_markdown_renders_with_all_tables_and_charts(folder: Path) -> None:
     charts = re.findall(r'<img src="([^"]+)"', html)
     assert len(charts) >= 6
     assert all((folder / chart).read_text().endswith("</svg>\n") for chart in charts)
-    # The one table more is that of facts, which is a list on the page.
+    # The additional table has the facts, which are a list on the page.
     assert html.count("<table>") == (folder / "report.html").read_text().count("<table>") + 1
     assert not re.search(r"<p>[^<]*\|", html)
     assert not re.search(r"</?[a-z]+[^>]*>", re.sub(r"```.*?```", "", text, flags=re.DOTALL)), "no tag of its own"
@@ -157,5 +157,5 @@ class TestCharts:
 
     @staticmethod
     def markers(svg: str) -> int:
-        """How many points are drawn in the first shade."""
+        """The number of points drawn in the first shade."""
         return len(re.findall(rf"<use [^>]*fill: {SHADES[0].lower()}", svg))

@@ -1,4 +1,4 @@
-"""Ratios of a step are what was used in all of it over what was done in all of it, by all virtual servers."""
+"""Ratios of a step divide total usage by total work, over the whole step and all virtual servers."""
 
 from __future__ import annotations
 

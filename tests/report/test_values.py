@@ -1,4 +1,4 @@
-"""The report's values against runs whose true values are known, through promtool and a real Prometheus."""
+"""The report's values for runs with known true values, through promtool and a real Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.report.backfilled import backfilled
 from tests.report.synthetic_run import Absent, Load, Phase, Series, SyntheticRun, hours_ago
 
 CALM = Load(requests=20, seconds=0.04, web=0.2, db=0.04, waiting=0.1, misses=0.002)
-# 8 % of the answered requests take 2.5 s: 0.92 * 0.06 + 0.08 * 2.5 = 0.2552 s in the mean. 1 request in 100 fails.
+# 8 % of the answered requests take 2.5 s: the mean is 0.92 * 0.06 + 0.08 * 2.5 = 0.2552 s. 1 request in 100 fails.
 BROKEN = Load(
     requests=50, errors=0.5, seconds=0.06, slow=0.08, slow_seconds=2.5, network=0.007, web=0.3, db=0.05, waiting=0.9,
     misses=0.006, cause="neighbour",
@@ -26,7 +26,7 @@ WARMING = Load(requests=3, seconds=0.9, web=0.9, db=0.5, errors=2, waiting=5, ca
 
 
 def held(name: str, loads: Mapping[str, Load], clients: int, seconds: float = 180, repetition: int = 1) -> list[Phase]:
-    """A step after a warm-up that must not show in its values, and a pause."""
+    """A step between a warm-up that must not affect its values and a pause."""
     return [
         Phase(47, dict.fromkeys(loads, WARMING)),
         Phase(seconds, loads, name, instances=len(loads), clients=clients, repetition=repetition),
@@ -78,7 +78,7 @@ WHOLE.extra = [
     ),
 ]
 
-# What can go wrong while a run is recorded.
+# Possible recording problems.
 CUT = Phase(70, apps(1, CALM), "cut", instances=1, clients=500, planned=180)
 FIRST_TRY = Phase(40, apps(1, BROKEN), "resumed", instances=1, clients=600, planned=150)
 SECOND_TRY = Phase(150, apps(1, CALM), "resumed", instances=1, clients=600, planned=150)
@@ -144,7 +144,7 @@ class TestTrueValues:
         bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
         for answers, (start, end) in zip(whole.values(), bounds, strict=True):
             step = answers.step
-            # A scrape's interval may be lost at each end.
+            # Up to a scrape interval may be lost at each end.
             assert start <= step.start <= start + 11
             assert end - 6 <= step.end <= end
 
@@ -155,7 +155,7 @@ class TestTrueValues:
             truth = {
                 "requests": 50, "errors": 0.01, "mean": 0.2552, "within": 0.92, "client_requests": 50,
                 "client_answers": 49.5, "client_failures": 0.01, "network": 0.007,
-                # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is 3/8 into that bucket.
+                # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is at 3/8 of that bucket.
                 "p95": 2 + 3 / 8,
             }  # fmt: skip
             assert {name: app.values[name] for name in truth} == pytest.approx(truth)
@@ -205,7 +205,7 @@ class TestVerdict:
         text = " ".join(said)
         assert "1 instance: every objective met up to 800 clients" in text
         assert "2 instances: met up to 500 clients per instance, missed from 800 on" in text
-        # 1 % of failures where 0.1 % are allowed: further off than the others.
+        # 1 % of failures with an objective of 0.1 %: the largest miss.
         assert "First to break, at 2 instances with 800 clients each: 99 % answered without error" in text
         assert (
             "cause neighbour, for 100 % of the time). It waited for its neighbours: 80 % of that while batch ran."
@@ -219,13 +219,13 @@ class TestHarm:
         self, harmed: Mapping[str, StepResult]
     ) -> None:
         for name, what, value, remark in (
-            # auction-3 has not failed before: its series of status 5xx appears within the step.
+            # auction-3 has not failed before: its series of status 5xx starts within the step.
             ("first failures", "errors", 0.01, ""),
             ("sensor restarts", "requests", None, "no sensor values of auction-8: the sensor restarted"),
             ("cut", "requests", 20, "cut short: 6"),
             ("cut", "requests", 20, "of 180 s planned"),
             ("gone soon", "requests", 20, "reach back to 15 s before"),
-            ("late clients", "requests", 20, "the clients lacked CPU"),  # the application is not slow
+            ("late clients", "requests", 20, "the clients lacked CPU"),  # the application isn't slow
             ("resumed", "mean", CALM.seconds, "begun 2 times; the longest attempt counts"),
             ("one missing", "requests", 20, "clients used 1 of 2 instances (auction-1): means are over these"),
             ("no sensor", "requests", 20, "no sensor values of auction-9: the sensor was not seen all the time"),

@@ -1,4 +1,4 @@
-"""What the report says in words: the verdict, remarks, and numbers as people read them."""
+"""The report's wording: verdict, remarks and number formats."""
 
 from __future__ import annotations
 

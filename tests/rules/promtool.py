@@ -1,4 +1,4 @@
-"""Evaluates rules over synthetic series, by writing and running a unit test for `promtool test rules`."""
+"""Evaluates rules over synthetic series by generating a unit test for `promtool test rules`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def evaluate(
     expected: Sequence[Mapping[str, Any]],
     program: str = "promtool",
 ) -> None:
-    """Have promtool evaluate the rules, group by group in the order of the files; fail if results are not as expected.
+    """Evaluate the rules with promtool, group by group in the order of the files; fail if results differ.
 
-    file: where the test is written. given: series and their values in promtool's notation, `interval` seconds between
-    them. evaluation: seconds between evaluations. expected: entries of promql_expr_test; a query without `exp_samples`
-    must return nothing.
+    file: path of the generated test. given: series and their values in promtool's notation, `interval` seconds apart.
+    evaluation: seconds between evaluations. expected: entries of promql_expr_test; a query without `exp_samples` must
+    return nothing.
     """
     groups = [group["name"] for rule_file in rules for group in yaml.safe_load(rule_file.read_text())["groups"]]
     series = [{"series": name, "values": values} for name, values in given]
@@ -42,7 +42,7 @@ def evaluate(
 
 
 def asks(expr: str, at: str, wanted: Mapping[str, float]) -> dict[str, Any]:
-    """An entry of promql_expr_test: at this time the values by labels, to five digits of the smallest."""
+    """An entry of promql_expr_test: values by labels at this time, to five digits of the smallest one."""
     smallest = min((abs(value) for value in wanted.values() if value), default=1.0)
     to = float(f"1e{math.floor(math.log10(smallest)) - 4}")
     samples = [{"labels": labels, "value": _rounded(value, to)} for labels, value in wanted.items()]
@@ -50,11 +50,11 @@ def asks(expr: str, at: str, wanted: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _rounded(value: float, to: float) -> float:
-    """As PromQL's round()."""
+    """PromQL's round()."""
     return math.floor(value * (1 / to) + 0.5) / (1 / to)
 
 
 def number(text: object) -> float:
-    """A sum of quotients, as in "1001 + 0.4/3"."""
+    """A sum of quotients, such as "1001 + 0.4/3"."""
     terms = [list(map(float, term.split("/"))) for term in str(text).split(" + ")]
     return sum(term[0] / (term[1] if len(term) > 1 else 1) for term in terms)

@@ -1,4 +1,4 @@
-"""Alertmanager's routes: alerts/alertmanager.yml as shipped, and with the examples in it and in docs/alerting.md."""
+"""Alertmanager's routes: alerts/alertmanager.yml as shipped, and with its examples and those of docs/alerting.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy import merge
 from tests.rules.test_rules import ROOT, run
 
 SHIPPED = ROOT / "alerts" / "alertmanager.yml"
-RELEASES = ["amtool", "amtool034"]  # Debian's, and that of compose.yaml
+RELEASES = ["amtool", "amtool034"]  # Debian's release, and that of compose.yaml
 PAGE = ROOT / "docs" / "alerting.md"
 EXAMPLES = re.findall(r"(?<=^```yaml\n)- .*?(?=^```$)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 RECEIVERS = [example for example in EXAMPLES if example.startswith("- name:")]
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def changed(folder: Path, **changes: Any) -> Path:
-    """The shipped configuration with other values for some of its keys, beside its templates."""
+    """The shipped configuration with some keys replaced, next to its templates."""
     configuration = yaml.safe_load(SHIPPED.read_text()) | changes
     configuration["templates"] = [str(SHIPPED.parent / pattern) for pattern in configuration["templates"]]
     file = folder / "alertmanager.yml"
@@ -39,7 +39,7 @@ def assert_routed(receiver: str, configuration: Path, **labels: str) -> None:
 
 
 def example_receivers() -> list[dict[str, Any]]:
-    """The receivers in the comment at the top of alertmanager.yml, and the one that local/ leaves as it is."""
+    """The receivers in the comment at the top of alertmanager.yml, and the one that local/ doesn't change."""
     lines = SHIPPED.read_text().splitlines()
     start = lines.index("#   receivers:")
     block = lines[start : lines.index("#", start)]

@@ -1,7 +1,7 @@
-"""Every alert says what is wrong, with which numbers, and where to read what to do.
+"""Every alert names the problem and its numbers, and links to instructions.
 
-Checks that pint has and promtool's lint doesn't: templates use labels that the alert has, their queries parse, and
-metrics that they name exist.
+Checks in pint that promtool's lint lacks: templates use labels that the alert has, their queries parse, and metrics in
+them exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.rules.test_rules import run
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
 WRITTEN = sorted(ROOT.glob("alerts/rules/*.yml"))
-# All applications' alerts are alike: the auction site's represent them.
+# All applications' alerts have the same form; the auction site's represent them.
 ALERTS = {
     rule["alert"]: (file, rule)
     for file in [*WRITTEN, ROOT / "alerts" / "generated" / "auction.yml"]
@@ -45,13 +45,13 @@ def test_an_alert_has_a_severity_that_is_routed_and_all_annotations() -> None:
         wanted |= {"cause"} if "objective" in rule["labels"] else set()
         wanted |= {"dashboard"} if severity != "none" else set()
         assert set(rule["annotations"]) == wanted, name
-        # A changed label makes another alert: its `for` restarts, and another notification is sent, if any is.
+        # A changed label makes a different alert: its `for` restarts, and a new notification is sent, if any.
         by_cause = re.search(r"(?:group_left|by) *\([^)]*\bcause\b", rule["expr"])
         assert severity == "none" or not by_cause, f"{name}'s cause may change while it fires"
 
 
 def test_its_links_lead_to_a_dashboard_with_these_variables_and_to_a_runbook_that_begins_with_what_to_do() -> None:
-    """Alertmanager's template prepends Grafana's address and appends the time: so the link needs a query string."""
+    """Alertmanager's template prepends Grafana's address and appends the time, so the link needs a query string."""
     for name, (_, rule) in ALERTS.items():
         assert rule["annotations"]["runbook_url"] == f"{{{{ $externalURL }}}}/user/runbooks/{name}.md"
         runbook = (RUNBOOKS / f"{name}.md").read_text()
@@ -86,7 +86,7 @@ def test_a_unit_test_sees_it_inactive_firing_and_resolved() -> None:
 
 
 def test_its_numbers_have_few_digits_and_no_exponents() -> None:
-    """%.2g prints 1,300 as 1.3e+03. humanizePercentage has four digits, and is for shares that are below 1."""
+    """%.2g prints 1,300 as 1.3e+03. humanizePercentage has four digits, and is for shares below 1."""
     for name, (_, rule) in ALERTS.items():
         text = " ".join(rule["annotations"].values())
         assert set(re.findall(r"humanize\w*", text)) <= {"humanizePercentage", "humanizeDuration", "humanize1024"}, name
@@ -102,7 +102,7 @@ def test_queries_in_annotations_and_runbooks_parse_and_the_metrics_in_them_exist
     asked: dict[str, str] = {}
     for name, (_, rule) in ALERTS.items():
         runbook = (RUNBOOKS / f"{name}.md").read_text()
-        # Queries are what has a selector; `{...}` repeats the one before.
+        # A query has a selector; `{...}` repeats the previous one.
         quoted = [text for text in re.findall(r"`([^`]+)`", runbook) if re.search(r'{(\.\.\.}|\w+=~?")', text)]
         found = [*queries(rule), *(text.replace("{...}", '{host="HOST"}') for text in quoted)]
         asked |= {f"query:{name}_{number}:asked": query for number, query in enumerate(found)}
@@ -134,7 +134,7 @@ def unit_tests(file: Path) -> list[dict[str, Any]]:
 
 
 def seen(name: str, test: dict[str, Any]) -> Iterator[str]:
-    """What a unit test expects of an alert, "quiet" or "firing", in chronological order."""
+    """A unit test's expectations of an alert, "quiet" or "firing", in chronological order."""
     expected = [
         (seconds(str(case["eval_time"])), bool(case.get("exp_alerts")))
         for case in test.get("alert_rule_test", [])
@@ -149,10 +149,10 @@ def seen(name: str, test: dict[str, Any]) -> Iterator[str]:
 
 
 def queries(rule: dict[str, Any]) -> Iterator[str]:
-    """The queries in an alert's templates, with values in place of printf's verbs.
+    """The queries in an alert's templates, with values instead of printf verbs.
 
-    A %s stands for a selector with its braces, or within braces for their content. The first string of an action is the
-    query, others are formats for its result.
+    A %s is replaced by a selector with its braces, or within braces by their content. The first string of an action is
+    the query, the others format its result.
     """
     for text in rule["annotations"].values():
         for action in re.findall(r"{{(.*?)}}", text, re.DOTALL):

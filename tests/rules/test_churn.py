@@ -1,6 +1,6 @@
-"""While guests come and go, recorded CPU usage of hosts, overhead and applications is right in any five minutes.
+"""Recorded CPU usage of hosts, overhead and applications is correct while guests come and go.
 
-Evaluated by promtool, with scrapes that never coincide with an evaluation, as in reality.
+Evaluated by promtool, with scrapes that never coincide with evaluations, as in reality.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.hosts import Watching, churn, exposed
 pytestmark = pytest.mark.timeout(600)
 
 MINUTES = 21
-FIRST = 7  # five minutes, one for the first rate, and one to start
+FIRST = 7  # minutes: five, plus one for the first rate and one to start
 TOLERANCE = 0.05
 ABOUT_CPU = ("cpu_usage:", "guest:", "overhead", "info", "guests:count", "xen_domain:group", "ended", "rest")
 HOST, GUESTS, OVERHEAD, APPS = (
@@ -31,13 +31,13 @@ HOST, GUESTS, OVERHEAD, APPS = (
 
 @dataclass(frozen=True)
 class Watched:
-    """How hosts are watched, in seconds, and how far their records may be off the truth where it is not TOLERANCE.
+    """How hosts are watched, in seconds, and the allowed error of records with a tolerance other than TOLERANCE.
 
     phase: seconds between an evaluation and the next scrape.
 
-    What a guest used after its last scrape is nowhere recorded. Its estimate has no bias, but for each guest that ends
-    it may be off by what that guest uses in half a scrape interval. Where the overhead is the host's total minus its
-    guests, the same error is ten times as large in relation to it.
+    Usage between a guest's last scrape and its end is not recorded. It is estimated without bias, but each ended guest
+    adds an error of up to its usage in half a scrape interval. If overhead is the host's total minus its guests, the
+    same error is ten times as large relative to it.
     """
 
     scrape: int
@@ -54,13 +54,13 @@ class Watched:
 
 
 AS_SHIPPED = Watched(5, 5, phase=3)
-# An ideal estimate, which adds for each ended guest half an interval at its last rate and knows everything else, is off
-# by up to 5.9 % for the short jobs and 9.8 % for overhead that is a difference, in 35 minutes with six seeds; these
-# rules are off by up to 7.5 % and 15 %. (At 5 s: by 1.7 % and 3.8 %, and so are these rules.)
+# An ideal estimate adds half an interval at its last rate for each ended guest and knows everything else. Its error is
+# up to 5.9 % for the short jobs and 9.8 % for overhead that is a difference, in 35 minutes with six seeds. The error of
+# these rules is up to 7.5 % and 15 %. (At 5 s: 1.7 % and 3.8 % for both.)
 SELDOM = Watched(15, 15, 5, {"short jobs": 0.08, "a difference": 0.16, "a difference over all": 0.08})
-# As docs/cost.md recommends for hundreds of hosts. A guest that starts and ends between two evaluations is in the
-# host's total, but its name is not recorded. Of the short jobs, 30 to 120 s, a quarter was missing in the worst five
-# minutes.
+# The intervals that docs/cost.md recommends for hundreds of hosts. A guest that starts and ends between two evaluations
+# is in the host's total, but not recorded by name. Of the short jobs, 30 to 120 s, a quarter was missing in the worst
+# five minutes.
 EACH_MINUTE = Watched(
     *(15, 60, 5),
     {"applications": 0.09, "short jobs": 0.3, "guests": 0.08, "a difference": 0.25, "a difference over all": 0.1},
@@ -70,7 +70,7 @@ OF_30_SECONDS = Watched(5, 5, 3, {"a difference": 0.13, "a difference over all":
 
 
 def off(record: str) -> str:
-    """The greatest error of a mean over five minutes, relative to the mean of the true values of these minutes."""
+    """The maximum error of a five-minute mean, relative to the mean of the true values of these minutes."""
     return f"max_over_time(abs({mean_off(record, '5m')})[{MINUTES - FIRST}m:1m])"
 
 
@@ -79,7 +79,7 @@ def mean_off(record: str, time: str) -> str:
 
 
 def always(record: str) -> str:
-    """A query that returns something unless the record is there, and its truth, at every minute."""
+    """A query that returns something unless the record exists and matches its true value, at every minute."""
     minutes = MINUTES - FIRST
     return f"(count_over_time(({record} and true:{record})[{minutes}m:1m]) or 0 * true:{record}) < {minutes}"
 
@@ -118,7 +118,7 @@ def rules_about_cpu(folder: Path) -> list[Path]:
 def hold_to_the_truth(
     folder: Path, watched: Watched, seed: int, program: str, places: Sequence[churn.Place] = churn.PLACES
 ) -> None:
-    """Fail if a query returns anything that must not, where the truth about a record is called true:RECORD."""
+    """Fail if a forbidden query returns anything; the true value of a record is named true:RECORD."""
     watching = watched.watching
     hosts = [churn.host(name, seed, watching.seconds, places) for name in churn.HOSTS]
     truths = [truth for host in hosts for truth in churn.truths(host) if truth.used(watching.seconds) > 0]
@@ -159,7 +159,7 @@ def test_recorded_cpu_is_what_was_used_in_any_five_minutes(
 @pytest.mark.system
 @pytest.mark.parametrize(("lives", "watched"), [(30, OF_30_SECONDS), (120, AS_SHIPPED)], ids=str)
 def test_recorded_cpu_is_what_was_used_by_consecutive_jobs(tmp_path: Path, lives: int, watched: Watched) -> None:
-    """Only batch jobs, each starting when another ends: all CPU time is used by guests that end soon."""
+    """Only batch jobs, each starting when another ends: all CPU time is used by short-lived guests."""
     places = [
         churn.Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (lives, lives), (0, 0), 1.6) for place in range(4)
     ]

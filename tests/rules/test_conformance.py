@@ -1,6 +1,6 @@
-"""The records of every platform agree about the same simulated host, and have the labels of the vocabulary.
+"""The records of every platform agree about the same simulated host, and have the vocabulary's labels.
 
-A host with a web server, a database, and its own work; conformance.yml has the true value of each record, by platform.
+The host has a web server, a database, and its own work; conformance.yml has the true value of each record by platform.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ KVM_CGROUPS = {"web": r"/machine.slice/machine-qemu\\x2d1\\x2dlibvirt.scope", "d
 
 CGROUPS_BY_NAME = {NAMES["kvm"][each]: cgroup for each, cgroup in KVM_CGROUPS.items()}
 
-# Of the time that each guest waits, the share in which each ran. Waiting for its own cap comes on top.
+# What ran while each guest waited, as shares of its wait. Waiting for its own cap is added.
 WAITED = {"neighbour": 0.6, "self": 0.2, "host": 0.15, "wakeup": 0.05}
-HELD_BACK = 0.2  # seconds per second, by its cap
+HELD_BACK = 0.2  # seconds per second throttled by its cap
 
 
 def named(names: Mapping[str, str], *servers: str) -> dict[str, Server]:
-    """These servers by such names."""
+    """These servers under such names."""
     return {names[server]: SERVERS[server] for server in servers}
 
 
 def waits(cgroups: Mapping[str, str]) -> list[str]:
-    """Who ran while a guest waited: the other one, itself, a service or the kernel, nobody."""
+    """Wait by what ran meanwhile: the other guest, itself, a service or the kernel, idle CPUs."""
     found = {}
     for server, cgroup in cgroups.items():
         (other,) = set(cgroups.values()) - {cgroup}
@@ -104,7 +104,8 @@ TARGETS = [
 
 
 _DB = 'domid="1",domain="db",state="crashed"'
-# A host of each kind that has what needs no truth: an application with a neighbour, a state, a resource that ran out.
+# A host of each kind with series that need no true value: an application with a neighbour, a state, a resource that ran
+# out.
 OTHERS = [
     Target("cadvisor", "other", "cgroup", [*cadvisor({"/virtscope/web": WEB, "/virtscope/batch": WEB}, CPUS)]),
     Target("sched", "other", "base", [*sched({"/virtscope/web": {"/virtscope/batch": 0.3}, "/virtscope/batch": {}})]),
@@ -114,7 +115,7 @@ OTHERS = [
 
 
 def tiers() -> dict[str, object]:
-    """Rules as `make rules` would write them: which tier of the application the virtual servers belong to."""
+    """Rules as written by `make rules`: the application tier of each virtual server."""
     by_server = {server: [names[server] for names in NAMES.values() if server in names] for server in SERVERS}
     of_tiers = {"web": "|".join(by_server["web"] + by_server["machine"]), "db": "|".join(by_server["db"])}
     rules = [
@@ -128,7 +129,7 @@ def tiers() -> dict[str, object]:
     return {"groups": [{"name": "tiers of conformance", "rules": rules}]}
 
 
-# Of its waiting, what its own virtual servers are to blame for, and nobody as a neighbour.
+# The part of its wait caused by its own virtual servers, which aren't neighbours.
 OF_WAITING = {"self": WAITED["neighbour"] + WAITED["self"], "host": WAITED["host"], "wakeup": WAITED["wakeup"]}
 
 # Records over hours or weeks; prometheus/tests/history_usual.yml and history_forecast.yml assert their labels.
@@ -137,17 +138,17 @@ NEEDS_HISTORY = {
     for record in vocabulary()
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
-# Of a guest that has ended, or a neighbour that was moved: in xen.yml, kvm.yml, openvz.yml, cgroup.yml and
-# derived_neighbours.yml there.
+# Records of an ended guest or a moved neighbour: in xen.yml, kvm.yml, openvz.yml, cgroup.yml and derived_neighbours.yml
+# there.
 NEEDS_AN_END = {"vserver:ended_cpu_usage:rate", "app:neighbour_predicted:rate", "app:neighbour_regained:rate"}
 
-# Not of the others, nor of containers' machine, which is of the platform base as well.
+# Not of the others, nor of containers' machine, whose platform is base as well.
 ITS_OWN = 'unless on (host, platform) (up{host="cgroup", platform="base"} or up{host="other"})'
 AT = "10m"
 
 
 def test_platforms_agree_and_records_have_exactly_the_labels_of_the_vocabulary(tmp_path: Path) -> None:
-    """All at once: most of the time goes into the rules' history."""
+    """One test for all: most of the time goes into evaluating the rules' history."""
     of_tiers = tmp_path / "tiers.yml"
     of_tiers.write_text(yaml.safe_dump(tiers()))
     cases = []
@@ -169,7 +170,7 @@ def test_platforms_agree_and_records_have_exactly_the_labels_of_the_vocabulary(t
         cases.append(asks(caused, AT, of_reasons))
     for record in vocabulary().keys() - NEEDS_HISTORY - NEEDS_AN_END:
         labels = vocabulary()[record].labels
-        # Without these no label is left, and each of them is there.
+        # Without these no label is left, and each of them exists.
         cases.append(asks(f"group without ({', '.join(labels)}) ({record})", AT, {"{}": 1}))
         cases.append(asks(" or ".join(f'{record}{{{label}=""}}' for label in labels), AT, {}))
     watching = Watching(scrape=15, seconds=600)

@@ -1,7 +1,7 @@
-"""Checks of expressions that pint has and promtool's lint doesn't.
+"""Checks of expressions in pint that promtool's lint lacks.
 
-Its checks of annotations are in test_alerts.py, of records that no rule makes in test_records.py, and of ratios that
-come out as NaN or Inf in test_quiet.py.
+Annotations are checked in test_alerts.py, records that no rule makes in test_records.py, and ratios of NaN or Inf in
+test_quiet.py.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import yaml
 from tests.rules.test_rules import ROOT, RULE_FILES
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-SELDOM = 15  # seconds between scrapes, the most that docs/mixin.md allows
-# Where something is missing, while another alert fires, and where the record that is read has the comparison.
+SELDOM = 15  # seconds between scrapes, the maximum in docs/mixin.md
+# Exceptions: missing series, while another alert fires, and records that contain the comparison.
 WITHOUT_COMPARISON = {"ObjectiveWithoutRequests", "ObjectiveCause", "TargetScrapedTwice"}
 
 RANGE = re.compile(r"([\w:]+)\s*(?:{[^{}]*})?\[(\w+?)(?::\w*)?\]")
 
 
 class Evaluated(NamedTuple):
-    """A rule and how often it is evaluated, in seconds."""
+    """A rule and its evaluation interval in seconds."""
 
     name: str
     expr: str
@@ -49,14 +49,14 @@ def test_the_defaults_are_those_of_the_configuration() -> None:
 
 
 def test_an_alert_compares_with_something_and_nothing_is_found_by_absent() -> None:
-    """Else it fires for every series that exists. absent() has no host, and is empty while one of many is there."""
+    """Otherwise it fires for every existing series. absent() has no host, and is empty if one of many exists."""
     alerts = [rule for rule in RULES if rule.is_alert]
     assert {rule.name for rule in alerts if not re.search(r"[<>]=? |[!=]= ", rule.expr)} == WITHOUT_COMPARISON
     assert [rule.name for rule in RULES if re.search(r"\babsent(_over_time)?\s*\(", rule.expr)] == []
 
 
 def test_a_rate_covers_at_least_four_scrapes() -> None:
-    """So that it still has two samples when one is missing and the range is not aligned with the scrapes."""
+    """Two samples remain if one scrape fails and the range isn't aligned with scrapes."""
     rates = r"\b(?:rate|irate|increase|delta|idelta|deriv)\(\s*[\w:]+\s*(?:{[^{}]*})?\[(\w+)\]"
     found = [(rule.name, window) for rule in RULES for window in re.findall(rates, rule.expr)]
     assert found
@@ -64,7 +64,7 @@ def test_a_rate_covers_at_least_four_scrapes() -> None:
 
 
 def test_a_range_over_a_record_has_several_of_its_samples() -> None:
-    """Or, of a second, that of this evaluation alone."""
+    """Or, for a range of a second, only that of this evaluation."""
     made = {rule.name: rule.interval for rule in RULES}
     ranges = [(rule, record, window) for rule in RULES for record, window in RANGE.findall(rule.expr) if record in made]
     found = [(rule, record, window) for rule, record, window in ranges if window != "1s"]

@@ -1,6 +1,6 @@
-"""What `make rules` writes: the committed files are up to date, and those from other inputs work.
+"""The output of `make rules`: committed files are up to date, and other inputs work.
 
-The rules of alerts/objectives/auction.yml have unit tests of their own, alerts/tests/auction.yml.
+The rules of alerts/objectives/auction.yml have their own unit tests, alerts/tests/auction.yml.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OTHER_INPUTS = Path(__file__).parent / "other_inputs"
 
 @pytest.fixture(scope="module", autouse=True)
 def sloth() -> None:
-    """Sloth, which CI builds if its cache has none."""
+    """Sloth, which CI builds if it isn't cached."""
     require_sloth()
 
 

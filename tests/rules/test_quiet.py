@@ -1,8 +1,7 @@
-"""Nothing fires on healthy hosts at any scrape interval, after a gap, after everything restarted, or when all is idle.
+"""Nothing fires on healthy hosts: at any scrape interval, after a gap, after a restart of everything, or while idle.
 
-And no ratio is NaN or Inf, which would fire or hide alerts. The hosts are those of test_conformance, one of each
-platform: all records and alerts are evaluated over them. What fires when something is wrong is in each alert's own
-unit tests.
+No ratio is NaN or Inf, which would fire or hide alerts. The hosts are those of test_conformance, one per platform; all
+records and alerts are evaluated over them. Firing alerts are tested in each alert's own unit tests.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.support.hosts import Target, Watching, churn, exposed
 
 pytestmark = pytest.mark.timeout(600)
 
-# Metrics of the stack itself that alerts read; its disk is half full.
+# The stack's own metrics that alerts read; its disk is half full.
 _DISK = '{device="/dev/sda1",fstype="ext4",mountpoint="/"}'
 _COUNTED = (
     *("rule_evaluation_failures", "rule_group_iterations_missed", "notifications_dropped", "sd_file_read_errors"),
@@ -73,7 +72,7 @@ def assert_quiet(
     mapping = folder / "tiers.yml"
     mapping.write_text(yaml.safe_dump(tiers))
     end = f"{watching.seconds}s"
-    # In a gap promtool goes on evaluating, as a Prometheus with a full disk would, but not one that is down.
+    # In a gap promtool continues evaluating, like a Prometheus with a full disk, but unlike a stopped one.
     right = f"{allowed}|{'SamplesNotStored' if watching.away else ''}"
     wrong = f'ALERTS{{severity!="none", alertname!~"{right}"}}'
     queries: dict[str, Sequence[str]] = {
@@ -92,7 +91,7 @@ def assert_quiet(
 
 
 def idle_and_restarted(seconds: float) -> float:
-    """All counters begin again after forty minutes, and hosts do a hundredth of their work."""
+    """All counters restart after forty minutes, and hosts do a hundredth of their work."""
     return 0.01 * (seconds if seconds < 2400 else seconds - 2400)
 
 

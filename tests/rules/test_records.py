@@ -1,4 +1,4 @@
-"""The records by name: each follows the naming scheme, is explained, is made from existing records, and is used."""
+"""Records by name: each follows the naming scheme, is documented, is made from existing records, and is used."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tools.vocabulary_reference import RECORD_NAME, ROOT, rules, vocabulary
 
 MADE = {rule.name for rule in rules() if not rule.is_alert}
 
-# Intermediate records: for the file that makes them and those that its comments name.
+# Intermediate records: only for the file that makes them and the files named in its comments.
 STEPS = (
     *("domain:", "guest:", "group:", "container:", "waits:", "requests:", "objective:", "slo:", "sloth_slo_info"),
     "target:",
 )
-# Made for applications with a single name only, unlike the lab's (alerts/generator/objective_rules.py); and in a fleet,
-# of another shard's record (deploy/fleet/rules.py).
+# Only made for applications with a single name, unlike the lab's (alerts/generator/objective_rules.py), and in a fleet
+# from another shard's record (deploy/fleet/rules.py).
 MADE_ELSEWHERE = {"objective:wanted:info", "objective:judged:info", "app:requests_elsewhere:rate"}
 
-# level:metric:operations. The last part begins with a unit or an operation; then comes the range, unless it is a minute
-# or the value is instant.
+# level:metric:operations. The last part begins with a unit or an operation, followed by the range, unless that is a
+# minute or the value is instant.
 _OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|shares|mean|p50|p95|p99|score|state|info"
 _OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
 PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
 
-# Read by nothing that ships: windows of the objectives' alerts, which read Sloth's own records, Sloth's own dashboards'
-# records, and what to size a virtual server by.
+# Not read by anything shipped: windows of the objectives' alerts, which read Sloth's own records; records for Sloth's
+# dashboards; and records for sizing a virtual server.
 FOR_USERS = {
     *(f"app:slo_error:ratio_rate{window}" for window in ("30m", "2h", "30d")),
     *("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info", "vserver:memory_limit:bytes"),
@@ -39,7 +39,7 @@ FOR_USERS = {
 
 @cache
 def readers() -> dict[str, set[str]]:
-    """The shipped readers of each record; names that only look like records' are included."""
+    """The shipped readers of each record, including names that only look like records."""
     found: dict[str, set[str]] = {}
     for reader, text in _texts():
         for name in set(RECORD_NAME.findall(text)) - {reader}:
@@ -89,8 +89,8 @@ def test_records_named_in_the_documentation_exist() -> None:
 
 
 def test_rules_of_no_platform_read_only_the_vocabulary_and_those_of_platforms_nothing_derived() -> None:
-    """Platforms come first: what is derived from them is at most one evaluation behind. Alerts about the monitor are
-    about exporters, not hosts."""
+    """Platform rules come first: derived records are at most one evaluation behind. Alerts about the monitor are about
+    exporters, not hosts."""
     own = {*PLATFORMS, "openvz_beancounters", "events", "waits", "monitoring", "stack"}
     ours = "|".join(prefix for exporter in FOLDERS for prefix in prefixes(exporter))
     series = re.compile(rf"\b(?:{ours}|node_|container_|machine_)[a-z_]+\b")
@@ -102,7 +102,7 @@ def test_rules_of_no_platform_read_only_the_vocabulary_and_those_of_platforms_no
     assert [rule.name for rule in platforms if set(RECORD_NAME.findall(rule.expr)) & derived] == []
 
 
-# Reads its value at the previous evaluation: the current cause keeps its evidence, a cap is compared with what it was.
+# Reads its previous value: the current cause keeps its evidence, and a cap is compared with its previous value.
 PREVIOUS_EVALUATION = {
     *(("group:cause:evident", "app:breach_cause:info"), ("group:reallocated:seconds", "group:named_limit:cpus"))
 }
@@ -111,7 +111,8 @@ DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml", "tiers.yml"}
 
 
 def test_a_rule_reads_only_records_of_earlier_rules_in_its_group() -> None:
-    """Otherwise it reads the previous evaluation, and a chain of such rules is minutes late on a large installation."""
+    """Otherwise it reads the previous evaluation's record, and a chain of such rules lags minutes on large
+    installations."""
     ahead = set()
     for file in RULES:
         of_file = [rule for rule in rules() if rule.file == file]

@@ -1,4 +1,4 @@
-"""Series replayed from a recording have one more label, and give the same records as live ones."""
+"""Series replayed from a recording have an additional label, and give the same records as live ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from deploy.exporters import PLATFORM_OF
 from tests.rules.test_rules import TEST_FILES, from_root, run
 
-# What an exporter can replay; the rest comes from node_exporter and Prometheus itself.
+# Metrics that an exporter can replay; the rest comes from node_exporter and Prometheus itself.
 _NATIVE = "|".join(PLATFORM_OF.values())
 REPLAYABLE = re.compile(rf"^ *- series: (?:{_NATIVE})_\w+\{{", re.MULTILINE)
 FILES = [file for file in TEST_FILES if REPLAYABLE.search(file.read_text())]
@@ -23,7 +23,7 @@ def test_every_platform_with_recordings_is_covered() -> None:
 @pytest.mark.parametrize("file", FILES, ids=from_root)
 def test_rules_give_the_same_with_replayed_series(file: Path, tmp_path: Path) -> None:
     text = REPLAYABLE.sub(lambda series: series[0] + 'replayed="lab",', file.read_text())
-    # A test of a series itself, not of a record, sees the label.
+    # Tests of a raw series see the label, unlike tests of records.
     text = re.sub(rf"(- expr: )(.*\b(?:{_NATIVE})_.*)", r"\1sum without (replayed) (\2)", text)
     changed = tmp_path / file.name
     changed.write_text(

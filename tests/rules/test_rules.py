@@ -1,4 +1,4 @@
-"""Configuration, rules and alerts are valid, and pass their own unit tests.
+"""Configuration, rules and alerts are valid and pass their unit tests.
 
 The unit tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
 """
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = ["prometheus/rules/*.yml", "alerts/rules/*.yml"]
 GENERATED = ["prometheus/rules/generated/*.yml", "alerts/generated/*.yml"]  # by `make rules`
 RULE_FILES = sorted(file for pattern in [*WRITTEN, *GENERATED] for file in ROOT.glob(pattern))
-# Tests of several rule files together: with intervals unlike those files' own, or with guests that come and go.
+# Tests of several rule files together: with intervals other than the files' own, or with guests that come and go.
 OF_SEVERAL = {
     *(ROOT / "prometheus" / "tests" / f"{name}.yml" for name in ("seldom", "each_minute")),
     *ROOT.glob("prometheus/tests/churn_*.yml"),
@@ -28,9 +28,9 @@ TEST_FILES = sorted([*ROOT.glob("prometheus/tests/*.yml"), *ROOT.glob("alerts/te
 
 
 def rules_in_order(*others: Path) -> list[Path]:
-    """All rule files, in an order in which promtool may evaluate them: those that make records before their readers.
+    """All rule files in an order in which promtool may evaluate them: producers of records before their readers.
 
-    Others, which say where applications run, come before what is derived from platforms.
+    Rules that map applications to virtual servers come before rules derived from platforms.
     """
     platforms = [f"prometheus/rules/{name}.yml" for name in (*PLATFORMS, "openvz_beancounters", "events", "waits")]
     first = [ROOT / name for name in (*platforms, "prometheus/rules/generated/requests.yml")]
@@ -42,7 +42,7 @@ def rules_in_order(*others: Path) -> list[Path]:
 
 
 def run(program: str, *arguments: str | Path) -> str:
-    """A program's output; the test fails with it if the program does."""
+    """A program's output; fails the test if the program fails."""
     command = [str(program_path(program)), *map(str, arguments)]
     result = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False
@@ -89,13 +89,13 @@ def test_the_groups_in_group_eval_order_exist() -> None:
 
 
 def test_every_rule_file_has_unit_tests() -> None:
-    """Except rules of applications that users add: the auction site's represent them."""
+    """Except rules of applications added by users: the auction site's represent them."""
     written = [file for pattern in WRITTEN for file in ROOT.glob(pattern)]
     assert [from_root(file) for file in written if not unit_tests(file)] == []
     assert set(TEST_FILES) <= {tests for file in RULE_FILES for tests in unit_tests(file)} | OF_SEVERAL
 
 
 def unit_tests(file: Path) -> list[Path]:
-    """The files of promtool's tests for a rule file NAME.yml: NAME.yml, or NAME_PART.yml for each part of it."""
+    """promtool's test files for NAME.yml: NAME.yml, or NAME_PART.yml for each part of it."""
     folder = ROOT / file.relative_to(ROOT).parts[0] / "tests"
     return [tests for tests in TEST_FILES if tests in {folder / file.name, *folder.glob(f"{file.stem}_*.yml")}]

@@ -1,4 +1,4 @@
-"""A fleet's shard knows its own hosts only, and what others share with it: which rules it may evaluate, and that the
+"""A fleet's shard knows only its own hosts and the series shared by others: which rules it may evaluate, and that the
 rest are evaluated centrally."""
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from deploy.fleet import generate, rules, settings
 from tools.vocabulary_reference import RECORD_NAME, Rule
 from tools.vocabulary_reference import rules as shipped_rules
 
-# What a Prometheus says of itself, from all that it scrapes: each shard for itself, and that is what they are for. It
-# can't read another shard, is cut off from most hosts, scrapes them through an ssh-exporter that is down, or stores
-# nothing, or something, of what it scrapes.
+# Prometheus's metrics about itself over all its targets are meant per shard: it can't read another shard, is cut off
+# from most hosts, scrapes them through a failed ssh-exporter, or stores no samples or only some of them.
 ABOUT_ITSELF = {
     *("ShardUnreadable", "HostsUnreachable", "target:ssh_exporter_down:info", "SamplesNotStored", "Watchdog")
 }
-# Joins with Sloth's records of constants, which are no host's.
+# Joins with Sloth's records of constants, which have no host.
 CONSTANTS = {"on (sloth_id, sloth_slo, sloth_service)"}
 
 
@@ -33,13 +32,13 @@ AGGREGATIONS = r"\b(sum|min|max|avg|count|group|stddev|topk|bottomk|quantile|cou
 
 
 def across_hosts(expr: str) -> list[str]:
-    """The parts of an expression that bring several hosts' series together."""
+    """The parts of an expression that combine several hosts' series."""
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', re.sub(r"(?m)^\s*#.*", "", expr))
     found = re.findall(r"\b(?:absent|absent_over_time|scalar) *\(", bare)
     found += re.findall(r'label_(?:replace|join)\([^"]*, *"host"', expr)
     for how, listed in re.findall(r"\b(by|without|on|ignoring) *\(([^)]*)\)", bare):
         labels = set(re.findall(r"\w+", listed))
-        # A target, a job's instance, is one host's.
+        # A target, that is a job's instance, belongs to one host.
         keeps = "host" in labels or (how == "on" and {"job", "instance"} <= labels)
         if keeps != (how in ("by", "on")):
             found.append(f"{how} ({listed})")
@@ -50,7 +49,7 @@ def across_hosts(expr: str) -> list[str]:
 
 
 def after(expr: str, opening: int) -> str:
-    """What follows the parenthesis that closes the one at this place."""
+    """The text after the parenthesis that closes the one at this index."""
     depth = 0
     for place in range(opening, len(expr)):
         depth += {"(": 1, ")": -1}.get(expr[place], 0)
@@ -63,7 +62,7 @@ def test_no_rule_of_a_shard_looks_across_hosts_but_at_the_one_record_that_others
     (reader,) = (rule for rule in OF_SHARDS if rules.ELSEWHERE in RECORD_NAME.findall(rule.expr))
     assert reader.name == "requests:of_web_tier:rate1m"
     assert {rule.name for rule in OF_SHARDS if across_hosts(rule.expr)} == {*ABOUT_ITSELF, reader.name}
-    # Its aggregation of several hosts is of the shard's own series, and of the others'.
+    # It aggregates the shard's own series and those of others.
     assert across_hosts(reader.expr) == ["on (app)", "by (app)", "on ()", "by (of_shard)"]
     name, tier = rules.SHARED
     read = [part for part in re.findall(r"[\w:]+\{.*?\}", reader.expr) if part.startswith((name, rules.ELSEWHERE))]
@@ -74,7 +73,7 @@ def test_no_rule_of_a_shard_looks_across_hosts_but_at_the_one_record_that_others
 def test_nothing_is_central_that_a_shard_could_do() -> None:
     """Each central rule looks across hosts, or reads the record of one that does."""
     across = {rule.name for rule in CENTRAL if across_hosts(rule.expr)}
-    for rule in CENTRAL:  # in order: each reads only what is before it
+    for rule in CENTRAL:  # in order: each only reads earlier ones
         if across & set(RECORD_NAME.findall(rule.expr)):
             across.add(rule.name)
     assert {rule.name for rule in CENTRAL} == across

@@ -1,8 +1,8 @@
-"""Series that no exporter of ours exposes, of hosts of their own beside those of the tests of rules and alerts.
+"""Series that none of our exporters exposes, on separate hosts next to those of the unit tests of rules and alerts.
 
-A target may say one thing twice, in series that differ by a label of its own. Where a rule drops or writes that label
-on one side of a join, two partners meet, and the rule fails for all hosts. So the test of each file of rules is run
-with a stranger for each label that its rules write, and for one that no rule knows: no rule may fail.
+A target may expose a metric twice, in series that differ by an additional label. If a rule drops or writes that label
+on one side of a join, two partners match, and the rule fails for all hosts. So the test of each rule file runs with a
+stranger for each label that its rules write, and for an unknown label: no rule may fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_no_rule_fails_for_what_a_stranger_says_twice(tmp_path: Path) -> None:
         for file in sorted((ROOT / part / "tests").glob("*.yml"))
         if file.stem in names
     ]
-    assert len(files) >= len(RULES | ALERTS) - 2, files  # history.yml and tests have no test of their own name
+    assert len(files) >= len(RULES | ALERTS) - 2, files  # history.yml and tests have no tests of the same name
 
     def run(file: Path) -> str:
         hostile = tmp_path / f"{file.parent.parent.name}-{file.name}"
@@ -49,7 +49,7 @@ def test_no_rule_fails_for_what_a_stranger_says_twice(tmp_path: Path) -> None:
 
 
 def with_strangers(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The test file without what it expects, and with two series more for each of its series and each label."""
+    """The test file without its expectations, and with two additional series per series and label."""
     files = [file for pattern in content["rule_files"] for file in (folder / pattern).parent.glob(Path(pattern).name)]
     labels = sorted({*written_by("\n".join(file.read_text() for file in files)), "platform", "severity", UNKNOWN})
     tests = []
@@ -62,7 +62,7 @@ def with_strangers(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def written_by(rules: str) -> list[str]:
-    """The labels that joins bring or functions write, which a series may have already."""
+    """The labels that joins add or functions write, which a series may already have."""
     joins = re.findall(r"group_(?:left|right) ?\(([^()]*)\)", rules)
     brought = {label for listed in joins for label in re.split(r"\W+", listed)}
     written = set(re.findall(r"""label_join\((?:[^()]|\([^()]*\))*?,\s*['"](\w+)['"]""", rules))
@@ -71,7 +71,7 @@ def written_by(rules: str) -> list[str]:
 
 
 def strangers(series: dict[str, Any], label: str) -> list[dict[str, Any]]:
-    """Two of the same series on a host of that label's own, which differ by the label; none of a rule's record."""
+    """Two copies of a series on a separate host for this label, which differ in the label; no copies of records."""
     written = series["series"].strip()
     found = re.fullmatch(r"(?P<name>\w+)\{(?P<labels>.*)\}", written)
     if (
@@ -88,6 +88,6 @@ def strangers(series: dict[str, Any], label: str) -> list[dict[str, Any]]:
 
 
 def last(test: dict[str, Any]) -> str:
-    """The latest time at which the test asks for anything, of the first five minutes."""
+    """The latest time that the test evaluates, within the first five minutes."""
     times = [case["eval_time"] for kind in ("promql_expr_test", "alert_rule_test") for case in test.get(kind, [])]
     return f"{min(max(seconds(str(time)) for time in times), 300)}s"

@@ -15,14 +15,14 @@ from virtscope.toolkit.scrape import MOMENT_SECONDS
 
 
 class OverSsh(RunningExporter):
-    """The exporter, asked with the patience of a busy machine, on which sshd takes long to start a session.
+    """The exporter with timeouts for a busy machine, on which sshd takes long to start a session.
 
-    It is asked as Prometheus asks, and for the same page not twice in a moment, in which it would give the same again.
+    Scraped like Prometheus does, and never the same page twice within the moment in which it would be shared.
     """
 
     def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str]) -> None:
         super().__init__(folder, *flags, environment=environment, package="virtscope.ssh")
-        self._answered: dict[str, float] = {}  # when, by path
+        self._answered: dict[str, float] = {}  # time of the last answer by path
 
     def get(self, path: str = "/metrics", timeout: float = 90, **headers: str) -> requests.Response:
         time.sleep(max(0, self._answered.get(path, 0) + MOMENT_SECONDS - time.monotonic()))
@@ -33,7 +33,7 @@ class OverSsh(RunningExporter):
 
 
 def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
-    """Return the exporter, to be started, of these hosts."""
+    """The exporter of these hosts, not yet started."""
     folder = sshd.folder / "ssh-exporter"
     folder.mkdir(exist_ok=True)
     write_hosts(sshd, *hosts)
@@ -43,7 +43,7 @@ def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
 
 
 def write_hosts(sshd: Sshd, *hosts: str) -> Path:
-    """Let these be the hosts that may be probed."""
+    """Set the hosts that may be probed."""
     file = sshd.folder / "ssh-exporter/hosts"
     file.write_text("".join(f"{host}\n" for host in ("# of a test", *hosts)))
     return file

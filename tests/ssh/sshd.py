@@ -1,4 +1,4 @@
-"""A real sshd on loopback, whose hosts are folders: each has a key whose forced command reads that folder."""
+"""A real sshd on loopback, whose hosts are folders: each has a key with a forced command that reads its folder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PATH_LINE = next(line for line in SCRIPT.splitlines() if line.startswith("PATH="
 
 
 def program() -> str:
-    """Return sshd's path; skips where there is none, except in CI."""
+    """sshd's path; skips if it isn't installed, except in CI."""
     found = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     return found or missing("no sshd: apt-get install openssh-server")
 
 
 def script(proc: Path | str = "/proc", sys: Path | str = "/sys", programs: Path | None = None) -> str:
-    """Return host.sh for a machine whose files are in these folders, with `programs` before the system's."""
+    """host.sh for a machine whose files are in these folders, with `programs` before the system's."""
     folders = f"{programs}:" if programs else ""
     line = PATH_LINE.replace("PATH=", f"PATH={folders}").replace("proc=/proc", f"proc={proc}")
     return SCRIPT.replace(PATH_LINE, line.replace("sys=/sys", f"sys={sys}"))
@@ -40,7 +40,7 @@ class Sshd:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
-        # bash reads ~/.bashrc where sshd starts it, before the forced command: not that of the user who runs the tests.
+        # bash started by sshd reads ~/.bashrc before the forced command: not the one of the user who runs the tests.
         self.home = folder / "home"
         self.home.mkdir()
         self._program = program()
@@ -68,7 +68,7 @@ class Sshd:
         self.stop()
 
     def new_host_key(self) -> None:
-        """Give it another key, at its next start, than clients know; the first one they know."""
+        """Give it another host key at its next start than the one clients know."""
         key = self.folder / "host_key"
         first = not key.exists()
         key.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ class Sshd:
         assert process.poll() is None, self.log()
 
     def stop(self) -> None:
-        """End it, and all that it has started."""
+        """End it and all its processes."""
         if self._process:
             below = descendants(self._process.pid)
             self._process.kill()
@@ -103,7 +103,7 @@ class Sshd:
         return (self.folder / "sshd.log").read_text()
 
     def add_host(self, name: str, command: str | None = None) -> None:
-        """Add a host with the forced command; None: that of an authorized_keys line as it is printed for users."""
+        """Add a host with this forced command; None: the one in an authorized_keys line as printed for users."""
         key = self.folder / f"key-{name}"
         make_key(key)
         public = Path(f"{key}.pub").read_text()
@@ -115,12 +115,12 @@ class Sshd:
             keys.write(f"{line}\n")
 
     def ask(self, name: str, requests: str) -> str:
-        """Send a host's forced command these lines, and return what it says until it ends."""
+        """Send a host's forced command these lines, and return its output."""
         ssh = ["ssh", f"-F{self.config}", "-oBatchMode=yes", "--", name]
         return subprocess.run(ssh, input=requests, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
 
     def pids(self) -> list[int]:
-        """Return the processes of all sessions."""
+        """The processes of all sessions."""
         assert self._process
         return descendants(self._process.pid)
 
@@ -130,7 +130,7 @@ def make_key(file: Path) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below this one, whichever of its threads has started them."""
+    """The processes below this one, started by any of its threads."""
     children: list[int] = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -140,7 +140,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """Return a process's command line; "" where it has ended."""
+    """A process's command line; "" if it has ended."""
     try:
         return shlex.join(Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").decode().split("\0"))
     except OSError:
@@ -148,7 +148,7 @@ def command_of(pid: int) -> str:
 
 
 def running(command: str) -> list[int]:
-    """Return all processes of this command line."""
+    """All processes with this command line."""
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
     return [pid for pid in pids if command_of(pid) == command]
 

@@ -1,4 +1,4 @@
-"""Hosts that can't be reached, hang, go away or answer anything: what a scraper and an operator see."""
+"""Hosts that are unreachable, hang, disappear or send garbage, as seen by a scraper and an operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEANCOUNTERS = """Version: 2.5
 """
 USED = 'openvz_container_cpu_used_seconds_total{ctid="%s"}'
 UP, DOWN = "\nvestat_up 1.0\n", "\nvestat_up 0.0\n"
-SESSION = "while IFS= read -r request"  # of the script on the host
+SESSION = "while IFS= read -r request"  # loop of the script on the host
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 
 @pytest.fixture
 def exporter(sshd: Sshd) -> Iterator[RunningExporter]:
-    """Watches both."""
+    """Watches both hosts."""
     with over_ssh(sshd, "vz1", "vz2", flags=["--vzlist.interval=0"]) as exporter:
         yield exporter
 
@@ -59,12 +59,12 @@ def status(exporter: RunningExporter, probe: str) -> tuple[int, str]:
 
 
 def within(exporter: RunningExporter, seconds: str, probe: str) -> requests.Response:
-    """What a Prometheus gets whose scrapes may take no longer."""
+    """The result for a Prometheus with this scrape timeout."""
     return exporter.get(probe, X_Prometheus_Scrape_Timeout_Seconds=seconds)
 
 
 def add_slow_host(sshd: Sshd, text: str) -> None:
-    """Add vz3, which is vz1 but for its grep, which does this before it is grep."""
+    """Add vz3, a copy of vz1 whose grep first does this."""
     folder = sshd.folder / "slow"
     folder.mkdir()
     (folder / "grep").write_text(f'#!/bin/sh\n{text}\nexec /bin/grep "$@"\n')
@@ -123,7 +123,7 @@ def test_a_changed_host_key_is_refused_whatever_the_configuration_says(sshd: Ssh
 
 def test_a_host_that_goes_away_and_comes_back(sshd: Sshd, exporter: RunningExporter) -> None:
     assert exporter.get(VZ1).status_code == 200
-    for pid in sshd.pids():  # a session that ends between two scrapes costs neither
+    for pid in sshd.pids():  # a session that ends between two scrapes affects neither
         if SESSION in command_of(pid):
             os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not any(SESSION in command_of(pid) for pid in sshd.pids()), 60)
@@ -146,13 +146,13 @@ def test_a_host_that_hangs_costs_its_own_metrics_and_leaves_nothing_behind(sshd:
     hanging = f"tail -f {tmp_path}/hang"
     add_slow_host(sshd, f"[ -e {tmp_path}/hang ] && exec {hanging}")
     with over_ssh(sshd, "vz1", "vz2", "vz3", flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor() as thread:
-        # Connected by then: a handshake takes seconds on a busy machine.
+        # Connected by now: a handshake takes seconds on a busy machine.
         assert UP in exporter.get(VZ3).text
         (tmp_path / "hang").touch()
         probes = [thread.submit(within, exporter, "9", VZ3)]
 
         def hangs() -> bool:
-            if probes[-1].done():  # before the host, on a busy machine, has begun
+            if probes[-1].done():  # finished before the host started, on a busy machine
                 probes.append(thread.submit(within, exporter, "9", VZ3))
             return bool(running(hanging))
 
@@ -256,13 +256,13 @@ def dom0(tools: XenTools, tmp_path: Path) -> Iterator[Sshd]:
 def test_an_xl_that_hangs_costs_no_scrape(tools: XenTools, dom0: Sshd) -> None:
     tools.xl.hang("list -v")
     with over_ssh(dom0, "dom0", flags=["--xl.interval=1s"]) as exporter:
-        exporter.get("/probe?module=openvz&target=dom0")  # connected by then, without xl
+        exporter.get("/probe?module=openvz&target=dom0")  # connected by now, without xl
         pages = []
 
         def failed() -> bool:
-            # xl gives way after four seconds, before its own ten are over; the rest is to connect again.
+            # xl times out after four seconds, before the scrape's ten; the remaining time is for reconnecting.
             pages.append(within(exporter, "16", "/probe?module=xen&target=dom0").text)
-            # Between two scrapes it may fail more than once.
+            # It may fail more than once between two scrapes.
             failures = r'\nxentop_source_background_errors_total\{reason="timeout",source="xl"\} ([0-9]+)\.0\n'
             found = re.search(failures, pages[-1])
             return found is not None and int(found[1]) >= 2

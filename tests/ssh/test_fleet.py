@@ -1,4 +1,4 @@
-"""Two hundred hosts in one process, each scraped every 15 seconds, some of which hang or refuse."""
+"""Two hundred hosts in one process, each scraped every 15 seconds; some hang or refuse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTS = 200
 CONTAINERS = 20
 HANGING, REFUSING = 10, 10
 INTERVAL = 15.0
-ROUNDS = 6  # of which the first connects
+ROUNDS = 6  # the first one connects
 
 BEANCOUNTERS = (
     "Version: 2.5\n" + f"{'uid':>10}  resource {'held':>20} {'maxheld':>20} {'barrier':>20} {'limit':>20} failcnt\n"
@@ -39,7 +39,7 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
         with over_ssh(sshd, *names, flags=["--vzlist.interval=0"]) as exporter, ThreadPoolExecutor(HOSTS) as scrapers:
 
             def scrape(number: int) -> list[str]:
-                """Each at its own moment of the interval, with a timeout of 10 s, as Prometheus does."""
+                """Each at its own offset within the interval, with a timeout of 10 s, like Prometheus."""
                 pages = []
                 begun = time.monotonic() + INTERVAL * number / HOSTS
                 for turn in range(ROUNDS):
@@ -70,7 +70,7 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
 
 
 def procfs(folder: Path, number: int) -> Path:
-    """Write the files of a host whose containers have ids of its own."""
+    """Write the files of a host with unique container ids."""
     ctids = range(1000 * number + 1001, 1000 * number + 1001 + CONTAINERS)
     fake_host.write(folder, vestat=fake_host.vestat([fake_host.row(str(ctid), 3600) for ctid in ctids]))
     resources = ("kmemsize", "lockedpages", "privvmpages", "numproc", *(f"r{other}" for other in range(20)))

@@ -1,4 +1,4 @@
-"""A real Prometheus with the stack's configuration: hosts over ssh are hosts as any others."""
+"""A real Prometheus with the stack's configuration: hosts over ssh are treated like any others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPENVZ = ROOT / "tests/fixtures/openvz/x86_64-2.6.32-nanoseconds/proc"
 
 pytestmark = pytest.mark.system
 
-# What a scrape costs the exporter's process, which is on no watched host here.
+# Costs of the exporter's process, which doesn't run on a watched host here.
 OF_A_PROCESS = "(monitor|target):.+"
 
 
@@ -50,7 +50,7 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 def vocabulary(host: str) -> set[tuple[str, ...]]:
                     series = prometheus.query(f'{{__name__=~".+:.+", __name__!~"{OF_A_PROCESS}", host="{host}"}}')
                     metrics = [sorted(each["metric"].items()) for each in series]
-                    # A host's own share is the virtual server of its name.
+                    # A host's own usage is the virtual server with the host's name.
                     return {tuple(f"{name}={value.replace(host, 'HOST')}" for name, value in each) for each in metrics}
 
                 for name in EXPECTED:  # rates are over a minute
@@ -60,7 +60,7 @@ def test_rules_and_alerts_take_a_host_over_ssh_as_one_with_an_exporter(tmp_path:
                 assert itself["metric"]["instance"] == ssh.address
                 assert prometheus.value('ssh_connected{job="ssh", target="xen"}') == 1
                 assert prometheus.query('{__name__=~"ssh_.+", job!="ssh"}') == []
-                # On a busy machine, a scrape may have failed just now.
+                # On a busy machine, a scrape may just have failed.
                 wait_for(lambda: "over ssh" not in {alert["labels"].get("host") for alert in prometheus.alerts()}, 60)
                 sshd.stop()
                 prometheus.wait_for('ALERTS{alertname="ExporterDown", alertstate="firing", instance="xen"}', 60)

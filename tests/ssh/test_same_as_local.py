@@ -1,4 +1,4 @@
-"""A scrape over ssh equals that of the exporter on the host itself, whatever the host's shell."""
+"""A scrape over ssh equals that of the exporter on the host itself, with any shell on the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from virtscope.ssh import authorized_key
 OPENVZ = sorted((Path(__file__).resolve().parents[1] / "fixtures/openvz").iterdir())
 SHELLS = ("/bin/dash", "/bin/bash", "/bin/busybox sh")
 
-# Where values come from, how old they are, what was before them, what they cost, and the process.
+# Sources, ages, earlier values, costs, and the process itself.
 VARYING = re.compile(
     r"(# \w+ )?(process_\w+|xentop_iteration_age_seconds|xentop_child_starts_total"
     r"|(vestat|xentop)_(source_(cpu_)?seconds_total|source_(info|age_seconds|(reads|errors)_total)|encode_seconds_total))\b"
@@ -31,7 +31,7 @@ def comparable(page: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the exporter says of each OpenVZ host on the host itself."""
+    """The exporter's page of each OpenVZ host, generated on the host itself."""
     pages = {}
     for host in OPENVZ:
         folder = tmp_path_factory.mktemp("local")

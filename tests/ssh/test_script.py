@@ -1,4 +1,4 @@
-"""host.sh by itself, in each shell that may be a host's /bin/sh: what it does on request, and that it does no more."""
+"""host.sh in each shell that may be a host's /bin/sh: it runs requests, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A folder for PATH, whose programs print their arguments, and beside it proc and sys."""
+    """A folder for PATH with programs that print their arguments, next to proc and sys."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("xentop", "xl", "xm", "vzlist"):
@@ -37,7 +37,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def start(host: Path, shell: str) -> subprocess.Popen[bytes]:
-    """Start it as sshd does: in a session of its own."""
+    """Start it like sshd: in its own session."""
     text = script(host / "proc", host / "sys", host / "programs")
     command = ["sh", "-c", authorized_key.command(text, shell)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -48,7 +48,7 @@ def answers(host: Path, shell: str, requests: str) -> str:
 
 
 def known_requests() -> Iterator[str]:
-    """All that is ever asked."""
+    """All requests that exist."""
     yield from ("openvz", "xen", "net", xen_host.XENTOP, xen_host.BEFORE_4_0)
     for program, lists in xl.LISTS.items():
         of_schedulers = [each for each in SCHEDULER_COMMANDS.values() if (program, each) != ("xm", "sched-rtds")]
@@ -59,7 +59,7 @@ def known_requests() -> Iterator[str]:
 
 
 def test_bash_3_can_find_the_end_of_each_substitution() -> None:
-    """It counts parentheses, of a case too, up to the one that ends $(...)."""
+    """It counts parentheses, including those of a case, up to the one that ends $(...)."""
     text = re.sub(r'(?m)^ *#.*$|"(?:[^"\\]|\\.)*"', "", authorized_key.SCRIPT.read_text())
     body = text[text.index("status=$(") : text.index("echo ${status:-1}")]
     assert body.count("(") == body.count(")")
@@ -87,13 +87,13 @@ def test_anything_else_does_nothing(host: Path, shell: str) -> None:
     injected = ("touch @", "xl list; touch @", "openvz $(touch @)", "`touch @`", 'xl list" touch @ "')
     unknown = ("xl destroy 1", "xl list -v -c ", " xl list", "*", "?penvz", "", "\0openvz\x01", "x" * 1_000_000)
     for request in (*(each.replace("@", str(touched)) for each in injected), f"xl list\\\ntouch {touched}", *unknown):
-        # A line break, or a zero byte at which a shell may break a line, makes two of it.
+        # A line break splits it into two requests; so may a zero byte in some shells.
         answered = answers(host, shell, f"{request}\nunknown\n")
         assert re.fullmatch(r"virtscope 1\n(unknown 0\n\n0\n\n1\n){2,3}", answered), request
     assert not touched.exists()
 
 
-PRINTED = {  # as Xen's toolstacks print passwords, and as a newer one may: what leaves the host
+PRINTED = {  # as Xen's toolstacks print passwords, or a newer one may: the output that leaves the host
     '  "passwd": "ab)cd",': '  "passwd": "",',
     r'  "passwd" : "SECRET \\",': '  "passwd" : "",',
     r'[{"domid":1,"vnc":{"passwd":"SE\"CRET)","port":1},"name":"web"}]':
@@ -132,7 +132,7 @@ def test_lengths_are_in_bytes_and_it_ends_at_the_end_of_the_requests(host: Path,
 
 @each_shell
 def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
-    # Cut right behind a line break, it loses that.
+    # Cut right after a line break, it loses that.
     for endless, size in (("cat /dev/zero", ""), (f"yes {host}", "(9000000|8999999)\n"), (f"yes {host} >&2", "")):
         (host / "programs/xl").write_text(f"#!/bin/sh\nexec {endless}\n")
         answered = answers(host, shell, "xl list\nunknown\n")
@@ -144,7 +144,7 @@ def test_one_that_prints_without_end_is_ended(host: Path, shell: str) -> None:
 
 @each_shell
 def test_what_hangs_ends_when_sshd_has(host: Path, shell: str) -> None:
-    """The parent, here a shell in sshd's place, dies as sshd does when the client has gone; the pipes stay open."""
+    """The parent, a shell here instead of sshd, dies like sshd when the client disconnects; the pipes stay open."""
     (host / "programs/xl").write_text(f"#!/bin/sh\nexec tail -f {host}/programs/xl\n")
     text = authorized_key.command(script(host / "proc", host / "sys", host / "programs"), shell)
     (host / "command").write_text(text)

@@ -1,6 +1,6 @@
-"""Programs and files of a Dom0, in a folder: xentop and xl answer as the real ones of Xen 4.17 did.
+"""Programs and files of a Dom0 in a folder: xentop and xl answer as captured from Xen 4.17.
 
-Its networks are as with Open vSwitch: in /proc/net/dev alone, one of them under a name of its own.
+Its networks are set up as with Open vSwitch: only in /proc/net/dev, one of them under a custom name.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from tests.unit.xen.fake_xl import FakeXl
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 
-# As the real one: an iteration each second, with `-i 1` one alone.
+# Like the real one: an iteration each second, or only one with `-i 1`.
 _XENTOP = """#!/bin/sh
 cat {iteration}
 case "$*" in *"-i 1") exit;; esac
 while sleep 1; do cat {iteration} || exit; done
 """
 
-# Of each interface, what Dom0 received and then what it sent: bytes, packets, errors, drops.
+# Per interface, bytes, packets, errors and drops that Dom0 received, then sent.
 LO, APP = (9,) * 8, (3, 3, 0, 0, 5, 5, 0, 0)
 WEB01, DB01 = (467788, 488, 0, 0, 459340, 463, 0, 0), (471694, 489, 0, 0, 463424, 466, 0, 0)
 
 
 class XenTools:
-    """A folder for PATH with xentop and xl in it, and those for /proc and /sys."""
+    """A folder for PATH with xentop and xl, and folders for /proc and /sys."""
 
     def __init__(self, folder: Path) -> None:
         self.xl = FakeXl(folder, FIXTURES / "toolstack/xl-4.17-credit")
         self.folder = self.xl.folder
-        # xl was asked at another time than xentop: domains are joined only where their CPU times fit.
+        # xl was captured at another time than xentop: domains are only joined if their CPU times match.
         listed = (self.xl.answers / "list -v").read_text()
         for earlier, then in ((" 76.6", "104.0"), (" 7.8", "32.0"), (" 7.8", "27.0"), ("11.0", "51.0")):
             listed = listed.replace(earlier, then, 1)

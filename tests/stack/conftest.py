@@ -1,4 +1,4 @@
-"""A checkout of the tests' own, in which the stack is started by the same commands that a person gives."""
+"""A separate checkout in which the stack is started with a user's commands."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.support.waiting import wait_for
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("VIRTSCOPE_CACHE") or ROOT / ".stack" / "cache")
 NOT_COPIED = shutil.ignore_patterns(".git", ".stack", ".venv", "local", "__pycache__", ".*_cache", ".hypothesis")
-NO_SITE = "http://127.0.0.1:9"  # no downloads of releases: packages do here, and what Go has built
+NO_SITE = "http://127.0.0.1:9"  # no release downloads: the tests use packages and cached Go builds
 VARIABLES = {part.port_variable for part in (*PARTS, *DOCKER_PARTS, *DEMO_PARTS)}
 
 
 class Checkout:
-    """A copy of this checkout, or a clone of a commit, with ports of its own.
+    """A copy of this checkout or a clone of a commit, with separate ports.
 
-    `user` gives the commands; None is the user who runs the tests.
+    `user` runs the commands; None is the user who runs the tests.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class Checkout:
         }
 
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
-        """Start a command in the checkout, both outputs in `stdout`; it leads a process group, as in a terminal."""
+        """Start a command in the checkout, with stdout and stderr in `stdout`; it leads a process group, as in a
+        terminal."""
         return subprocess.Popen(
             command, cwd=self.folder, env={**self.environment, **environment}, text=True, process_group=0,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -77,13 +78,13 @@ class Checkout:
         return self.run("make", "--silent", *arguments, **environment)
 
     def must(self, *arguments: str, **environment: str) -> str:
-        """What `make ARGUMENTS`, which has to succeed, says."""
+        """The output of `make ARGUMENTS`, which must succeed."""
         made = self.make(*arguments, **environment)
         assert made.returncode == 0, made.stdout
         return made.stdout
 
     def status(self, **environment: str) -> str:
-        """What `make status` says once nothing is wrong."""
+        """The output of `make status` once there are no problems."""
         return wait_for(
             lambda: self.make("status", **environment),
             until=lambda made: made.returncode == 0,
@@ -100,32 +101,32 @@ class Checkout:
         return PrometheusClient(self.url("PROMETHEUS_PORT")).query(expression, at)
 
     def processes(self) -> dict[int, str]:
-        """All processes that run in this checkout: command line by pid."""
+        """All processes of this checkout: command line by pid."""
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if (process / "cwd").resolve().is_relative_to(self.folder):
                     command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    if command:  # else it has ended and nobody has asked for its status
+                    if command:  # otherwise a zombie
                         found[int(process.name)] = command
         return found
 
     def pids(self, text: str) -> list[int]:
-        """The processes whose command line holds this text."""
+        """The processes whose command line contains this text."""
         return [pid for pid, command in self.processes().items() if text in command]
 
     def pid(self, text: str) -> int:
-        """The only one of them."""
+        """The only such process."""
         [pid] = self.pids(text)
         return pid
 
     def facts(self, text: str) -> dict[str, str]:
-        """/proc/PID/status of that process, such as its user and capabilities."""
+        """A process's /proc/PID/status, for example its user and capabilities."""
         status = Path("/proc", str(self.pid(text)), "status").read_text()
         return dict(line.split(":", 1) for line in status.splitlines())
 
     def kill_all(self) -> None:
-        """Again, as supervisord and liveness start each other."""
+        """Repeatedly, because supervisord and liveness restart each other."""
         while pids := self.processes():
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
@@ -133,7 +134,7 @@ class Checkout:
 
 
 def assert_failed(made: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Assert that a command has failed with one line of error, which holds these words."""
+    """Assert that a command has failed with a single error line, which contains these words."""
     assert made.returncode != 0, made.stdout
     assert "Traceback" not in made.stdout
     [error] = [line for line in made.stdout.splitlines() if line.startswith("error: ")]
@@ -141,14 +142,14 @@ def assert_failed(made: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 def assert_refused(made: subprocess.CompletedProcess[str], checkout: Checkout, *words: str) -> None:
-    """So, and nothing runs."""
+    """Like `assert_failed`, and nothing runs."""
     assert_failed(made, *words)
     assert checkout.processes() == {}
 
 
 @contextlib.contextmanager
 def stopped_by(number: signal.Signals, pid: int) -> Iterator[None]:
-    """The process, or the group of minus this number, is stopped as long as the block lasts."""
+    """The process, or the group of a negative number, is stopped within the block."""
     os.kill(pid, number)
     try:
         yield
@@ -158,7 +159,7 @@ def stopped_by(number: signal.Signals, pid: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def edited(file: Path, text: str) -> Iterator[None]:
-    """The file with this text; it is as before afterwards."""
+    """The file with this text; restored afterwards."""
     before = file.read_text()
     file.write_text(text)
     try:
@@ -169,7 +170,7 @@ def edited(file: Path, text: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout whose path holds what paths may hold, and in which nothing has been started."""
+    """A checkout in a path with special characters, in which nothing has been started."""
     checkout = Checkout(tmp_path_factory.mktemp("s") / "100% mine; it's")
     yield checkout
     checkout.make("down")
@@ -178,7 +179,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 @pytest.fixture(scope="module")
 def ordinary() -> Iterator[Checkout]:
-    """A checkout of an ordinary user, in which nothing has ever been done; if root runs the tests, that is nobody."""
+    """A checkout of an ordinary user, in which nothing has ever been run; nobody, if root runs the tests."""
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # pytest's own folders are closed to other users
         nobody = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
         checkout = Checkout(Path(folder, "checkout"), user=nobody)
@@ -196,15 +197,15 @@ def ordinary() -> Iterator[Checkout]:
 
 @pytest.fixture
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout in which nothing has ever been done. Downloads of others are at its disposal."""
-    fresh = Checkout(tmp_path_factory.mktemp("s") / "a clone")  # a path short enough for supervisord's socket
+    """A checkout in which nothing has ever been run. It can use other checkouts' downloads."""
+    fresh = Checkout(tmp_path_factory.mktemp("s") / "a clone")  # short enough for supervisord's socket
     yield fresh
     fresh.kill_all()
 
 
 @pytest.fixture
 def running(checkout: Checkout) -> Checkout:
-    """That checkout with the stack running in it."""
+    """That checkout with the running stack."""
     checkout.must("up")
     return checkout
 

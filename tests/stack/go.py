@@ -1,4 +1,4 @@
-"""A stand-in for the Go that builds programs, in a cache of its own."""
+"""A stand-in for Go's compiler, with its own cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from deploy import go_programs
 
-# Builds what it is asked for once a file is there, or fails with what is in the file.
+# Builds the requested program once a file exists, or fails with the file's text.
 GO = """\
 #!/bin/sh
 echo "$GOCACHE" >> "{folder}/started"
@@ -25,7 +25,7 @@ done
 
 
 class Go:
-    """The stand-in. `programs` are what it gives as built, by name; for others, a file with the package's name."""
+    """The stand-in. `programs` are its build results by name; others are a file with the package's name."""
 
     def __init__(self, folder: Path, programs: Mapping[str, Path]) -> None:
         self.folder = folder
@@ -40,10 +40,10 @@ class Go:
             (folder / "programs" / name).symlink_to(program)
 
     def go_on(self, complaint: str = "") -> None:
-        """Let builds end, from now on: well, or with this complaint."""
+        """Let builds finish from now on: successfully, or with this error."""
         (self.folder / "go-on").write_text(complaint)
 
     def builds(self) -> list[str]:
-        """For each build that has begun, the folder of what was compiled before."""
+        """For each started build, the folder of earlier compiled packages."""
         started = self.folder / "started"
         return started.read_text().splitlines() if started.exists() else []

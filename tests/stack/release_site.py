@@ -1,4 +1,4 @@
-"""A web server that plays the sites of official releases: right, wrong, cut short, silent, moved, closed."""
+"""A web server that plays official release sites: correct, wrong, truncated, silent, moved, closed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from deploy.programs.catalogue import Release
 from tests.support.endpoints import QuietHandler, http_server
 
 SCRIPT = b"#!/bin/sh\necho hello, version 9.9\n"
-PADDING = bytes(range(256)) * 4096  # so that there is something to be cut
+PADDING = bytes(range(256)) * 4096  # enough content to be truncated
 
 
 def pack(folder: str, files: Mapping[str, bytes], programs: str) -> bytes:
-    """A release as its authors pack it: one folder, with these files; those that match `programs` may be executed."""
+    """A release as packed by its authors: one folder with these files; those matching `programs` are executable."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=0) as tar:
         for name, content in files.items():
@@ -32,10 +32,10 @@ def archive(program: bytes = SCRIPT) -> bytes:
 
 
 class Site:
-    """Answers requests for anything with `content`, or as many of its bytes as `breaks_off_after` says.
+    """Answers any request with `content`, or with its first `breaks_off_after` bytes.
 
-    `refuses` is a status to answer with instead; `moved_to` is where the next request is sent. A silent one says
-    nothing. `requests` are paths.
+    `refuses` is an error status to answer with; `moved_to` is the target of a redirect. A silent server never answers.
+    `requests` are paths.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -48,14 +48,14 @@ class Site:
         self.is_silent = False
 
     def release(self, path: str = "/v{version}/hello-{version}.linux-{architecture}.tar.gz") -> Release:
-        """What a catalogue says of it."""
+        """Its entry in a catalogue."""
         digest = hashlib.sha256(self.content).hexdigest()
         return Release("9.9", self.url + path, {"amd64": digest, "arm64": digest}, {"hello": "hello"})
 
     def answer(self, handler: QuietHandler) -> None:
         self.requests.append(handler.path)
         if self.is_silent:
-            handler.rfile.read()  # until the client goes
+            handler.rfile.read()  # until the client disconnects
         elif self.refuses:
             handler.send_error(self.refuses)
         elif self.moved_to:
@@ -72,7 +72,7 @@ class Site:
 
 @contextmanager
 def site(content: bytes) -> Iterator[Site]:
-    """Such a server on loopback, for as long as the block lasts."""
+    """Such a server on loopback within the block."""
     played = Site(content)
 
     class Handler(QuietHandler):

@@ -1,4 +1,4 @@
-"""What can go wrong with `make up`: one clear line saying what to do, and nothing half-started stays behind."""
+"""Failures of `make up`: each prints one line with a remedy, and leaves nothing half-started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from deploy import sockets, stack
 sockets.require_free = lambda *_: None
 raise SystemExit(stack.main())
 """
-NO_NETWORK = "127.0.0.1:1"  # nothing listens on port 1
+NO_NETWORK = "127.0.0.1:1"  # unreachable: nothing listens on port 1
 
 
 def test_taken_port_is_named_with_its_process_and_the_way_around(stopped: Checkout) -> None:
@@ -37,7 +37,7 @@ def test_taken_port_is_named_with_its_process_and_the_way_around(stopped: Checko
 
 
 def test_no_network(fresh: Checkout, tmp_path: Path) -> None:
-    for name in ("packages", "releases"):  # programs are there, wheels are not
+    for name in ("packages", "releases"):  # programs are cached, wheels are not
         (tmp_path / name).symlink_to(CACHE / name)
     no_index = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": f"http://{NO_NETWORK}/simple", "PIP_FIND_LINKS": ""}
     up = fresh.make("up", VIRTSCOPE_CACHE=str(tmp_path), **no_index)
@@ -72,7 +72,7 @@ def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout)
 
 
 def test_a_checkout_that_only_root_can_read_is_reported(stopped: Checkout) -> None:
-    """Root's Prometheus is nobody. A umask of 077 makes such checkouts."""
+    """Root's Prometheus runs as nobody. A umask of 077 creates such checkouts."""
     need_root("has another user for its stack")
     file = stopped.folder / "prometheus" / "rules" / "base.yml"
     file.chmod(0o600)
@@ -98,7 +98,7 @@ def test_damaged_data_is_named_with_what_to_do_and_the_end_of_the_log(stopped: C
 
 
 def test_port_taken_after_the_look_at_it(stopped: Checkout) -> None:
-    """Another's healthy answer on a port must not pass for the stack's own."""
+    """Another program's healthy answer on a port must not be taken for the stack's."""
     with Exposition() as other:
         up = stopped.python("-c", UP_WITHOUT_LOOKING, "up", ALERTMANAGER_PORT=other.address.partition(":")[2])
     assert_refused(up, stopped, "alertmanager ended right after its start")
@@ -117,7 +117,7 @@ def test_a_disk_that_gets_full_is_seen_by_status(fresh: Checkout) -> None:
         status = wait_for(lambda: fresh.make("status"), until=lambda made: made.returncode != 0).stdout
         assert "Prometheus has stored no sample of the past" in status
         assert "the disk of .stack/data/prometheus is full (0 MB free)" in status
-        assert re.search(r"^prometheus +running ", status, re.MULTILINE)  # and all of it seems to be well
+        assert re.search(r"^prometheus +running ", status, re.MULTILINE)  # everything else seems healthy
         assert "But Prometheus has stored no sample" in fresh.make("up").stdout
 
         resize(600 * 2**20)

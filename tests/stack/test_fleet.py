@@ -1,4 +1,4 @@
-"""A fleet on this machine, whole: two shards, the store and the central rules, started, asked, changed and stopped."""
+"""A whole fleet on this machine: two shards, the store and the central rules; started, queried, changed and stopped."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-SECONDS = 240  # until something is everywhere, on a busy machine
+SECONDS = 240  # for changes to arrive everywhere, on a busy machine
 PORTS = 400
-HOSTS = [f"host-{number}" for number in range(6)]  # in each of two, and of three, shards are some of them
-# A Prometheus takes an inotify instance for each file_sd: 13 with the shipped jobs, 2 with these. A user has 128 by
-# default, and tests that run at the same time start six Prometheus here and others elsewhere as one user.
+HOSTS = [f"host-{number}" for number in range(6)]  # distributed over all of two, and of three, shards
+# A Prometheus uses an inotify instance per file_sd: 13 with the shipped jobs, 2 with these. A user has 128 by default;
+# this test starts six Prometheus, and parallel tests start others as the same user.
 JOBS = {"perf", "telegraf", "prometheus", "alertmanager"}
 WEB = """\
 # TYPE app_request_duration_seconds histogram
@@ -46,7 +46,7 @@ Running = tuple[Settings, Path]
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Running]:
-    """A running fleet that watches HOSTS: the shop's web tier on the first of them, with ten requests a second."""
+    """A running fleet that watches HOSTS. The first one has the shop's web tier with ten requests a second."""
     for program in ("prometheus3", "alertmanager034", "thanos"):
         program_path(program)
     started = time.time()
@@ -57,7 +57,7 @@ def fleet() -> Iterator[Running]:
         return WEB.format(labels=labels, requests=10 * seconds, seconds=seconds)
 
     with (
-        tempfile.TemporaryDirectory(prefix="fleet-") as name,  # pytest's own are root's, and parts are nobody's
+        tempfile.TemporaryDirectory(prefix="fleet-") as name,  # pytest's own are root's, and parts run as nobody
         pytest.MonkeyPatch.context() as patch,
         Exposition(web) as application,
         Exposition("process_start_time_seconds 1\n") as exporter,
@@ -85,7 +85,7 @@ def query(part: Part, expr: str) -> list[dict[str, Any]]:
 
 
 def wait_until(part: Part, expr: str, wanted: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-    """The result of an expression at one part, once it is as wanted."""
+    """The result of an expression at one part, once it matches."""
     return wait_for(lambda: query(part, expr), SECONDS, until=wanted, every=1, explain=lambda: f"{expr} at {part.name}")
 
 
@@ -98,12 +98,12 @@ def hosts(result: list[dict[str, Any]]) -> list[str]:
 
 
 def are_of(wanted: list[str]) -> Callable[[list[dict[str, Any]]], bool]:
-    """Whether a result has one series of each of these hosts."""
+    """Whether a result has exactly one series per host."""
     return lambda result: hosts(result) == wanted
 
 
 def divided(chosen: Settings) -> list[list[str]]:
-    """The hosts of each shard, once each of HOSTS is in one, each has some, and both of its pair scrape them."""
+    """The hosts of each shard, once each host is in exactly one, none is empty, and both of a pair scrape them."""
 
     def of_replicas() -> list[list[list[str]]]:
         shards = range(chosen.shards)
@@ -118,21 +118,21 @@ def divided(chosen: Settings) -> list[list[str]]:
 
 
 def test_a_query_answers_for_all_hosts_as_one_prometheus_would(fleet: Running) -> None:
-    """Each host is one shard's, and both of its pair have it."""
+    """Each host belongs to one shard and is scraped by both of its pair."""
     chosen, folder = fleet
     divided(chosen)
     assert native.status(chosen, folder)
     for part in queries(chosen):
         labels = {tuple(sorted(series["metric"])) for series in wait_until(part, 'up{job="perf"}', are_of(HOSTS))}
         assert labels == {("__name__", "host", "instance", "job", "platform")}
-        # Records without a host are made in each shard, and are one here.
+        # Records without a host exist in each shard, and are merged here.
         objective = 'slo:objective:ratio{sloth_slo="latency", sloth_service="rubis"}'
         wait_until(part, objective, lambda result: len(result) == 1)
         wait_until(part, "app:requests:rate", are_of(HOSTS[:1]))
 
 
 def test_each_shard_knows_the_requests_to_web_tiers_of_others(fleet: Running) -> None:
-    """The web tier's own shard reads it from nowhere else, and the store has it once."""
+    """The web tier's own shard doesn't read it from others, and the store has it once."""
     chosen, _ = fleet
     own = next(number for number, found in enumerate(divided(chosen)) if HOSTS[0] in found)
     for shard, replica in itertools.product(range(chosen.shards), REPLICAS):
@@ -148,7 +148,7 @@ def test_each_shard_knows_the_requests_to_web_tiers_of_others(fleet: Running) ->
 
 
 def test_the_central_pair_evaluates_what_no_shard_does_and_alertmanagers_have_each_alert_once(fleet: Running) -> None:
-    """No shipped file is for an application with one name, so the central alert has nothing to say."""
+    """No shipped file is for an application with one name, so the central alert has no results."""
     chosen, _ = fleet
 
     def evaluated(part: Part) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ def test_the_central_pair_evaluates_what_no_shard_does_and_alertmanagers_have_ea
     for part in rules(chosen):
         wait_for(lambda: evaluated(part), SECONDS, until=[("ObjectiveWithoutRequests", "ok")].__eq__)  # noqa: B023
     for part in alertmanagers(chosen):
-        # One of each shard, from both Prometheus of its pair.
+        # One per shard, from both Prometheus of its pair.
         wait_for(lambda: watchdogs(part), SECONDS, until=[("0", False), ("1", False)].__eq__)  # noqa: B023
         cluster = get(part, "/api/v2/status")["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", 2)
@@ -178,7 +178,7 @@ def test_the_answer_stays_whole_without_a_receiver_and_a_replica(fleet: Running)
             wait_until(part, recent, are_of(HOSTS))
         assert not native.status(chosen, folder)
     finally:
-        native.up(chosen, folder)  # starts what is stopped
+        native.up(chosen, folder)  # starts stopped parts
 
 
 def test_a_new_shard_takes_hosts_over_while_the_others_go_on(fleet: Running) -> None:

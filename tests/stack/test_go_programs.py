@@ -1,4 +1,4 @@
-"""deploy/go_programs.py with a stand-in for Go: what is built, when, and what others see of it. Needs no network."""
+"""deploy/go_programs.py with a stand-in for Go: builds, their triggers and their visibility. Needs no network."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_all_that_is_missing_is_built_whatever_fails(go: Go, capsys: pytest.Capt
     assert tried["all"] - tried["system"] == {"licences", "python"}
     go.go_on()
     go_programs.main()
-    # The stand-in has no files of a release to embed.
+    # The stand-in has no release files to embed.
     built = {name for name, program in PROGRAMS.items() if not program.module.built_by_release}
     assert {go_programs.state(name).name for name in built} == {"built"}
 

@@ -1,6 +1,6 @@
-"""`make up` with Grafana's release where it can be had, and without where it can't.
+"""`make up` with Grafana's release if it is available, and without it otherwise.
 
-The release is a stand-in in the form of the real archive: there is no registry that tests could take Grafana from.
+The release is a stand-in in the format of the real archive, because no registry has Grafana for tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.stack.release_site import pack, site
 pytestmark = pytest.mark.system
 
 RELEASE = catalogue.GRAFANA.release
-# Answers every request with the settings it was started with.
+# Answers every request with its settings.
 GRAFANA = """#!/usr/bin/env python3
 import http.server, json, os, sys
 if "--version" in sys.argv: sys.exit()
@@ -41,7 +41,7 @@ def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, t
         file = fresh.folder / "deploy" / "programs" / "catalogue.toml"
         pinned = "|".join(RELEASE.sha256.values())
         file.write_text(re.sub(pinned, hashlib.sha256(played.content).hexdigest(), file.read_text()))
-        for name in ("packages", "wheels", "go"):  # a cache of its own: this is no release to be kept
+        for name in ("packages", "wheels", "go"):  # a separate cache: this release must not be kept
             (tmp_path / name).symlink_to(f"{fresh.environment['VIRTSCOPE_CACHE']}/{name}")
         fresh.environment |= {"VIRTSCOPE_MIRROR": played.url, "VIRTSCOPE_CACHE": str(tmp_path)}
         up = fresh.must("up")
@@ -52,7 +52,7 @@ def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, t
         for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
             assert Path(settings[name]).is_relative_to(fresh.folder)
             assert Path(settings[name]).exists()
-        # Without it Grafana would take admin's password to be "admin".
+        # Otherwise Grafana would accept "admin" as admin's password.
         password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
         assert (len(password.read_text()) > 20, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
         row = rf"^grafana +running .* {re.escape(RELEASE.version)}, official release$"

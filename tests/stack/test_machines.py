@@ -1,4 +1,4 @@
-"""Machines that `make up` may run on: Dom0, a Xen guest, an OpenVZ or KVM host, one with an odd name."""
+"""`make up` on several machines: Dom0, a Xen guest, an OpenVZ or KVM host, one with an unusual name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stack.conftest import ROOT, Checkout
 from tests.support.privileges import UNITS, capabilities
 from tests.support.waiting import wait_for
 
-# `make up` on a machine that says to be of a platform, given by a user.
+# `make up` on a machine that a user declares to be of a platform.
 UP_ON = """
 import os
 from deploy import stack, targets
@@ -25,7 +25,7 @@ targets.this_machine = lambda: targets.Machine({host!r}, {platform!r}, "a test s
 os.geteuid = lambda: {user}
 raise SystemExit(stack.main())
 """
-KVM = {"sys/module/kvm/refcnt": "0\n"}  # the module alone is loaded on most machines
+KVM = {"sys/module/kvm/refcnt": "0\n"}  # most machines have loaded only the module
 MACHINES: dict[str, tuple[dict[str, str], str]] = {
     "no Xen, no KVM guests and no OpenVZ found": ({}, "base"),
     "says kvm": ({"sys/hypervisor/type": "kvm\n"}, "base"),
@@ -36,7 +36,7 @@ MACHINES: dict[str, tuple[dict[str, str], str]] = {
     "Proxmox manages guests": ({**KVM, "etc/pve/qemu-server/100.conf": ""}, "kvm"),
     "libvirt manages guests": ({**KVM, "run/libvirt/qemu/driver.pid": ""}, "kvm"),
     "proc/390 runs a guest's CPU": ({**KVM, "proc/390/task/394/comm": "CPU 0/KVM\n"}, "kvm"),
-    # It has /proc/vz as its host has, and in it itself alone.
+    # A container has /proc/vz like its host, but only with itself in it.
     "an OpenVZ container, not the host": ({"proc/vz/vestat": ""}, "base"),
 }
 
@@ -74,7 +74,7 @@ def test_processes_may_end_while_guests_are_looked_for(tmp_path: Path, monkeypat
 
 
 def groups(folder: Path, job: str) -> list[Any]:
-    """What a job's targets file says."""
+    """The contents of a job's targets file."""
     found: list[Any] = yaml.safe_load((folder / f"{job}.yml").read_text())
     return found
 
@@ -90,16 +90,16 @@ def test_host_label_is_the_machine_s_name_whatever_it_holds(tmp_path: Path) -> N
 def test_each_platform_has_its_own_exporter_as_a_target(tmp_path: Path) -> None:
     for job, platform in [*PLATFORM_OF.items(), (None, "base")]:
         targets.write(Machine("vm", platform, ""), ports({}), tmp_path)
-        # What the host uses beside its guests is computed from both: so they must agree on its name.
+        # The host's own usage is computed from both, so they must use the same host name.
         labels = {"host": "vm", "platform": platform}
         of_host = {name: [group["labels"] for group in groups(tmp_path, name)] for name in (*PLATFORM_OF, "node")}
         assert of_host == {name: [labels] if name in {"node", job} else [] for name in of_host}
-        for name, port in (("perf", 10292), ("sched", 10298)):  # whatever runs on it has a processor, and waits for it
+        for name, port in (("perf", 10292), ("sched", 10298)):  # every machine has processors and waits
             assert groups(tmp_path, name) == [{"targets": [f"127.0.0.1:{port}"], "labels": labels}]
 
 
 def test_what_runs_only_in_docker_is_scraped_only_there(tmp_path: Path) -> None:
-    # Containers are virtual servers, and what isn't virtualised else runs its applications in them.
+    # Containers are virtual servers; on other machines without virtualisation, applications run in containers.
     labels = {"host": "vm", "platform": "cgroup"}
     for chosen in (ports({}, DOCKER_PARTS), {}):  # `make up` after `make compose-down`
         targets.write(Machine("vm", "base", ""), chosen, tmp_path)
@@ -122,9 +122,9 @@ def test_a_hypervisor_s_host_is_watched_by_its_own_exporter(stopped: Checkout) -
         assert f"Watching this machine, {host}, as platform {platform}" in up.stdout
         assert stopped.url(f"{exporter.upper()}_PORT") in up.stdout
         wait_for(lambda: stopped.query(f'up{{job="{exporter}", host="{host}", platform="{platform}"}} == 1'))  # noqa: B023
-        # There is no such hypervisor here, and that is what the exporter found.
+        # There is no such hypervisor here, and the exporter reports that.
         assert f"{exporter}-exporter doesn't get data from all its sources" in up.stdout
-    assert stopped.pids("virtscope.openvz") == []  # the machine is of another platform by now
+    assert stopped.pids("virtscope.openvz") == []  # the platform has changed
 
 
 @pytest.mark.system

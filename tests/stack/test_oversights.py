@@ -1,4 +1,4 @@
-"""What is forgotten or mistyped where no program complains: `make up` and `make status` say it, in a line each."""
+"""Omissions and typos that no program reports: `make up` and `make status` print a line for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.system
 
 
 def said(checkout: Checkout, words: str) -> list[list[str]]:
-    """The lines of `make up`, and of `make status`, that have these words."""
+    """The lines of `make up` and of `make status` with these words."""
     both = (checkout.make(command).stdout.splitlines() for command in ("up", "status"))
     return [[line.removeprefix("But ") for line in lines if words in line] for lines in both]
 
@@ -47,7 +47,7 @@ def test_a_password_that_isn_t_there_or_can_t_be_read(running: Checkout) -> None
         password.parent.mkdir()
         password.touch(0o600)
         try:
-            if os.geteuid() == 0:  # Prometheus is nobody
+            if os.geteuid() == 0:  # Prometheus runs as nobody
                 assert [["can't read" in line for line in lines] for lines in said(running, wrong)] == [[True]] * 2
             password.chmod(0o644)
             assert said(running, wrong) == [[], []]

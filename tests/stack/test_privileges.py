@@ -1,4 +1,4 @@
-"""What root's `make up` gives to nobody, and what a process of nobody's can't take."""
+"""Files that root's `make up` hands over to nobody, and files that nobody's processes can't get."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.privileges import NOBODY, python_of_everybody
 
 pytestmark = pytest.mark.system
 
-SWAPS = 300  # tries to get hold of a file
-# As nobody: a folder of its own is a link to the folder of a secret, and is itself again, over and over.
+SWAPS = 300  # attempts to get hold of a file
+# As nobody: repeatedly swap a folder for a link to the folder of a secret, and back.
 SWAP = """
 import os, sys
 folder, secrets = sys.argv[1:]
@@ -35,7 +35,7 @@ while True:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder of root's that everybody can reach."""
+    """A folder of root's that is accessible to everyone."""
     need_root("gives files away")
     with tempfile.TemporaryDirectory(prefix="virtscope") as name:
         folder = Path(name)
@@ -45,7 +45,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def secret(place: Path) -> Path:
-    """A file that is root's alone."""
+    """A file that only root can read."""
     file = place / "secrets" / "key"
     file.parent.mkdir()
     file.write_text("secret")
@@ -72,7 +72,7 @@ def test_a_part_owns_all_of_its_folder_which_is_made_if_missing(place: Path, dat
     assert owners(data) == {NOBODY}
     privileges.hand_over(place / "new" / "folder")
     assert [(place / name).stat().st_uid for name in ("new", "new/folder")] == [0, NOBODY]
-    # Interrupted, it is completed.
+    # An interrupted handover is completed.
     os.chown(data, 0, 0)
     (data / "later").mkdir()
     (data / "later" / "file").touch()
@@ -103,7 +103,7 @@ def test_nobody_gets_no_file_of_root_s_by_swapping_folders(data: Path, secret: P
 
 
 def test_links_give_nothing_away(data: Path, secret: Path) -> None:
-    """Whether the folder is nobody's already, or root's; nor a file of root's that nobody has moved into it."""
+    """Whether the folder belongs to nobody already or to root. Root's files that nobody moved into it are kept too."""
     (data / "file").symlink_to(secret)
     (data / "folder").symlink_to(secret.parent)
     os.link(secret, data / "hard")

@@ -1,4 +1,4 @@
-"""The distribution's packages as programs: from mirrors that change, are damaged, or are gone. Needs no network."""
+"""Programs from the distribution's packages: mirrors that change, are damaged or gone. Needs no network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FETCH = ("python3", "-m", "deploy.programs")
 
 
 class Mirror:
-    """A package repository in a folder, that apt trusts."""
+    """A package repository in a folder, trusted by apt."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,12 +34,12 @@ class Mirror:
         self.configure(lists=f"{folder}/sources.list", parts="/dev/null")
 
     def configure(self, lists: str, parts: str) -> None:
-        """Have apt read these files, and those in this folder."""
+        """Make apt read these files, and those in this folder."""
         text = f'Dir::Etc::SourceList "{lists}";\nDir::Etc::SourceParts "{parts}";\n'
         (self.folder / "apt.conf").write_text(text)
 
     def serve(self, packages: dict[str, str], version: str = "1:2.0", **digests: str) -> None:
-        """Have these packages, each with its dependencies, at this version; nothing else."""
+        """Serve exactly these packages with their dependencies, at this version."""
         index = []
         for name, depends in packages.items():
             content = self.folder / "content" / f"{name}-{version}"
@@ -65,7 +65,7 @@ class Mirror:
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
-    """The only one that apt knows, and an empty cache."""
+    """The only mirror that apt knows, and an empty cache."""
     mirror = Mirror(tmp_path / "mirror")
     monkeypatch.setenv("APT_CONFIG", str(mirror.folder / "apt.conf"))
     monkeypatch.setenv("VIRTSCOPE_CACHE", str(tmp_path / "cache"))
@@ -76,12 +76,12 @@ SERVER = Packages("server", ("server", "absent-here"), {"server": "usr/bin/serve
 
 
 def find(packages: Packages = SERVER, since: float = 0) -> dict[str, str]:
-    """The versions of what is found."""
+    """The versions of the programs found."""
     return {deb.name: deb.version for deb in debian.find(packages, since=since)}
 
 
 def grow_old(tmp_path: Path) -> None:
-    """Let a week pass in the cache."""
+    """Age the cache by a week."""
     for read in (tmp_path / "cache" / "packages").glob("*/*/read"):
         week_ago = time.time() - debian.FRESH_SECONDS - 60
         os.utime(read, (week_ago, week_ago))
@@ -99,7 +99,7 @@ def test_packages_are_unpacked_at_the_version_that_is_served(mirror: Mirror, tmp
     assert (tmp_path / "root/usr/bin/server").read_text() == "1:2.0"
 
     [deb] = (tmp_path / "cache" / "packages").glob("*/*.deb")
-    deb.write_bytes(deb.read_bytes()[:-1])  # damaged, it is downloaded again
+    deb.write_bytes(deb.read_bytes()[:-1])  # a damaged package is downloaded again
     debian.unpack(debian.find(SERVER), tmp_path / "again")
     assert (tmp_path / "again/usr/bin/server").is_file()
 
@@ -154,28 +154,28 @@ def test_newer_packages_are_taken_after_a_week_or_by_an_update(mirror: Mirror, t
     assert find() == {"server": "1:2.0"}
     grow_old(tmp_path)
     assert find() == {"server": "1:2.1"}
-    assert len(list((tmp_path / "cache" / "packages").glob("*/*.deb"))) == 1  # the old one is gone
+    assert len(list((tmp_path / "cache" / "packages").glob("*/*.deb"))) == 1  # the old package is deleted
 
     mirror.serve({"server": ""}, version="1:2.2")
     assert find(since=time.time()) == {"server": "1:2.2"}
     grow_old(tmp_path)
     mirror.vanish()
-    assert find() == {"server": "1:2.2"}  # old ones do where no mirror answers
+    assert find() == {"server": "1:2.2"}  # old ones are used if no mirror answers
 
 
 def test_mirrors_that_are_no_use(mirror: Mirror, tmp_path: Path) -> None:
     def assert_now_refused(*words: str) -> None:
-        shutil.rmtree(tmp_path / "cache", ignore_errors=True)  # which would answer
+        shutil.rmtree(tmp_path / "cache", ignore_errors=True)  # it would answer
         assert_refused(*words)
 
     mirror.serve({"server": ""}, version="1.9")
     assert_now_refused("server", debian.system(), "1.9", "2 or newer")
     mirror.serve({"client": ""})
     assert_now_refused("no source in /etc/apt has server")
-    mirror.serve({"server": ""}, server="0" * 64)  # not the package that is on the list
+    mirror.serve({"server": ""}, server="0" * 64)  # differs from the package in the index
     assert_now_refused("cannot download packages", "mismatch")
     assert list((tmp_path / "cache" / "packages").glob("*/*.deb")) == []
-    mirror.trust("")  # signed by nobody
+    mirror.trust("")  # unsigned
     assert_now_refused("cannot read the package lists")
     mirror.trust("[trusted=yes] ")
     mirror.vanish()

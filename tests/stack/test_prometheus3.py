@@ -1,4 +1,4 @@
-"""The Prometheus that compose.yaml pins reads the same configuration and rules as Debian's 2.42, and runs them."""
+"""compose.yaml's Prometheus accepts and runs the same configuration and rules as Debian's 2.42."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.support.waiting import wait_for
 # The first run builds Prometheus.
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
-# Its minute in which the load changes has four samples in Prometheus 2 and three here, from which rate() guesses the
-# fourth: node_exporter's own total is 2.8 CPUs, where 3.05 were used.
+# The minute in which the load changes has four samples in Prometheus 2 and three here, from which rate() extrapolates
+# the fourth: node_exporter's own total is 2.8 CPUs, but 3.05 were used.
 ABOUT_2 = ROOT / "prometheus" / "tests" / "churn_ended_guests.yml"
 XEN_GUEST = """\
 # TYPE xen_domain_cpu_seconds_total counter
@@ -44,7 +44,7 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path) -> None:
     with (
         Exposition(XEN_GUEST) as exporter,
         Prometheus(
-            # Rules of history.yml are for every four minutes.
+            # Rules of history.yml are evaluated every four minutes.
             tmp_path, {"xentop": [exporter.group("xen1")]}, group_interval="5s", program="prometheus3"
         ) as prometheus,
     ):  # fmt: skip
@@ -52,7 +52,7 @@ def test_it_runs_the_rules_on_what_it_scrapes(tmp_path: Path) -> None:
         assert (memory["metric"]["host"], memory["value"][1]) == ("xen1", "1073741824")
 
         def health() -> dict[str, str]:
-            """How each rule's last evaluation ended, "ok" or its error."""
+            """The result of each rule's last evaluation, "ok" or its error."""
             rules = [rule for group in prometheus.get("rules", {})["groups"] for rule in group["rules"]]
             return {rule["name"]: rule.get("lastError") or rule["health"] for rule in rules}
 

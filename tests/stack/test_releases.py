@@ -1,4 +1,4 @@
-"""Official releases, from a server that plays their sites. Needs no network."""
+"""Official releases, from a server that plays the sites. Needs no network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAYS = "hello, version 9.9"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An amd64 machine with a cache and a checkout of its own, which has asked no site yet."""
+    """An amd64 machine with its own cache and checkout, which has not contacted any site yet."""
     monkeypatch.setenv("VIRTSCOPE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(releases.MIRROR, raising=False)
     monkeypatch.setattr(releases, "architecture", lambda: "amd64")
@@ -57,7 +57,7 @@ def said(program: Path) -> str:
 
 
 def assert_refused(release: Release, target: Path, *words: str) -> None:
-    """It is refused in one line with these words, and nothing half-done stays where programs are."""
+    """It is refused with one line containing these words, and leaves no incomplete program."""
     message = str(refusal(UnavailableError, releases.unpack, release, target))
     assert "\n" not in message
     assert [word for word in words if word not in message] == [], message
@@ -72,7 +72,7 @@ def test_a_release_is_unpacked_without_its_top_folder_and_kept(hello: Site, targ
     assert hello.requests == [f"/v9.9/{FILE}"]  # the second time from the cache
 
     file = tmp_path / "cache" / "releases" / FILE
-    file.write_bytes(file.read_bytes()[:-1])  # damaged, it is replaced
+    file.write_bytes(file.read_bytes()[:-1])  # a damaged file is replaced
     releases.unpack(hello.release(), target.with_name("third"))
     assert said(target.with_name("third") / "hello") == SAYS
 
@@ -116,7 +116,7 @@ def test_a_proxy_redirects_and_a_mirror_are_followed(
     official = Release("9.9", f"http://releases.invalid/9.9/{FILE}", hello.release().sha256, {"hello": "hello"})
     with monkeypatch.context() as patch:
         patch.setenv("http_proxy", hello.url)
-        patch.setattr("urllib.request._opener", None)  # else the environment of the first request counts
+        patch.setattr("urllib.request._opener", None)  # otherwise urllib keeps the first request's environment
         releases.unpack(official, target)
     monkeypatch.setenv(releases.MIRROR, f"{hello.url}/folder/")
     monkeypatch.setattr("urllib.request._opener", None)
@@ -163,10 +163,10 @@ def test_the_catalogue_pins_every_release_for_both_architectures() -> None:
 
 
 class Fallback:
-    """The distribution's packages of `hello`, without a distribution."""
+    """Fake distribution packages of `hello`."""
 
     def __init__(self) -> None:
-        self.asked: list[bool] = []  # whether lists of before won't do
+        self.asked: list[bool] = []  # whether up-to-date lists were requested
         self.why_not = ""
 
     def find(self, _packages: Packages, since: float) -> list[Deb]:
@@ -227,7 +227,7 @@ def test_without_the_release_the_package_is_taken_and_kept_until_an_update(
 
     monkeypatch.setattr(programs, "SUITES", (wanted,))
     programs.update()
-    assert packages.asked[1:] == [True]  # and for newer packages
+    assert packages.asked[1:] == [True]  # also for newer packages
     hello.refuses = 0
     programs.update()
     assert said(programs.BIN / "hello") == SAYS

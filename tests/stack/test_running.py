@@ -1,4 +1,4 @@
-"""A running stack: parts that hang, are killed or stopped, and what its operator changes meanwhile."""
+"""A running stack: parts that hang, are killed or stopped, and an operator's changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.system
 
 @contextlib.contextmanager
 def without_liveness(checkout: Checkout) -> Iterator[None]:
-    """Nothing starts parts again: stopped by supervisord, which then doesn't start it again."""
+    """Nothing restarts parts: liveness is stopped through supervisord, which then doesn't restart it."""
     checkout.python("-c", "from deploy import supervision; supervision.stop_program('liveness')")
     try:
         yield
@@ -56,7 +56,7 @@ def test_a_part_or_a_supervisor_that_hangs_is_named(running: Checkout) -> None:
 
 
 def test_pages_of_prometheus_are_complete(running: Checkout) -> None:
-    """Debian's package has the pages link to JavaScript packages of their own: all must have been unpacked."""
+    """Debian's package links to separate JavaScript packages: all must have been unpacked."""
     page = running.get("PROMETHEUS_PORT", "/graph")
     files = re.findall(r'(?:src|href)="(/[^"]*/static/[^"]*)"', page.text)
     assert len(files) > 10
@@ -75,7 +75,7 @@ def test_host_added_to_a_file_is_watched_without_a_restart(running: Checkout) ->
 
 
 def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_meanwhile(running: Checkout) -> None:
-    """As by `make up` right after the change. It would be scraped for good, with its password."""
+    """As with `make up` right after the change. It would be scraped forever, with its password."""
 
     def watched() -> bool:
         return "removed" in {target.host for target in health.targets(running.ports["PROMETHEUS_PORT"])}
@@ -83,14 +83,14 @@ def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_m
     entry = '- targets: ["127.0.0.1:1"]\n  labels: {host: removed, platform: base}\n'
     with edited(running.folder / "prometheus" / "targets" / "guest.yml", entry):
         wait_for(watched, 60)
-        time.sleep(6)  # until what was found has been handed on, every 5 s
+        time.sleep(6)  # until discovered targets are passed on, every 5 s
     time.sleep(0.5)
     os.kill(running.pid("bin/prometheus "), signal.SIGHUP)
     wait_for(lambda: not watched(), 20)
 
 
 def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
-    with without_liveness(running):  # which does so itself
+    with without_liveness(running):  # liveness would reload it
         os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
         running.must("up")
         assert len(running.pids("bin/prometheus ")) == 1
@@ -117,7 +117,7 @@ def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> 
 
 def test_down_right_after_supervisord_was_killed_stays_down(running: Checkout) -> None:
     os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
-    wait_for(lambda: running.make("down").returncode == 0)  # unless liveness was quicker
+    wait_for(lambda: running.make("down").returncode == 0)  # unless liveness was faster
     wait_for(lambda: running.processes() == {}, 60)
 
 
@@ -133,7 +133,7 @@ def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
     moved = free_port()
     running.must("up", f"ALERTMANAGER_PORT={moved}")
     assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
-    assert f":{moved}" in running.make("status").stdout  # what runs, not what the environment says
+    assert f":{moved}" in running.make("status").stdout  # the running ports, not those in the environment
 
 
 def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(running: Checkout) -> None:
@@ -143,8 +143,8 @@ def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(runnin
         running.must("up", **settings)
         flags = running.get("PROMETHEUS_PORT", "/api/v1/status/flags").json()["data"]
         assert flags["web.external-url"] == outside["PROMETHEUS"]
-        assert flags["storage.tsdb.retention.size"] in {"500MB", "500MiB"}  # the same, as Prometheus 2 and 3 say it
-        # Pages are where they were, below no path.
+        assert flags["storage.tsdb.retention.size"] in {"500MB", "500MiB"}  # in Prometheus 2 and 3
+        # Pages are still at the same place, without a path prefix.
         assert running.get("PROMETHEUS_PORT", "/user/runbooks/ExporterDown.md").ok
         assert running.get("ALERTMANAGER_PORT", "/api/v2/status").ok
     running.must("down")
@@ -165,7 +165,7 @@ def test_killed_up_leaves_no_temporary_files_outside_the_checkout(fresh: Checkou
 def test_one_up_at_a_time(stopped: Checkout) -> None:
     with stopped.making("up") as first:
         wait_for(lambda: stopped.pids("supervisord"), 60)
-        with stopped_by(signal.SIGSTOP, -first.pid):  # it keeps its lock, however slow the second is
+        with stopped_by(signal.SIGSTOP, -first.pid):  # it keeps its lock, however slow the second one is
             second = stopped.make("up")
         output, _ = first.communicate(timeout=120)
     assert first.returncode == 0, output
@@ -176,7 +176,7 @@ def test_interrupted_up_takes_back_what_it_started(stopped: Checkout) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         with stopped.making("up") as up:
             wait_for(lambda: stopped.pids("supervisord"), 60)
-            for _ in range(2):  # make passes a SIGTERM on to us, and people press Ctrl-C twice
+            for _ in range(2):  # make forwards SIGTERM, and users press Ctrl-C twice
                 os.killpg(up.pid, number)
             output, _ = up.communicate(timeout=60)
         assert (up.returncode != 0, "Interrupted." in output) == (True, True), (number, output)

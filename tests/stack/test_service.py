@@ -1,4 +1,4 @@
-"""`make service` under a live systemd, which runs on a copy-on-write view of this machine."""
+"""`make service` under a live systemd, on a copy-on-write view of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def checkout_at_rest() -> Iterator[Checkout]:
-    """A checkout that has all its programs, and in which nothing runs; not in /tmp, which a booted machine mounts."""
+    """A checkout with all its programs and nothing running; not in /tmp, which a booted machine mounts over."""
     with tempfile.TemporaryDirectory(prefix="s", dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         checkout = Checkout(Path(folder, "100% mine; it's"))
@@ -34,7 +34,7 @@ def checkout_at_rest() -> Iterator[Checkout]:
 
 @pytest.fixture
 def machine() -> Iterator[BootedMachine]:
-    """This machine as it is, with changes of its own; of its services, only those of basic.target are started."""
+    """This machine with copy-on-write changes; of its services, only basic.target is started."""
     with tempfile.TemporaryDirectory(prefix="s", dir="/var/tmp") as folder:
         upper, work, root = (Path(folder, name) for name in ("upper", "work", "root"))
         for made in (upper, work, root):

@@ -1,4 +1,4 @@
-"""Telegraf as a part of the stack: it comes with the first sensor, reads what changes, and goes with the last one."""
+"""Telegraf as part of the stack: it starts with the first sensor, reloads on changes, and stops after the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stack.go import Go
 from tests.support.program import program_path
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # where Telegraf isn't in the cache, it is built first
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # builds Telegraf first if it isn't cached
 
 LOG = "log/requests"  # in the checkout
 SENSOR = f"""
@@ -38,7 +38,7 @@ def built() -> Path:
 
 @pytest.fixture
 def sensor(checkout: Checkout) -> Iterator[Path]:
-    """Where a sensor can be put, and its log, which only its owner and the group adm may read, as on Debian."""
+    """A folder for a sensor, and its log, only readable by its owner and the group adm, as on Debian."""
     log = checkout.folder / LOG
     log.parent.mkdir(exist_ok=True)
     log.write_text("7\n")
@@ -55,7 +55,7 @@ def sensor(checkout: Checkout) -> Iterator[Path]:
 
 @pytest.fixture
 def go(built: Path, stopped: Checkout, sensor: Path, tmp_path: Path) -> Iterator[Go]:
-    """A Go that builds nothing before the test lets it, for a checkout with a sensor and without Telegraf."""
+    """A stand-in for Go whose builds the test releases, for a checkout with a sensor and without Telegraf."""
     shutil.rmtree(stopped.folder / ".stack" / "programs" / "telegraf", ignore_errors=True)
     go = Go(tmp_path, {"telegraf": built})
     for name in ("packages", "wheels"):
@@ -69,7 +69,7 @@ def go(built: Path, stopped: Checkout, sensor: Path, tmp_path: Path) -> Iterator
 
 
 def row(checkout: Checkout) -> str:
-    """What `make status` says of Telegraf."""
+    """The Telegraf line of `make status`."""
     found = re.search(r"^telegraf +(.*)$", checkout.make("status").stdout, re.MULTILINE)
     assert found is not None
     return found[1]
@@ -82,7 +82,7 @@ def addresses(checkout: Checkout) -> list[str]:
 
 
 def is_scraped(checkout: Checkout) -> bool:
-    """Whether Prometheus gets its samples, now: what it has recorded may be an earlier test's."""
+    """Whether Prometheus scrapes it now: records may be from an earlier test."""
     return any(target.up for target in health.targets(checkout.ports["PROMETHEUS_PORT"]) if target.job == "telegraf")
 
 
@@ -94,11 +94,11 @@ def test_it_comes_and_goes_with_the_sensors_and_may_read_logs_alone(running: Che
     sensor.write_text(SENSOR.replace("NAME", "requests"))
     supervisor = running.pid("supervisor.supervisord")
     assert running.url("TELEGRAF_PORT") in running.must("up")
-    assert running.pid("supervisor.supervisord") == supervisor  # the rest of the stack went on
+    assert running.pid("supervisor.supervisord") == supervisor  # the rest of the stack kept running
     assert row(running).startswith("running")
     assert addresses(running) == [f"127.0.0.1:{running.ports['TELEGRAF_PORT']}"]
     wait_for(lambda: running.query("requests == 7"))
-    if os.geteuid() == 0:  # else it is the user's
+    if os.geteuid() == 0:  # otherwise it belongs to the user
         facts = running.facts("bin/telegraf ")
         assert "0" not in facts["Uid"].split()
         assert facts["Groups"].split() == [str((running.folder / LOG).stat().st_gid)]
@@ -134,7 +134,7 @@ def test_where_it_can_t_be_had_the_stack_goes_on_and_says_so(stopped: Checkout, 
     assert "But no sensor is read without Telegraf" in stopped.must("up")
     assert re.match("missing .*telegraf.go:7: a line that doesn't compile; to try again: make up", row(stopped))
     assert (stopped.make("status").returncode != 0, addresses(stopped)) == (True, [])
-    wait_for(lambda: stopped.query('up{job="node"} == 1'))  # the rest is unmoved
+    wait_for(lambda: stopped.query('up{job="node"} == 1'))  # the rest isn't affected
     go.go_on()
     stopped.must("up")
     wait_for(lambda: is_scraped(stopped))

@@ -1,4 +1,4 @@
-"""`make up`, `make demo` and `make down` in a fresh clone, by an ordinary user."""
+"""`make up`, `make demo` and `make down` in a fresh clone, as an ordinary user."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DEMO_HOSTS = {"demo-xen", "demo-kvm", "demo-openvz", "demo-base"}
 
 @pytest.fixture(scope="module")
 def up(ordinary: Checkout) -> str:
-    """What the first `make up` says, in an environment with a secret."""
+    """The output of the first `make up`, in an environment with a secret."""
     return ordinary.must("up", AWS_SECRET_ACCESS_KEY="secret", TZ="Europe/Berlin", no_proxy="127.0.0.1")
 
 
 def test_up_says_what_is_watched_and_where_to_look(ordinary: Checkout, up: str) -> None:
     watched = re.search(r"Watching this machine, (\S+), as platform (base|xen) \(.*\)\.", up)
     assert watched
-    if re.search("^grafana +missing: ", up, re.MULTILINE):  # else its address is the first
+    if re.search("^grafana +missing: ", up, re.MULTILINE):  # otherwise Grafana's address is first
         assert re.findall(r"http://\S+", up)[0] == ordinary.url("PROMETHEUS_PORT", "/consoles/index.html")
     this_host = f'<a href="?host={watched[1]}">'
     wait_for(lambda: this_host in ordinary.get("PROMETHEUS_PORT", "/consoles/index.html").text)
@@ -47,13 +47,13 @@ def test_all_parts_are_up_and_listen_on_loopback_only(ordinary: Checkout, up: st
     jobs = {"prometheus", "alertmanager", "node", "perf", "sched"}
     wait_for(lambda: jobs <= {series["metric"]["job"] for series in ordinary.query("up == 1")})
     for variable in PORTS:
-        with pytest.raises(ConnectionRefusedError):  # what listens everywhere would answer at this address too
+        with pytest.raises(ConnectionRefusedError):  # a wildcard listener would answer at this address too
             socket.create_connection(("127.0.0.2", ordinary.ports[variable]), timeout=5)
 
 
 @pytest.mark.usefixtures("up")
 def test_other_users_can_write_nothing_of_it(ordinary: Checkout) -> None:
-    """Nor speak to supervisord, for which its socket must be written to."""
+    """They can't use supervisord either, because that needs write access to its socket."""
     stack = ordinary.folder / ".stack"
     assert (stack / "run" / "supervisor.sock").is_socket()
     found = ["find", str(stack), "-name", "cache", "-prune", "-o", "-perm", "/022", "!", "-type", "l", "-print"]
@@ -61,7 +61,7 @@ def test_other_users_can_write_nothing_of_it(ordinary: Checkout) -> None:
 
 
 class RudeHandler(QuietHandler):
-    """Answers with what clears a terminal."""
+    """Answers with the escape sequence that clears a terminal."""
 
     def do_GET(self) -> None:  # noqa: N802
         self.send_response(500, "\x1b[2Jgone")
@@ -98,7 +98,7 @@ def test_down_leaves_nothing_but_the_data_and_the_demo_gives_way_to_the_stack(or
     assert ordinary.processes() == {}
     stopped = ordinary.make("status")
     assert (stopped.returncode != 0, "not running" in stopped.stdout) == (True, True)
-    ordinary.must("down")  # nothing to do is no error
+    ordinary.must("down")  # succeeds without anything to do
 
     demo = ordinary.must("demo")
     assert "All data is simulated" in demo
@@ -115,7 +115,7 @@ def test_down_leaves_nothing_but_the_data_and_the_demo_gives_way_to_the_stack(or
 
     up = ordinary.must("up")
     assert "make demo" in up.splitlines()[-1] or "as platform base" not in up
-    assert ordinary.query('{host=~"demo-.*"}') == []  # the stack's data is its own
+    assert ordinary.query('{host=~"demo-.*"}') == []  # the stack has separate data
     assert ordinary.query("up", moment) != []
     assert "demo-sensors" not in ordinary.make("status").stdout
     refused = ordinary.make("demo")

@@ -1,4 +1,4 @@
-"""A clone in which all has been set that the documentation says can be set is upgraded without a conflict."""
+"""A clone with every documented setting can be upgraded without conflicts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.stack.conftest import ROOT, Checkout
 from tests.support import Webhook
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]  # Sloth is built if it isn't in the cache
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]  # builds Sloth first if it isn't cached
 
-BEFORE = "9487bbdb"  # the last commit that reads settings from tracked files
+BEFORE = "9487bbdb"  # the last commit whose settings are in tracked files
 LOCAL = {
     "targets/node.yml": '- targets: ["localhost:{node}"]\n  labels: {{host: second, platform: base}}\n',
     "prometheus.yml": """\

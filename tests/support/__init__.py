@@ -4,7 +4,7 @@
         prometheus.wait_for('host:overhead:ratio{host="xen1"} > 0.5', seconds=30)
 
 They run as shipped: `prometheus/` and `alerts/` are copied into a temporary folder, where only targets, addresses and
-waiting times are changed. Everything listens on free loopback ports.
+delays are changed. Everything listens on free loopback ports.
 """
 
 from tests.support.alertmanager import Alertmanager

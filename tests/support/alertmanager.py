@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Alertmanager:
     """The project's Alertmanager, with its templates, routes and inhibitions.
 
-    receivers: the URL of a webhook that every receiver but `nobody` sends to, or a replacement for `receivers`.
-    group_wait, group_interval: replace those of every route, which are meant for people.
+    receivers: the URL of a webhook for every receiver except `nobody`, or a replacement for `receivers`.
+    group_wait, group_interval: replace those of every route, which are too long for tests.
     program: as in deploy/programs.py or deploy/go_programs.py.
     """
 
@@ -41,7 +41,7 @@ class Alertmanager:
         else:
             configuration["receivers"] = list(receivers)
         routes = [configuration["route"]]
-        for route in routes:  # grows while it is iterated over, by the child routes
+        for route in routes:  # child routes are appended while iterating
             routes += route.get("routes", [])
             for key, duration in (("group_wait", group_wait), ("group_interval", group_interval)):
                 if key in route:
@@ -65,7 +65,7 @@ class Alertmanager:
         self._program.stop()
 
     def tell(self, *alerts: Mapping[str, Any]) -> None:
-        """Send alerts as Prometheus does: `{"labels": {...}, "annotations": {...}, "startsAt": "2026-..."}`."""
+        """Send alerts like Prometheus: `{"labels": {...}, "annotations": {...}, "startsAt": "2026-..."}`."""
         requests.post(f"{self.url}/api/v2/alerts", json=alerts, timeout=10).raise_for_status()
 
     def alerts(self) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""What an emulated machine with systemd boots from: a Debian as a disk, with the agent's unit.
+"""The boot disk of an emulated machine with systemd: a Debian with the agent's unit.
 
-What is built is kept in the cache under a hash of our own files, so that only a change to them builds again. Debian's
-packages are taken as they are at that time.
+Images are cached under a hash of our own files, so that only a change to them rebuilds. Debian's packages are those of
+the build time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DISK_BYTES = 3 << 30
 DISK_SECONDS = 600
 MASKED = ("apt-daily-upgrade.timer", "apt-daily.timer", "libvirt-guests.service")
 SYSTEM = ("dbus", "initramfs-tools", "iproute2", "kmod", "procps", "systemd-sysv", "udev")
-# What the initramfs loads, and nothing else.
+# The only modules that the initramfs loads.
 MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4")
 
 
@@ -38,7 +38,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Image:
-    """What QEMU loads: the machine's kernel, its initramfs, and its root, a raw disk with ext4."""
+    """Files that QEMU loads: the machine's kernel, its initramfs, and its root, a raw disk with ext4."""
 
     kernel: Path
     initramfs: Path
@@ -46,16 +46,16 @@ class Image:
 
 
 def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, kept: int = 1) -> Path:
-    """The folder of what is built of these files as they are now; if there is none, `build` fills an empty one.
+    """The folder built from the current state of these files; if it doesn't exist, `build` fills an empty one.
 
-    `kept`: so many remain, for whoever goes back and forth between two states of the files.
+    `kept`: number of folders to keep, for switching between two states of the files.
     """
     digest = hashlib.sha256()
     for path in inputs:
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     images = programs.cache(kind)
     built = images / digest.hexdigest()[:16]
-    with programs.exclusively(images):  # of two processes that need it, one builds
+    with programs.exclusively(images):  # if two processes need it, one builds
         if not built.is_dir():
             with tempfile.TemporaryDirectory(dir=images) as folder:
                 workdir = Path(folder) / "image"
@@ -70,15 +70,15 @@ def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, 
 
 
 def need_emulation(**brings: str) -> None:
-    """Skip where no Debian can be built, or not be emulated, or one of these programs is missing."""
+    """Skip if Debian can't be built or emulated, or if one of these programs is missing."""
     need_root("builds a Debian")
     need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs", **brings)
 
 
 def debian(kind: str, code: Path, release: Release, kernel: str, *packages: str, loaded: Sequence[str] = ()) -> Image:
-    """A release with these packages and this kernel's package, which loads these modules at boot.
+    """A release with these packages and this kernel package, which loads these modules at boot.
 
-    `code` is what else it depends on. Raises BuildError and chroots.MissingError.
+    `code`: other files that it depends on. Raises BuildError and chroots.MissingError.
     """
 
     def build(workdir: Path) -> None:
@@ -89,7 +89,8 @@ def debian(kind: str, code: Path, release: Release, kernel: str, *packages: str,
             _apt(machine, "install", "--no-install-recommends", *SYSTEM, *packages)
             (root / "etc/initramfs-tools/conf.d/virtscope").write_text("MODULES=list\n")
             (root / "etc/initramfs-tools/modules").write_text("".join(f"{name}\n" for name in MODULES))
-            # The point release's own, which stays: an old release's mirrors list security updates that they lack.
+            # Only the point release, which doesn't change: an old release's mirrors list security updates that they
+            # lack.
             _apt(machine, "install", "--no-install-recommends", f"--target-release={release.suite}", kernel)
         (root / "etc/modules-load.d/tests.conf").write_text("".join(f"{name}\n" for name in loaded))
         _finish(root, workdir, release.suite)
@@ -106,7 +107,7 @@ def _apt(machine: Machine, *what: str) -> None:
 
 
 def _finish(root: Path, workdir: Path, hostname: str) -> None:
-    """Makes the image of the system in the folder `root`, which has one kernel, and removes the folder."""
+    """Build the image of the system in the folder `root`, which has one kernel, and remove the folder."""
     system = root / "etc/systemd/system"
     wanted = system / "multi-user.target.wants"
     wanted.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A machine that QEMU emulates, with an agent in it (tests/xen/dom0/agent.py), which runs commands and takes files."""
+"""A machine emulated by QEMU, with an agent (tests/xen/dom0/agent.py) that runs commands and receives files."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ MONITOR_SECONDS = 300  # until a machine's state has been written
 
 
 class MachineError(Exception):
-    """The machine failed to do what was asked of it; the message ends with its last output."""
+    """An operation on the machine failed; the message ends with its last output."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended in the machine: its exit status (124: took too long) and what it printed on both streams."""
+    """A command that ended in the machine: exit status (124: timeout), stdout and stderr."""
 
     status: int
     output: str
 
 
 class EmulatedMachine:
-    """A running machine, until the end of the `with` block; what it writes to its disks is lost.
+    """A machine that runs until the end of the `with` block; its disk writes are discarded.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         forwarded: by each of its TCP ports, the address on this machine that reaches it, e.g. "127.0.0.1:40123".
         serial_log: its console.
     """
 
     def __init__(self, name: str, workdir: Path, ports: Sequence[int], hardware: Sequence[str | Path]) -> None:
-        """`hardware`: QEMU's flags for all but console and network."""
+        """`hardware`: QEMU's flags except console and network."""
         self.name = name
         self.serial_log = workdir / "serial.log"
         self.forwarded = {port: f"127.0.0.1:{free_port()}" for port in (AGENT_PORT, *ports)}
@@ -83,12 +83,12 @@ class EmulatedMachine:
             raise MachineError(f"QEMU ended with status {qemu.returncode}; console:\n{self.console()}")
 
     def console(self, lines: int = 40) -> str:
-        """The last lines of the console: a kernel that hangs says so there."""
+        """The last lines of the console, where a hanging kernel reports."""
         text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
         return "\n".join([*text.splitlines()[-lines:], f"(complete: {self.serial_log})"])
 
     def run(self, command: str, timeout: float = 60) -> Completed:
-        """Runs a shell command in it, killed there after `timeout` seconds; a failing command raises nothing."""
+        """Run a shell command in it, killed there after `timeout` seconds; a failing command raises nothing."""
         try:
             status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
         except (OSError, http.client.HTTPException) as error:
@@ -97,23 +97,23 @@ class EmulatedMachine:
         return Completed(status, output.decode(errors="replace"))
 
     def check(self, command: str, timeout: float = 60) -> str:
-        """Runs a command that must succeed; returns what it printed. Raises MachineError."""
+        """Run a command that must succeed; return its output. Raises MachineError."""
         completed = self.run(command, timeout)
         if completed.status != 0:
             raise MachineError(f"{command!r} failed with status {completed.status} in {self.name}:\n{completed.output}")
         return completed.output
 
     def put(self, path: str, content: bytes) -> None:
-        """Writes a file in it, creating the folders above it."""
+        """Write a file in it, creating parent folders."""
         self.request("PUT", path, content, timeout=60)
 
     def install(self, tar: bytes) -> None:
-        """Unpacks tests.xen.package's tar file into /opt/virtscope."""
+        """Unpack tests.xen.package's tar file into /opt/virtscope."""
         self.put("/tmp/virtscope.tar", tar)
         self.check("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
 
     def start_exporter(self, module: str, port: int, flags: str = "", *, before: str = "") -> None:
-        """Starts virtscope.MODULE, with `before` before its command, and waits until it answers; it logs to log_of."""
+        """Start virtscope.MODULE, with `before` as a prefix, and wait until it answers; it logs to log_of."""
         command = f"{before} python3 -m virtscope.{module} --web.listen-address=0.0.0.0:{port} {flags}"
         self.check(f"cd /; PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
         wait_for(
@@ -134,12 +134,12 @@ class EmulatedMachine:
 
 
 def log_of(module: str) -> str:
-    """Where an exporter in the machine logs to."""
+    """The log file of an exporter in the machine."""
     return f"/var/log/{module}-exporter"
 
 
 class Monitor:
-    """QEMU's own protocol (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html), by a socket of its own."""
+    """QEMU's protocol QMP (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html), over a socket."""
 
     def __init__(self, path: Path, seconds: float = MONITOR_SECONDS) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -156,8 +156,8 @@ class Monitor:
         self._lines.close()
         self._socket.close()
 
-    def ask(self, command: str, **arguments: object) -> Any:  # JSON, as QEMU gives it
-        """What QEMU answers to a command. Raises MachineError."""
+    def ask(self, command: str, **arguments: object) -> Any:  # as QEMU returns it
+        """QEMU's answer to a command. Raises MachineError."""
         self._lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self._lines.flush()
         while "event" in (answer := json.loads(self._lines.readline())):

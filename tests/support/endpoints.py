@@ -1,4 +1,4 @@
-"""The two ends of the stack: what Prometheus scrapes, and where Alertmanager sends."""
+"""The two ends of the stack: exporters scraped by Prometheus, and receivers of Alertmanager's messages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ Group: TypeAlias = dict[str, Any]
 
 
 class Exposition:
-    """An exporter whose answer to every GET is `text`: set it, and the next scrape sees the new one.
+    """An exporter that answers every GET with `text`; after a change, the next scrape gets the new text.
 
-    If it is a function, that is called for each scrape, so that counters can grow. None makes it answer 500, like an
-    exporter that fails.
+    A function is called for each scrape, so that counters can grow. None makes it answer 500, like a failing exporter.
     """
 
     def __init__(self, text: str | Callable[[], str] | None = "") -> None:
@@ -53,7 +52,7 @@ class Exposition:
 
 
 class Webhook:
-    """Records Alertmanager's messages: `messages` are their JSON bodies, oldest first. It works as Slack's, too."""
+    """Records Alertmanager's messages: `messages` are their JSON bodies, oldest first. Also works as Slack's API."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -74,7 +73,7 @@ class Webhook:
         self._server.close()
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
-        """The first message that is `wanted`; AssertionError, naming what was received, if there is none in time."""
+        """The first message that is `wanted`; AssertionError with the received messages if there is none in time."""
         return first(self.messages, wanted, seconds)
 
 
@@ -119,12 +118,12 @@ class Mailbox:
     def wait_for(
         self, wanted: Callable[[email.message.EmailMessage], bool], seconds: float
     ) -> email.message.EmailMessage:
-        """The first mail that is `wanted`; AssertionError, naming what was received, if there is none in time."""
+        """The first mail that is `wanted`; AssertionError with the received mails if there is none in time."""
         return first(self.mails, wanted, seconds)
 
 
 def first(received: list[Received], wanted: Callable[[Received], bool], seconds: float) -> Received:
-    """The first `wanted` item of a growing list; AssertionError, naming the others, if there is none in time."""
+    """The first `wanted` item of a growing list; AssertionError with the others if there is none in time."""
     return wait_for(
         lambda: [message for message in list(received) if wanted(message)][:1],
         seconds,
@@ -133,7 +132,7 @@ def first(received: list[Received], wanted: Callable[[Received], bool], seconds:
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):
-    """Answers without writing a line per request to stderr."""
+    """Answers without logging requests to stderr."""
 
     def reply(self, status: int, body: bytes, content_type: str) -> None:
         self.send_response(status)

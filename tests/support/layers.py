@@ -11,20 +11,20 @@ _running: Layer = "all"  # outside of tests, such as in tests/proofs/bench/
 
 
 def of(item: pytest.Item) -> Layer:
-    """The layer that its marks say."""
+    """The layer of its marks."""
     if item.get_closest_marker("long"):
         return "all"
     return "system" if item.get_closest_marker("system") else "quick"
 
 
 def enter(item: pytest.Item) -> None:
-    """Note that this test runs from now on."""
+    """Note that this test is running."""
     global _running  # noqa: PLW0603  # one test at a time runs in a process
     _running = of(item)
 
 
 def mark_by_parameters(item: pytest.Item) -> None:
-    """Move a case to `make test-system` or `make test-all` if a parameter names a Go program that these build."""
+    """Move a case to `make test-system` or `make test-all` if a parameter names a Go program built there."""
     callspec = getattr(item, "callspec", None)
     if of(item) != "quick" or callspec is None:
         return
@@ -35,6 +35,6 @@ def mark_by_parameters(item: pytest.Item) -> None:
 
 
 def require_built_here(name: str) -> None:
-    """Fail a test of `make test` that needs a Go program which only `make test-system` builds."""
+    """Fail a test of `make test` that needs a Go program that only `make test-system` builds."""
     if _running == "quick" and go_programs.PROGRAMS[name].module.layer != "quick":
         pytest.fail(f"`make test` doesn't build {name}: mark the test `system`, or use Debian's package")

@@ -1,4 +1,4 @@
-"""A small disk, or one from which no program may run, for the duration of a test."""
+"""A small or noexec disk for the duration of a test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.needs import need_root
 
 @contextlib.contextmanager
 def tmpfs(folder: Path, options: str) -> Iterator[Path]:
-    """The folder as a disk of its own, empty; `options` are those of mount, such as "size=10m". Skips unless root."""
+    """The folder as a separate empty disk; `options` are those of mount, such as "size=10m". Skips unless root."""
     need_root("can mount a disk")
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", options, "virtscope-test", str(folder)]

@@ -1,4 +1,4 @@
-"""What a test needs of the machine it runs on: it is skipped where that is missing, and fails there in CI."""
+"""Requirements of tests: a test is skipped if they are missing, and fails in CI."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 
 def missing(reason: str) -> NoReturn:
-    """Skip, and say why; in CI nothing may be missing."""
+    """Skip with the reason; fail in CI."""
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def lacking(**brings: str) -> str | None:
-    """What to do for these programs, each by the Debian package that brings it (with underscores for hyphens)."""
+    """The remedy for missing programs, each with its Debian package (underscores instead of hyphens)."""
     packages = sorted({package for package, program in brings.items() if shutil.which(program) is None})
     return (
         f"needs: apt-get install --no-install-recommends {' '.join(packages).replace('_', '-')}" if packages else None

@@ -1,4 +1,4 @@
-"""What an exporter answers, to be asked for single samples."""
+"""An exporter's answer, with access to single samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prometheus_client.samples import Sample
 Series: TypeAlias = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """By metric name and labels."""
 
-SECONDS = 10  # for an answer, in emulation and on a busy machine
+SECONDS = 10  # maximum for an answer, in emulation and on a busy machine
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class Page:
         return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in self.samples}
 
     def all(self, name: str, **labels: str) -> list[Sample]:
-        """The samples of a metric that have these labels."""
+        """The samples of a metric with these labels."""
         return [sample for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()]
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of the only such sample; AssertionError if there is none, or several."""
+        """The value of the only such sample; AssertionError if there isn't exactly one."""
         found = self.all(name, **labels)
         assert len(found) == 1, f"{name} {labels}: {found}"
         return found[0].value
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of all such samples; 0 where there is none."""
+        """The sum of all such samples; 0 if there are none."""
         return sum(sample.value for sample in self.all(name, **labels))
 
     def labels(self, name: str, label: str) -> set[str]:

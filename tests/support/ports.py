@@ -1,7 +1,7 @@
-"""Loopback ports that nothing listens on, by ranges: no other process of pytest chooses one of the same.
+"""Free loopback ports by range: no two pytest processes get the same one.
 
-All are below those that the kernel gives to connections (ip_local_port_range begins at 32768), which are taken at any
-moment.
+All are below those that the kernel gives to connections (ip_local_port_range starts at 32768), which can be taken at
+any moment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ROWS, _SINGLE, _END = 12_000, 24_000, 32_000
 
 
 def _own(first: int, end: int) -> range:
-    """The part of these ports that is this process's."""
+    """This process's part of these ports."""
     width = (end - first) // _WORKERS
     return range(first + _WORKER * width, first + (_WORKER + 1) * width)
 
@@ -27,7 +27,7 @@ _in_rows: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on at this moment; not one that was given lately."""
+    """A free TCP port that was not returned recently."""
     for port in itertools.islice(_single, len(own)):
         if _is_free(port):
             return port
@@ -35,7 +35,8 @@ def free_port() -> int:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many free ports in a row. They are never given again: what had them may be started once more."""
+    """The first of this many consecutive free ports. They are never returned again, because their program may be
+    restarted."""
     mine = _own(_ROWS, _SINGLE)
     for first in random.sample(mine[:-count], len(mine) - count):
         row = range(first, first + count)

@@ -36,13 +36,13 @@ def capabilities(exporter: str) -> set[str]:
 
 
 def exposure(analysis: str) -> float:
-    """The level that `systemd-analyze security UNIT` ends with."""
+    """The exposure level at the end of `systemd-analyze security UNIT`."""
     [level] = re.findall(r"Overall exposure level for \S+: ([0-9.]+) ", analysis)
     return float(level)
 
 
 def unprivileged(having: Iterable[str]) -> list[str]:
-    """A prefix for a command: run by root, it makes it run as nobody with only these capabilities."""
+    """A command prefix for root that runs a command as nobody with only these capabilities."""
     given = "".join(f",+{capability.removeprefix('CAP_').lower()}" for capability in sorted(having))
     user = ["--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "--no-new-privs"]
     return ["setpriv", *user, *(f"--{kind}=-all{given}" for kind in ("bounding-set", "inh-caps", "ambient-caps"))]
@@ -56,7 +56,7 @@ def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="exporters") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        # Others' caches of bytecode come and go meanwhile.
+        # Other tests' bytecode caches come and go meanwhile.
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(UNITS.parent / "virtscope", folder / "virtscope", ignore=without)
         for package in packages:
@@ -65,7 +65,7 @@ def exporters_of_everybody(*packages: ModuleType) -> Iterator[Path]:
 
 
 def python_of_everybody(user: int, usable: str) -> str:
-    """The first Python that this user may run, and in which the code `usable` succeeds; skips if there is none."""
+    """The first Python that this user may run and that can run the code `usable`; skips if there is none."""
     for python in (shutil.which("python3"), "/usr/bin/python3"):
         try:
             ended = subprocess.run([str(python), "-c", usable], user=user, check=False, capture_output=True)

@@ -20,7 +20,7 @@ STOP_SECONDS = 15
 
 
 class Program:
-    """A server of the stack on a free port, which answers at /-/ready once it is ready; `name` as for program_path."""
+    """A server of the stack on a free port with a readiness page at /-/ready; `name` as for program_path."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *flags: str) -> None:
-        """Start it and wait until it is ready; AssertionError, with the end of its log, if it doesn't become so."""
+        """Start it and wait until it is ready; AssertionError with the end of its log if it doesn't become ready."""
         command = [str(program_path(self.name)), *flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
@@ -42,7 +42,7 @@ class Program:
             raise
 
     def stop(self) -> None:
-        """Stop it, by force only if it doesn't stop on request; does nothing if it has ended."""
+        """Stop it, and kill it if it doesn't stop on request; does nothing if it has ended."""
         if self._process is None:
             return
         self._process.terminate()
@@ -58,7 +58,7 @@ class Program:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
     def is_ready(self) -> bool:
-        """Whether it answers; for others than the stack's servers, a subclass knows."""
+        """Whether it is ready; overridden for programs other than the stack's servers."""
         return requests.get(self.url + "/-/ready", timeout=5).ok
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
@@ -71,7 +71,7 @@ class Program:
 
 
 def program_path(name: str) -> Path:
-    """The path of a program of deploy/programs.py or go_programs.py; skips where it can't be had, except in CI."""
+    """The path of a program of deploy/programs.py or go_programs.py; skips if it isn't available, except in CI."""
     try:
         if name not in go_programs.PROGRAMS:
             return programs.path(name)
@@ -82,7 +82,7 @@ def program_path(name: str) -> Path:
 
 
 def require_sloth() -> None:
-    """Skip unless Sloth has been built, which takes minutes; CI builds it if it isn't in its cache."""
+    """Skip unless Sloth has been built, which takes minutes; CI builds it if it isn't cached."""
     if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
         pytest.skip("Sloth is not built yet: `make rules` builds it in about two minutes")
     go_programs.path("sloth")

@@ -20,18 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 class Prometheus(PrometheusClient):
     """The project's Prometheus: its configuration, rules and alerts.
 
-    targets: for each job of prometheus.yml, the entries of its targets file; those of the checkout are not read.
-    alertmanager: the address (`host:port`) that alerts are sent to.
+    targets: for each job of prometheus.yml, the entries of its targets file; the checkout's are not read.
+    alertmanager: the address (`host:port`) of Alertmanager.
     interval: of scrapes and evaluations, instead of the configured 5 s.
-    scrape_interval: of scrapes, if that is different.
-    group_interval: of rule groups that have an interval of their own, of a minute or more.
-    alert_for: replaces every alert's `for:`, so that a test needn't wait as long as an operator would want to; for
-    SamplesNotStored it is ten seconds, as the first sample is stored some seconds after the start.
+    scrape_interval: of scrapes, if different.
+    group_interval: of rule groups with their own interval of a minute or more.
+    alert_for: replaces every alert's `for:`, which is too long for tests; ten seconds for SamplesNotStored, because
+        the first sample is stored some seconds after the start.
     lookback: Prometheus's lookback delta, instead of five minutes.
-    program: "prometheus3" is the release that compose.yaml runs.
-    rules: False leaves out all rules and alerts.
-    flags: more of its flags.
-    store: the URL of another that receives all it stores, with these external labels.
+    program: "prometheus3" is the release in compose.yaml.
+    rules: False omits all rules and alerts.
+    flags: additional flags.
+    store: the URL of a remote write receiver of all samples, with these external labels.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class Prometheus(PrometheusClient):
         file.write_text(yaml.safe_dump(list(groups)))
 
     def wait_for(self, expr: str, seconds: float, explain: Callable[[], str] = str) -> list[dict[str, Any]]:
-        """The first non-empty result of `expr`; AssertionError, with what may explain it, if there is none in time."""
+        """The first non-empty result of `expr`; AssertionError with details if there is none in time."""
         return super().wait_for(expr, seconds, lambda: f"{explain()}\nThe end of its log:\n{self._program.log_tail()}")
 
     @contextlib.contextmanager
     def _edited(self) -> Iterator[dict[str, Any]]:
-        """What prometheus.yml holds, to be changed."""
+        """The contents of prometheus.yml, to be changed."""
         configuration: dict[str, Any] = yaml.safe_load(self._configuration.read_text())
         yield configuration
         self._configuration.write_text(yaml.safe_dump(configuration))

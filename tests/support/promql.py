@@ -1,4 +1,4 @@
-"""What a Prometheus answers."""
+"""Answers of a Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 60  # for an answer, on a busy machine
 
 
 class PrometheusClient:
-    """The HTTP API of the Prometheus, or of what answers like one, at `url`."""
+    """The HTTP API of Prometheus, or of a compatible server, at `url`."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -33,7 +33,7 @@ class PrometheusClient:
         return float(series["value"][1])
 
     def values(self, expr: str, moments: range) -> dict[int, float]:
-        """The values of the only series in the result at these Unix times, where it has any."""
+        """The values of the only series in the result at these Unix times, if it has any."""
         times = {"start": str(moments[0]), "end": str(moments[-1]), "step": str(moments.step)}
         (series,) = self.get("query_range", {"query": expr, **times})["result"]
         return {int(at): float(value) for at, value in series["values"]}
@@ -44,7 +44,7 @@ class PrometheusClient:
         return alerts
 
     def wait_for(self, expr: str, seconds: float, explain: Callable[[], str] = str) -> list[dict[str, Any]]:
-        """The first result that isn't empty; AssertionError, with the targets' states, if there is none in time."""
+        """The first non-empty result; AssertionError with the targets' states if there is none in time."""
         return wait_for(
             lambda: self.query(expr), seconds, every=0.2, explain=lambda: f"{expr}\n{self.health()}\n{explain()}"
         )
@@ -54,7 +54,7 @@ class PrometheusClient:
         targets = self.get("targets", {"state": "active"})["activeTargets"]
         return "\n".join(f"{target['scrapeUrl']} is {target['health']} {target['lastError']}" for target in targets)
 
-    def get(self, what: str, parameters: dict[str, str]) -> Any:  # JSON, as the API gives it
+    def get(self, what: str, parameters: dict[str, str]) -> Any:  # JSON, as in the API
         """The data of /api/v1/`what`; ValueError if it answers with an error."""
         answer = requests.get(f"{self.url}/api/v1/{what}", params=parameters, timeout=SECONDS).json()
         if answer["status"] != "success":

@@ -1,4 +1,4 @@
-"""What is to be refused, in tables of cases."""
+"""Tables of inputs that must be refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def assert_refused(kind: type[Exception], words: str, call: Callable[..., object], *arguments: object) -> str:
-    """Fail, with the arguments, unless the call raises this kind with a message in which `words` is found.
+    """Fail, with the arguments, unless the call raises this exception with a message that matches `words`.
 
     Returns the message.
     """
@@ -24,7 +24,7 @@ def assert_refused(kind: type[Exception], words: str, call: Callable[..., object
 
 
 def refusal(kind: type[E], take: Callable[..., object], *given: object) -> E:
-    """The exception with which `take` refuses this; AssertionError, which names what was given, if it doesn't."""
+    """The exception with which `take` refuses this input; AssertionError with the input if it doesn't."""
     try:
         taken = take(*given)
     except kind as error:

@@ -1,4 +1,4 @@
-"""Lines at the end of a run: what was measured, whether or not the test passed. A conftest imports both names."""
+"""Lines at the end of a test run with measurements, also of failed tests. A conftest imports both names."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if lines := config.stash.get(_LINES, []):
         terminalreporter.section("measured")
         terminalreporter.write("".join(f"{line}\n" for line in lines))
-        lines.clear()  # other folders' conftests have this hook too
+        lines.clear()  # conftests of other folders have this hook too

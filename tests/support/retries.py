@@ -1,4 +1,4 @@
-"""Tests that were tried twice (`--reruns`, in `make test-system` only): both logs, and a list of what passed."""
+"""Tests that ran twice (`--reruns`, in `make test-system` only): both logs, and a list of those that passed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 class Retries:
-    """A pytest plugin. It writes what a failed first try and the second printed into `file`."""
+    """A pytest plugin. It writes the output of a failed first try and of the second one into `file`."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -37,5 +37,5 @@ class Retries:
 
 
 def _log(report: pytest.TestReport) -> str:
-    """Why it failed, if it did, and what was printed and logged."""
+    """The failure, if any, and the captured output and log."""
     return "\n".join(filter(None, [report.longreprtext, *(f"-- {title}\n{text}" for title, text in report.sections)]))

@@ -1,4 +1,4 @@
-"""Wait for what a test needs, not for a time."""
+"""Wait for conditions instead of sleeping."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def wait_for(
     explain: Callable[[], object] = str,
     not_yet: tuple[type[Exception], ...] = (requests.RequestException,),
 ) -> T:
-    """The first value of `what` for which `until` is true; what raises one of `not_yet` is asked again.
+    """The first value of `what` for which `until` is true; exceptions in `not_yet` are retried.
 
-    AssertionError, with the last value or error and what `explain` says, if there is none within these seconds; `what`
-    is asked once at least.
+    AssertionError, with the last value or error and the text of `explain`, after this many seconds; `what` is called at
+    least once.
     """
     deadline = time.monotonic() + seconds
-    pause = min(0.005, every)  # growing to `every`: most of what is waited for is there at once
+    pause = min(0.005, every)  # growing to `every`: most conditions are true immediately
     while True:
         try:
             last: object = (value := what())

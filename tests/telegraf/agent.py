@@ -1,4 +1,4 @@
-"""Telegraf with copies of the sensors, for the time of one test."""
+"""Telegraf with copies of the sensors, for the duration of a test."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ WAIT_SECONDS = 60
 
 
 def telegraf() -> Path:
-    """Telegraf, built if it is missing; skips the test on machines that can't have it, except in CI."""
+    """Telegraf, built if it is missing; skips on machines that can't build it, except in CI."""
     return program_path("telegraf")
 
 
 class Agent:
-    """The project's Telegraf, with its files in `folder`. Sensors are asked twice a second."""
+    """The project's Telegraf, with its files in `folder`. Sensors run twice a second."""
 
     def __init__(self, folder: Path) -> None:
         self.state = folder / "state"
@@ -42,7 +42,7 @@ class Agent:
         self._process: subprocess.Popen[bytes] | None = None
 
     def add(self, sensor: str, filled_in: dict[str, str]) -> None:
-        """A copy of a sensor, with each of these texts in place of one that is in the file."""
+        """A copy of a sensor with replaced texts, each of which must exist in the file."""
         copy = (FOLDER / "sensors" / f"{sensor}.conf").read_text()
         for old, new in filled_in.items():
             assert copy.count(old) == 1, f"{sensor}.conf has not one {old!r}"
@@ -73,7 +73,7 @@ class Agent:
             raise
 
     def stop(self, *, kill: bool = False) -> None:
-        """End it, as a service is stopped or as the kernel does it."""
+        """Stop it like a service manager, or kill it like the kernel."""
         if self._process is None:
             return
         if not kill:
@@ -92,21 +92,22 @@ class Agent:
         self.stop()
 
     def page(self) -> str:
-        """What Prometheus reads."""
+        """The page that Prometheus reads."""
         answer = requests.get(f"http://127.0.0.1:{self._port}/metrics", timeout=10)
         answer.raise_for_status()
         return answer.text
 
     def totals(self, app: str = "shop") -> Totals:
-        """The totals of an app; waits for its sensor's first ones."""
+        """The totals of an app; waits until its sensor has some."""
         return self._wait_for(app, lambda found: bool(found.requests))
 
     def wait_for_lines(self, lines: int, app: str = "shop") -> Totals:
-        """The totals of an app once that many lines have been counted; AssertionError if it isn't that many in time."""
+        """The totals of an app once this many lines have been counted; AssertionError if that isn't in time."""
 
         def complete(found: Totals) -> bool:
             assert found.lines <= lines, f"{found.lines} lines are counted of {lines}"
-            # What a sensor says at once may come in two flushes: all is there when each line is in one of the two.
+            # A sensor's output may arrive in two flushes: it is complete when every line is counted as request or
+            # unparsed.
             return bool(found.requests) and (found.lines, found.count + found.unparsed) == (lines, lines)
 
         return self._wait_for(app, complete)

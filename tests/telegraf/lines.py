@@ -1,4 +1,4 @@
-"""Lines of access logs, from plain to awkward, with what they are to be counted as."""
+"""Access log lines, from plain to unusual, with their expected counts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Labels: TypeAlias = tuple[str, str]
 
 
 class Line(NamedTuple):
-    """One line, without its end; `labels` and `microseconds` are None if it is no request with a time."""
+    """One line without its end; `labels` and `microseconds` are None if it isn't a request with a time."""
 
     text: bytes
     labels: Labels | None
     microseconds: int | None = None
 
 
-# What Apache's and nginx's manuals say that they write: quotes, backslashes and control characters escaped.
+# Quotes, backslashes and control characters are escaped according to Apache's and nginx's manuals.
 APACHE_AWKWARD = [
     *(rb"-", rb"", rb"Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101", rb"a \"quoted\" agent", rb"ends in \\"),
     *(rb"\\\" 200 5 \"x", rb"\xc3\xa4\xf0\x9f", rb"\t\n\r", rb"[21/Nov/2026:08:15:53 +0000]", rb"1234 5678"),
@@ -31,7 +31,7 @@ NGINX_AWKWARD = [
 HOSTS = [b"192.0.2.7", b"2001:db8::1", b"::ffff:192.0.2.1", b"client.example.org", b"fe80::1%eth0"]
 APACHE_USERS = [b"-", b'""', b"alice", b"Alice van Blanks", rb"o\"brien", b"a [b] c", b"\\\\"]
 NGINX_USERS = [b"-", b"alice", b"Alice van Blanks", rb"o\x22brien", b"a [b] c"]
-# Request line, and the class of its method.
+# Request line, and class of its method.
 REQUESTS = [
     *((b"GET / HTTP/1.1", "GET"), (b"GET /item?id=1&x=%22 HTTP/2.0", "GET"), (b"POST /bid HTTP/1.0", "POST")),
     *((b"HEAD / HTTP/1.1", "other"), (b"DELETE /x HTTP/3.0", "other"), (b"-", "other"), (b"", "other")),
@@ -48,32 +48,32 @@ _COMBINED = _CUT + b' "-" "-"'
 GARBAGE = [
     *(b"", b" ", b"garbage", b"\x00\x01\xff\xfe" * 20, b"-" * 70_000, b'"' * 200, b"\\" * 201, b"1 2 3 4 5 6 7 8 9 10"),
     _CUT,  # no time
-    _CUT + b" -5",  # the clock was set back meanwhile
+    _CUT + b" -5",  # the clock was set back
     *(_CUT + time for time in (b" 1.5", b" 1e3", b" " + b"9" * 40, b" 86400.001")),  # the last is more than a day
     *(_CUT + time for time in (b" 1795248953.123", b" 1795248953", b" 1795248953123456")),  # $msec, %{sec}t, %{usec}t
     _COMBINED + b" rt=1795248953.123",
     *(_TO + rest for rest in (b"HTTP/1.1 200 12 123", b'HTTP/1.1" two 12 123', b'HTTP/1.1" 200 12 "-" 123')),
     _TO + b'"x" HTTP/1.1" 200 12 "-" "-" 123',  # not escaped
-    _CUT + b' "-" "0.123"',  # a visitor's header
+    _CUT + b' "-" "0.123"',  # a header sent by the visitor
     *(_COMBINED + time for time in (b' "0.123"', b' "rt=0.123"')),
-    *(_COMBINED + times for times in (b" 0.123 0.120", b" 0.123 -", b' 0.123 "-"')),  # which one is it?
+    *(_COMBINED + times for times in (b" 0.123 0.120", b" 0.123 -", b' 0.123 "-"')),  # ambiguous
     *(_COMBINED + times for times in (b" xff=a rt=9.000 rt=0.123", b" rt=0.123 request_time=0.123")),
     *(_COMBINED + time for time in (b" rt=0.12", b' rt="0.123', b" urt=0.123", b" start=0.123")),
     "192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] \u201cGET / HTTP/1.1\u201d 200 12 123".encode(),
 ]
-# Nothing may depend on when a line says it was written, or on the order of that.
+# The time and order in which lines say they were written must not matter.
 TIMES = [b"[21/Nov/2026:08:15:53 +0000]", b"[01/Jan/1970:00:00:00 +0000]", b"[31/Dec/2099:23:59:59 -1130]"]
 
 FORMATS = [
     *("apache common", "apache combined", "apache vhost_combined"),
     *("nginx common", "nginx combined", "nginx main", "nginx vhost_main", "nginx named", "nginx named_common"),
 ]
-# What nginx logs of its upstreams: none, one, several, several after a redirect.
+# Upstream times in nginx logs: none, one, several, several after a redirect.
 UPSTREAMS = [b"-", b"0.004", b"0.000, 0.012", b"0.000, 0.012 : 0.001"]
 
 
 def some_lines(form: str, count: int, seed: int, *, garbage: float = 0.02) -> list[Line]:
-    """`count` random lines in one of `FORMATS`, a share of which is no request in any format."""
+    """`count` random lines in one of `FORMATS`, a share of which isn't a request in any format."""
     chosen = random.Random(f"{form} {seed}")
     return [_garbage(chosen) if chosen.random() < garbage else _request(form, chosen) for _ in range(count)]
 
@@ -88,7 +88,7 @@ def _request(form: str, chosen: random.Random) -> Line:
     apache = form.startswith("apache")
     request, method = chosen.choice(REQUESTS)
     status, status_class = chosen.choice(STATUSES)
-    # Around every edge and beyond the last, and some exactly on one.
+    # Around every bucket edge and beyond the last, and some exactly on one.
     microseconds = chosen.choice(
         [int(chosen.lognormvariate(11, 2)), 5_000, 100_000, 300_000, 10_000_000, 0, 10_000_001]
     )
@@ -103,7 +103,7 @@ def _request(form: str, chosen: random.Random) -> Line:
     if "vhost" in form:
         words.insert(0, b"www.example.org:443")
     if form.endswith(("main", "named")):
-        words.append(b'"%s"' % chosen.choice(texts))  # X-Forwarded-For, which a visitor may send as well
+        words.append(b'"%s"' % chosen.choice(texts))  # X-Forwarded-For, which visitors may send as well
     time = b"%d" % microseconds if apache else b"%.3f" % (microseconds / 1e6)
     if "named" in form:
         upstream = chosen.choice(UPSTREAMS)
@@ -117,7 +117,7 @@ def _request(form: str, chosen: random.Random) -> Line:
 
 
 def text(lines: Iterable[Line]) -> bytes:
-    """The lines as a log has them."""
+    """The lines as a log file."""
     return b"".join(line.text + b"\n" for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""What the access-log sensor makes of a log, read from an exposition page as Prometheus reads it."""
+"""The access-log sensor's metrics, parsed from an exposition page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DURATION = "app_request_duration_seconds"
 
 @dataclass
 class Histogram:
-    """One method and status: `buckets` is how many requests took at most so many seconds."""
+    """One method and status: `buckets` are cumulative counts by upper bound in seconds."""
 
     buckets: dict[float, int] = field(default_factory=dict)
     count: int = 0
@@ -22,7 +22,7 @@ class Histogram:
 
 @dataclass
 class Totals:
-    """All that one app and tier has had."""
+    """The totals of one app and tier."""
 
     requests: dict[Labels, Histogram] = field(default_factory=dict)
     lines: int = 0
@@ -34,7 +34,7 @@ class Totals:
 
 
 def totals(page: str, app: str | None = None) -> Totals:
-    """The totals of one app on Telegraf's page, or those on the page of access_log.pl, which names none."""
+    """The totals of one app on Telegraf's page, or those on the page of access_log.pl, which has no app label."""
     found = Totals()
     families = [family for family in text_string_to_metric_families(page) if family.name.startswith("app_")]
     assert all(family.type == ("histogram" if family.name == DURATION else "counter") for family in families)

@@ -1,4 +1,4 @@
-"""The servers that the sensors are for, from Debian's unpacked packages, for the time of one test."""
+"""The servers monitored by the sensors, from Debian's unpacked packages, for the duration of a test."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def send(port: int, request: bytes) -> None:
     """Send bytes to a web server, and wait until it closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request)
-        with contextlib.suppress(ConnectionError):  # it may have heard enough
+        with contextlib.suppress(ConnectionError):  # it may close early
             while connection.recv(65536):
                 pass
 
@@ -170,18 +170,18 @@ def _site(folder: Path) -> None:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """The server's own libraries, which this machine needn't have."""
+    """The server's own libraries, which may be missing on this machine."""
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(str(path) for path in root.glob("usr/lib/*-linux-gnu"))}
 
 
 def _not_as_root() -> list[str]:
-    """A command that goes before one that refuses to be run by root: to it, root is nobody."""
+    """A command prefix for servers that refuse to run as root: they see root as nobody."""
     return ["unshare", "--user", "--map-user=65534", "--map-group=65534"] if os.geteuid() == 0 else []
 
 
 @contextlib.contextmanager
 def _running(command: Sequence[str], root: Path, folder: Path, address: Path | tuple[str, int]) -> Iterator[None]:
-    """Run a server in the foreground; the block begins when it takes connections."""
+    """Run a server in the foreground; the block starts when it accepts connections."""
     log = folder / "output"
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)

@@ -1,6 +1,6 @@
 """Every request is counted exactly once, with its time: by the sensor alone, and in the real Telegraf under load.
 
-What may become of a log between two runs of a sensor: test_log_files.py.
+Changes to a log between two runs of a sensor: test_log_files.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN = b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET /%d HTTP/1.1" 200 12 "
 
 @pytest.mark.parametrize("form", lines.FORMATS)
 def test_every_line_of_every_format_is_counted_exactly(tmp_path: Path, form: str) -> None:
-    """The histograms are those that Prometheus's client would have made of the same requests."""
+    """The histograms equal those that Prometheus's client makes of the same requests."""
     sensor = Sensor(tmp_path)
     sensor.path.touch()
     sensor.run()
@@ -69,7 +69,7 @@ def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, 
 
 
 class Server:
-    """Writes requests into a log all the time, as a web server does: a write for each line, to a file it keeps open."""
+    """Writes requests into a log like a web server: a write per line, to a file that it keeps open."""
 
     def __init__(self, log: Path) -> None:
         self.lines = 0
@@ -78,12 +78,12 @@ class Server:
         self._signalled = threading.Event()
 
     def write_more(self, lines: int) -> None:
-        """Return once it has written so many more."""
+        """Return once it has written this many more."""
         end = self.lines + lines
         wait_for(lambda: self.lines >= end, every=0.001)
 
     def reopen(self) -> None:
-        """What the server does on logrotate's signal; returns when it has been done."""
+        """The server's reaction to logrotate's signal; returns when it is done."""
         self._signalled.set()
         wait_for(lambda: not self._signalled.is_set(), every=0.001)
 
@@ -98,7 +98,7 @@ class Server:
 
 @contextmanager
 def writing(log: Path) -> Iterator[Server]:
-    """A `Server` for the time of a block."""
+    """A `Server` within the block."""
     server = Server(log)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -110,7 +110,7 @@ def writing(log: Path) -> Iterator[Server]:
 
 
 def rotate(log: Path) -> None:
-    """What logrotate does by Debian's settings for Apache and nginx: rename, create, compress the one before."""
+    """logrotate with Debian's settings for Apache and nginx: rename, create, compress the previous one."""
     first, second = log.with_name(f"{log.name}.1"), log.with_name(f"{log.name}.2.gz")
     if first.exists():
         second.write_bytes(gzip.compress(first.read_bytes()))

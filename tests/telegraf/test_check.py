@@ -1,4 +1,4 @@
-"""access_log.pl --check: whether a log's lines parse, and what to do where they don't."""
+"""access_log.pl --check: whether a log's lines parse, with a remedy if they don't."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.telegraf import lines
 from tests.telegraf.agent import FOLDER
 
 COMMON = b'192.0.2.7 - - [21/Nov/2026:08:15:53 +0000] "GET / HTTP/1.1" 200 12'
-MAIN = COMMON + b' "-" "curl/8" "203.0.113.5"'  # as nginx's packages have it
+MAIN = COMMON + b' "-" "curl/8" "203.0.113.5"'  # as in nginx's packages
 
 
 def check(*logs: Path) -> subprocess.CompletedProcess[str]:
@@ -75,7 +75,7 @@ OTHER_UNIT = (
     "half of the times are above 10 s: are these milliseconds ($request_time has seconds), or nanoseconds (%D has "
     "microseconds)?"
 )
-# The smallest, the median and the largest time as they are read, and the warning.
+# The smallest, the median and the largest parsed time, and the warning.
 TIMES = [
     ("40 1270 0", "0.000 ms", "0.040 ms", "1.270 ms", f"2 of 3 times are below 0.1 ms: {UNITS}"),  # %{ms}T
     ("120 340 560", "0.120 ms", "0.340 ms", "0.560 ms", f"no time reaches 5 ms: right for a fast server; {UNITS}"),

@@ -1,4 +1,4 @@
-"""What happens to a log between two runs of access_log.pl: no line is lost, and none is counted twice."""
+"""Changes to a log between two runs of access_log.pl: no line is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE = b'192.0.2.7 - - [21/Nov/2026:08:15:%02d +0000] "GET /%d HTTP/1.1" 200 12 
 
 
 def patient_sensor(folder: Path) -> Path:
-    """Return a copy of access_log.pl that gets through a log in one run, however busy the machine is."""
+    """A copy of access_log.pl that reads a whole log in one run, even on a busy machine."""
     script, its_time = (FOLDER / "access_log.pl").read_text(), "$SECONDS_PER_RUN = 2;"
     assert script.count(its_time) == 1
     copy = folder / "access_log.pl"
@@ -27,7 +27,7 @@ def patient_sensor(folder: Path) -> Path:
 
 
 class Sensor:
-    """access_log.pl on the log `path`, run by hand; `written` numbers the lines, so that no two are the same."""
+    """access_log.pl on the log `path`, run manually; `written` numbers the lines, so that all are different."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "logs" / "access.log"
@@ -39,25 +39,25 @@ class Sensor:
         self.environment = {**os.environ, "STATE_DIRECTORY": str(self.state)}
 
     def write(self, count: int, path: Path | None = None) -> None:
-        """Append lines to the log, or to a file that was the log."""
+        """Append lines to the log, or to a rotated log."""
         with (path or self.path).open("ab") as log:
             for _ in range(count):
                 log.write(LINE % (self.written // 10_000 % 60, self.written))
                 self.written += 1
 
     def run(self, *logs: Path | str) -> subprocess.CompletedProcess[str]:
-        """One run, as it ended."""
+        """The result of a run."""
         command = [*self.command[:2], *map(str, logs or [self.path])]
         return subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True, timeout=60)
 
     def totals(self, *logs: Path) -> Totals:
-        """What one run prints."""
+        """The output of a run."""
         result = self.run(*logs)
         assert (result.returncode, result.stderr) == (0, "")
         return totals(result.stdout)
 
     def count(self) -> int:
-        """How many requests have been counted after one more run."""
+        """The number of requests counted after another run."""
         found = self.totals()
         assert found.unparsed == 0
         assert found.count == found.lines
@@ -66,7 +66,7 @@ class Sensor:
 
 @pytest.fixture
 def sensor(tmp_path: Path) -> Sensor:
-    """A sensor that has run once, on a log that is empty yet."""
+    """A sensor that has run once, on an empty log."""
     sensor = Sensor(tmp_path)
     sensor.path.touch()
     assert sensor.count() == 0
@@ -74,7 +74,7 @@ def sensor(tmp_path: Path) -> Sensor:
 
 
 def test_a_time_that_no_request_takes_is_counted_as_unparsed(sensor: Sensor) -> None:
-    """LINE is of 21/Nov/2026, 08:15 (Unix time 1795248900): %{sec}t is no 29 minutes. A day is the longest time."""
+    """LINE's time is 21/Nov/2026, 08:15 (Unix time 1795248900): %{sec}t isn't 29 minutes. A day is the maximum."""
     refused = [b"1795248900.123", b"1795248900", b"1795162501", b"86400.001", b"86400000001", b"1795248900123"]
     counted = [b"1795.249", b"1895248900", b"86400.000", b"1000"]
     with sensor.path.open("ab") as log:
@@ -96,7 +96,7 @@ def test_renamed_with_lines_that_come_late(sensor: Sensor) -> None:
     assert sensor.count() == 3
     sensor.write(2)
     rotated = sensor.path.rename(sensor.path.with_name("access.log.1"))
-    sensor.write(4, rotated)  # the server hasn't got the signal yet
+    sensor.write(4, rotated)  # the server hasn't received the signal yet
     sensor.write(1)
     assert sensor.count() == 10
     sensor.write(2, rotated)  # one of its processes still answers a long request
@@ -109,18 +109,19 @@ def test_copied_and_truncated(sensor: Sensor) -> None:
     assert sensor.count() == 6
     sensor.write(2)
     shutil.copy(sensor.path, sensor.path.with_name("access.log.1"))
-    assert sensor.count() == 8  # in the middle of it
+    assert sensor.count() == 8  # in the middle of rotation
     sensor.write(2)
     shutil.copy(sensor.path, sensor.path.with_name("access.log.1"))
     os.truncate(sensor.path, 0)
     sensor.write(1)
     assert sensor.count() == 11
-    sensor.write(20)  # longer than it was before
+    sensor.write(20)  # longer than before
     assert sensor.count() == 31
 
 
 def test_whatever_becomes_of_the_log_no_line_is_lost_or_counted_twice(sensor: Sensor) -> None:
-    """Six lines are counted, others not yet; this is done with the log; a run may complain; another line comes."""
+    """Six lines are counted and others not yet; then the log is changed, the next run may report errors, and a line is
+    added."""
     for done, not_yet, complaint in (
         ("mv access.log access.log-20261121", 2, "No such file"),
         ("rm access.log", 0, "No such file"),
@@ -233,7 +234,7 @@ def test_a_damaged_state_is_reported_once(sensor: Sensor) -> None:
     sensor.write(3)
     assert sensor.count() == 3
     (state,) = (path for path in sensor.state.iterdir() if path.suffix != ".lock")
-    assert state.stat().st_mode & 0o077 == 0  # it has a line of the log in it
+    assert state.stat().st_mode & 0o077 == 0  # it contains a line of the log
     state.write_bytes(state.read_bytes()[:-10])
     assert "was damaged" in sensor.run().stderr
     assert sensor.count() == 0
@@ -248,7 +249,7 @@ def test_what_is_no_log(sensor: Sensor) -> None:
 
 
 def test_what_a_log_had_before_it_could_be_read_is_not_counted(tmp_path: Path) -> None:
-    """Root may read every file, but neither a folder nor a link to itself."""
+    """Root may read every file, but must not read folders or a link to itself."""
     sensor = Sensor(tmp_path)
     sensor.path.mkdir()
     assert f"{sensor.path} is not a file" in sensor.run().stderr

@@ -1,4 +1,4 @@
-"""The sensors on the servers they are for: the logs and status pages are the servers' own."""
+"""The sensors with their servers, whose real logs and status pages they read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first run ma
 
 
 def request(line: bytes, agent: bytes = b"test", user: bytes | None = None, forwarded_for: bytes = b"") -> bytes:
-    """A whole HTTP request."""
+    """A complete HTTP request."""
     headers = [b"Host: localhost", b"Connection: close", b"User-Agent: " + agent, b"Referer: http://a/?q=" + agent]
     if forwarded_for:
         headers.append(b"X-Forwarded-For: " + forwarded_for)
@@ -144,9 +144,9 @@ def test_two_copies_of_each_sensor_get_along(tmp_path: Path) -> None:
 
 
 def metrics_of(agent: Agent, name: str, app: str = "shop", *, number: int = 1) -> dict[str, float]:
-    """All metrics of an app by name, once there is the one named; promtool must have nothing to say about them.
+    """All metrics of an app by name, once the named one exists; promtool must have no complaint about them.
 
-    number: how many there are at least of this server, as what is read at once may come in two flushes.
+    number: minimum number of metrics of this server, because one reading may arrive in two flushes.
     """
     prefix = f"{name.partition('_')[0]}_"
 

@@ -1,4 +1,4 @@
-"""Hypothesis's settings for all unit tests, and stand-ins that are the same in every run."""
+"""Hypothesis's settings for all unit tests, and pseudonyms that are the same in every run."""
 
 import random
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Every machine tries the same examples; timings say nothing on a busy one.
+# The same examples on every machine; no deadlines, which fail on a busy one.
 settings.register_profile(
     "deterministic",
     derandomize=True,
@@ -20,7 +20,7 @@ settings.load_profile("deterministic")
 
 @pytest.fixture(scope="module")
 def same_stand_ins() -> Iterator[None]:
-    """At random, once in a thousand runs one holds by chance what must not be found."""
+    """Random pseudonyms would contain a forbidden text by chance, once in a thousand runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("virtscope.toolkit.record.random.SystemRandom", lambda: random.Random(1))
         yield

@@ -1,4 +1,4 @@
-"""The emulated Xen hosts that the tests of this folder run on, one at a time, and the project's own Prometheus."""
+"""The emulated Xen hosts of this folder's tests, one at a time, and the project's Prometheus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test on each of its hosts: a system test on CREDIT2, a long one on the other, unless it is long on both."""
+    """Each test on each of its hosts: a system test on CREDIT2, a long one on the other, unless long on both."""
     if "xen" in metafunc.fixturenames:
         chosen = metafunc.definition.get_closest_marker("hosts")
         plans: tuple[HostPlan, ...] = chosen.args if chosen else (CREDIT2,)
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def xen(tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytest.FixtureRequest) -> Iterator[XenHost]:
-    """A running Xen host as planned, with its guests running and the exporter in Dom0."""
+    """A running Xen host as planned, with running guests and the exporter in Dom0."""
     need_emulation()
     plan: HostPlan = request.param
     workdir = tmp_path_factory.mktemp(plan.name)
@@ -78,10 +78,10 @@ def xen(tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytes
 
 @pytest.fixture(scope="module")
 def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """The project's Prometheus, which has scraped the host for long enough to compute rates.
+    """The project's Prometheus, after scraping the host for long enough to compute rates.
 
-    It scrapes more often than the shipped configuration does, as tests wait for scrapes. That keeps an emulated Dom0
-    busy, for which its guests wait: so it ends with the tests that use it.
+    It scrapes more often than in the shipped configuration, because tests wait for scrapes. That keeps the emulated
+    Dom0 busy and makes its guests wait, so it ends with the tests that use it.
     """
     with Prometheus(tmp_path_factory.mktemp("prometheus"), {"xentop": [xen.target]}, interval="2s") as server:
         server.wait_for("host:overhead:ratio", seconds=120)
@@ -90,6 +90,6 @@ def prometheus(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def text_exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """A second exporter in Dom0, whose source is xentop."""
+    """A second exporter in Dom0, with the source xentop."""
     with second_exporter_in(xen, "--source=xentop --xl.interval=0") as exporter:
         yield exporter

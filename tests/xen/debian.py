@@ -1,4 +1,4 @@
-"""Debian packages, downloaded and unpacked without being installed and without root."""
+"""Debian packages, downloaded and unpacked without installation and without root."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class BuildError(Exception):
 
 
 class Archive:
-    """Debian's package archive as this machine's apt sources name it, with lists and status of its own in `folder`."""
+    """Debian's package archive from this machine's apt sources, with separate lists and status in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         for name in ("state/lists/partial", "cache/archives/partial"):
             (folder / name).mkdir(parents=True)
         status = folder / "state" / "status"
-        status.touch()  # empty, as if nothing were installed: everything needed is downloaded
+        status.touch()  # nothing is installed, so all dependencies are downloaded
         settings = {
             "Dir::State": folder / "state",
             "Dir::State::status": status,
@@ -35,7 +35,7 @@ class Archive:
         run(["apt-get", *self.options, "update"])
 
     def dependency(self, package: str) -> str:
-        """The package that a meta package such as linux-image-amd64 stands for."""
+        """The package that a meta package such as linux-image-amd64 depends on."""
         listed = run(["apt-cache", *self.options, "depends", "--important", package])
         found = re.search(r"Depends: (\S+)", listed)
         if found is None:
@@ -43,14 +43,14 @@ class Archive:
         return found[1]
 
     def unpack(self, package: str, root: Path) -> None:
-        """Unpacks one package into the new folder `root`."""
+        """Unpack one package into the new folder `root`."""
         root.mkdir()
         run(["apt-get", *self.options, "download", package], cwd=root)
         [deb] = root.glob("*.deb")
         unpack(deb, root)
 
     def unpack_all(self, packages: Sequence[str], root: Path) -> None:
-        """Unpacks packages and all that they depend on into `root`."""
+        """Unpack packages and all their dependencies into `root`."""
         debs = root.with_name(f"{root.name}-debs")
         (debs / "partial").mkdir(parents=True)
         install = ["install", "--yes", "--download-only", "--no-install-recommends"]
@@ -60,7 +60,7 @@ class Archive:
 
 
 def unpack(deb: Path, root: Path) -> None:
-    """Unpacks a package. dpkg-deb --extract would put a folder in the place of a link such as /bin."""
+    """Unpack a package. dpkg-deb --extract would replace a link such as /bin by a folder."""
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as package:
         run(["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "-C", root], stdin=package.stdout)
 
@@ -71,7 +71,7 @@ def run(
     stdin: IO[bytes] | None = None,
     environment: dict[str, str] | None = None,
 ) -> str:
-    """Runs a program to its end; returns what it printed. Raises BuildError with the same if it fails."""
+    """Run a program to its end; return its output. Raises BuildError with the output if it fails."""
     env = {**os.environ, **(environment or {}), "LC_ALL": "C"}
     result = subprocess.run(
         command, cwd=cwd, stdin=stdin, env=env, text=True, capture_output=True, timeout=900, check=False

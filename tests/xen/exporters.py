@@ -1,4 +1,4 @@
-"""What exporters in Dom0 answer, and a second one with flags of its own."""
+"""Answers of exporters in Dom0, and a second exporter with custom flags."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Page(pages.Page):
     """One scrape."""
 
     def of_guest(self, domain: str) -> set[str]:
-        """The ids of the domains of that name, "" where the source has none."""
+        """The ids of the domains with this name, "" if the source has none."""
         return {sample.labels["domid"] for sample in self.all("xen_domain_vcpus", domain=domain)}
 
 
 @dataclass(frozen=True)
 class SecondExporter:
-    """The running exporter; `address` is where it is reached from here."""
+    """The running exporter; `address` is its address on this machine."""
 
     xen: XenHost
     address: str
@@ -35,7 +35,7 @@ class SecondExporter:
         return Page.of(self.address)
 
     def page_with(self, wanted: Callable[[Page], object], seconds: float = 120, every: float = 0.5) -> Page:
-        """The first page that is as wanted. Each scrape takes Dom0's CPU, which goes before its guests."""
+        """The first page that matches. Each scrape takes CPU time from the guests, because Dom0 has precedence."""
         log = f"cat {LOG}"
         return wait_for(self.page, seconds, every=every, until=wanted, explain=lambda: self.xen.dom0(log))
 
@@ -43,7 +43,7 @@ class SecondExporter:
         self.page_with(lambda page: page.value("xentop_up") == 1)
 
     def page_from_now(self) -> Page:
-        """A page whose values were read after this call."""
+        """A page with values read after this call."""
         begun = time.monotonic()
         age = "xentop_iteration_age_seconds"
         return self.page_with(
@@ -53,7 +53,7 @@ class SecondExporter:
 
 @contextlib.contextmanager
 def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
-    """An exporter in Dom0 that is reached from here; it listens until the end of the block."""
+    """An exporter in Dom0 that is reachable from here; it runs until the end of the block."""
     command = f"python3 -m virtscope.xen {flags} --web.listen-address=0.0.0.0:{SECOND_EXPORTER_PORT}"
     pid = xen.dom0(f"PYTHONPATH=/opt/virtscope setsid {command} >{LOG} 2>&1 & echo $!").strip()
     try:

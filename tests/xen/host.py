@@ -1,4 +1,4 @@
-"""The Xen host under test: what runs on the emulated machine, and how tests control it."""
+"""The Xen host under test: the emulated machine's guests and exporter, and operations on them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Guest:
     io: int = 0
     net: int = 0
     type: str = "pv"
-    memory: int = 96  # MiB; less than 80 is too little for the kernel and its initramfs
+    memory: int = 96  # MiB; the kernel and its initramfs need 80
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """A host to start: its name in test ids, the machine, and the guests that run from the start."""
+    """A host to start: its name in test ids, the machine, and the initial guests."""
 
     name: str
     setup: Setup
@@ -72,31 +72,31 @@ class XenHost:
         self.target: dict[str, Any] = {"targets": [self.exporter], "labels": {"host": "xen-lab", "platform": "xen"}}
 
     def dom0(self, command: str, timeout: float = 60) -> str:
-        """Runs a shell command in Dom0, which must succeed; returns what it printed."""
+        """Run a shell command in Dom0 that must succeed; return its output."""
         return self.machine.check(command, timeout)
 
     def start_exporter(self, tar: bytes) -> None:
-        """Unpacks the tar file made by package.exporter_as_tar and starts the exporter; returns once it answers."""
+        """Unpack the tar file made by package.exporter_as_tar and start the exporter; returns once it answers."""
         self.machine.install(tar)
         self.machine.start_exporter("xen", EXPORTER_PORT)
 
     def set_clock(self) -> None:
-        """Sets the clock of Dom0, which stopped when the snapshot was taken."""
+        """Set the clock of Dom0, which stopped when the snapshot was taken."""
         self.dom0(f"date -s @{time.time():.3f}")
 
     def prefer_dom0(self) -> None:
-        """Gives Dom0 the greatest weight, so that it waits for no guest, however slow this machine is."""
+        """Give Dom0 the maximum weight, so that it waits for no guest, even on a slow machine."""
         scheduler = self.dom0("xl info xen_scheduler").strip()
         self.dom0(f"xl sched-{scheduler} -d 0 -w {GREATEST_WEIGHT}")
 
     def wait_for_guests(self, domids: Iterable[str]) -> None:
-        """Returns once each of these guests has booted, that is, has sent its first packet."""
+        """Return once each of these guests has booted, that is, has sent its first packet."""
         for domid in domids:
             sent = f"cat /sys/class/net/vif{domid}.0/statistics/rx_packets"
             wait_for(lambda: int(self.dom0(sent)), GUESTS_BOOT_SECONDS, every=1, explain=lambda: f"domain {domid}")  # noqa: B023
 
     def create(self, guest: Guest) -> str:
-        """Creates a guest, paused; returns its domain id."""
+        """Create a guest, paused; return its domain id."""
         what = [guest.number, guest.name, guest.duty, guest.vcpus, guest.io, guest.net, guest.type, guest.memory]
         self.dom0(f"create-guest {shlex.join(map(str, what))}", timeout=300)
         return self.dom0(f"xl domid {shlex.quote(guest.name)}").strip()
@@ -107,7 +107,7 @@ class XenHost:
 
     @contextlib.contextmanager
     def paused(self, *domids: str) -> Iterator[None]:
-        """Pauses these guests, or all if none is named, as long as the block lasts."""
+        """Pause these guests, or all if none is named, within the block."""
         chosen = domids or self.domids()
         self.dom0("".join(f"xl pause {domid}; " for domid in chosen))
         try:
@@ -117,6 +117,6 @@ class XenHost:
 
 
 def wait_for_scrape(prometheus: Prometheus) -> None:
-    """Returns once Prometheus has stored a successful scrape that began after this call."""
+    """Return once Prometheus has stored a successful scrape that began after this call."""
     now = time.time()
     prometheus.wait_for(f'up{{job="xentop"}} == 1 and timestamp(up{{job="xentop"}}) > {now}', SCRAPE_SECONDS)

@@ -1,8 +1,9 @@
-"""Builds what the emulated Xen host boots: hypervisor, Dom0 and guest, from Debian 12 packages and our own files.
+"""Builds the boot files of the emulated Xen host: hypervisor, Dom0 and guest, from Debian 12 packages and our own
+files.
 
-Nothing is installed and root is not needed: packages are downloaded through an apt state of our own and unpacked. The
-result is kept in the cache under a hash of our own files, so that only a change of this folder builds again. Debian's
-packages are taken as they are at that time.
+Nothing is installed and root is not needed: packages are downloaded with a separate apt state and unpacked. The result
+is cached under a hash of our own files, so that only a change in this folder rebuilds. Debian's packages are those of
+the build time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DOM0_PACKAGES = (
     *("base-files", "busybox-static", "coreutils", "dash", "grep", "iproute2", "kmod", "libc-bin", "mount"),
     *("openssh-server", "python3", "sed", "util-linux", "xen-utils-4.17", "xenstore-utils"),
 )
-# Dom0 runs from memory; what it never reads would only make it slow to load.
+# Dom0 runs from memory: files that it never reads would only slow down loading.
 DOM0_UNUSED = (
     *("boot", "usr/lib/systemd", "usr/lib/udev", "usr/lib/xen-4.17/boot", "usr/lib/x86_64-linux-gnu/perl"),
     *("usr/lib/x86_64-linux-gnu/perl-base", "usr/share/doc", "usr/share/info", "usr/share/locale"),
@@ -39,7 +40,8 @@ GUEST_MODULES = ("xen-netfront", "xen-blkfront")
 
 @dataclass(frozen=True)
 class Image:
-    """What QEMU loads: the hypervisor as an ELF file, the Dom0 kernel and its initramfs (with the guests' in it)."""
+    """Files that QEMU loads: the hypervisor as an ELF file, the Dom0 kernel and its initramfs, which contains the
+    guests'."""
 
     hypervisor: Path
     kernel: Path
@@ -47,14 +49,14 @@ class Image:
 
 
 def image() -> Image:
-    """The image for the files as they are now, built if the cache has none. Raises BuildError."""
+    """The image for the current files, built if it isn't cached. Raises BuildError."""
     inside = [path for folder in ("dom0", "guest") for path in sorted((HERE / folder).rglob("*")) if path.is_file()]
     built = cached("xen", [HERE / "image.py", HERE / "debian.py", *inside], build, kept=2)
     return Image(built / "xen", built / "vmlinuz", built / "initramfs")
 
 
 def build(workdir: Path) -> None:
-    """Leaves `xen`, `vmlinuz` and `initramfs` in the empty folder `workdir`."""
+    """Create `xen`, `vmlinuz` and `initramfs` in the empty folder `workdir`."""
     scratch = workdir / "scratch"
     archive = Archive(scratch / "apt")
     hypervisor, dom0_kernel, guest_kernel = scratch / "hypervisor", scratch / "dom0-kernel", scratch / "guest-kernel"
@@ -62,7 +64,7 @@ def build(workdir: Path) -> None:
     archive.unpack(archive.dependency(DOM0_KERNEL), dom0_kernel)
     archive.unpack(archive.dependency(GUEST_KERNEL), guest_kernel)
 
-    # QEMU's multiboot loader wants the ELF file, not Debian's gzip of it.
+    # QEMU's multiboot loader needs the ELF file, not Debian's gzip of it.
     (workdir / "xen").write_bytes(gzip.decompress(only(hypervisor / "boot", "xen-4.17*.gz").read_bytes()))
     shutil.copy(only(dom0_kernel / "boot", "vmlinuz-*"), workdir / "vmlinuz")
 
@@ -86,8 +88,8 @@ def build(workdir: Path) -> None:
 
 
 def dom0_root(root: Path, archive: Archive) -> None:
-    """Dom0's file system: packages unpacked, no maintainer scripts run, busybox for commands still missing."""
-    for folder in ("bin", "sbin", "lib", "lib64"):  # merged /usr, which packages of Debian 12 expect to find
+    """Dom0's file system: packages unpacked, no maintainer scripts run, busybox for missing commands."""
+    for folder in ("bin", "sbin", "lib", "lib64"):  # merged /usr, which packages of Debian 12 expect
         (root / "usr" / folder).mkdir(parents=True)
         (root / folder).symlink_to(f"usr/{folder}")
     archive.unpack_all(DOM0_PACKAGES, root)
@@ -107,7 +109,7 @@ def dom0_root(root: Path, archive: Archive) -> None:
         shutil.rmtree(link, ignore_errors=True)
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-    # What sshd is before it knows who has come: a user of its own.
+    # sshd's unprivileged user before authentication.
     (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nsshd:x:100:100::/run/sshd:/usr/sbin/nologin\n")
     (root / "etc" / "group").write_text("root:x:0:\nsshd:x:100:\n")
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost dom0\n")
@@ -119,7 +121,7 @@ def dom0_root(root: Path, archive: Archive) -> None:
 
 
 def compile_python(root: Path) -> None:
-    """Compiles Dom0's Python library with Dom0's own Python: imports from source take half a minute in emulation."""
+    """Compile Dom0's Python library with Dom0's own Python: imports from source take half a minute in emulation."""
     loader, libraries = root / "usr/lib64/ld-linux-x86-64.so.2", root / "usr/lib/x86_64-linux-gnu"
     python, library = root / "usr/bin/python3", root / "usr/lib/python3.11"
     compileall: list[str | Path] = [loader, "--library-path", libraries, python, "-m", "compileall", "-q", library]
@@ -127,9 +129,9 @@ def compile_python(root: Path) -> None:
 
 
 def add_modules(root: Path, kernel: Path, names: tuple[str, ...]) -> None:
-    """Copies kernel modules and what they depend on to `root`/modules, with the order to load them in `order`.
+    """Copy kernel modules and their dependencies to `root`/modules, with the load order in `order`.
 
-    What the kernel has built in is left out.
+    Built-in modules are left out.
     """
     available = {path.stem.replace("-", "_"): path for path in (kernel / "lib" / "modules").rglob("*.ko")}
     order: list[Path] = []
@@ -153,7 +155,7 @@ def add_modules(root: Path, kernel: Path, names: tuple[str, ...]) -> None:
 
 
 def pack(root: Path, initramfs: Path) -> None:
-    """Packs a folder as the kernel's initramfs format wants it, everything owned by root."""
+    """Pack a folder in the kernel's initramfs format, with all files owned by root."""
     cpio = ["cpio", "--create", "--format=newc", "--owner=+0:+0", "--quiet", f"--file={initramfs}"]
     with subprocess.Popen(["find", ".", "-mindepth", "1"], cwd=root, stdout=subprocess.PIPE) as names:
         run(cpio, cwd=root, stdin=names.stdout)

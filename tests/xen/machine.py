@@ -19,10 +19,10 @@ SAVE_SECONDS = 300
 
 @dataclass(frozen=True)
 class Setup:
-    """The emulated hardware, and how Xen is started on it.
+    """The emulated hardware, and Xen's options.
 
     cpu: QEMU's model. With models richer than qemu64, Dom0 or programs in it crash; PVH guests need its feature npt.
-    cpus: with two, each flushes the other's translations, which slows emulation down; less so if Dom0 is pinned to one.
+    cpus: with two, each flushes the other's translations, which slows down emulation; less so if Dom0 is pinned to one.
     xen: the hypervisor's command line.
     """
 
@@ -34,7 +34,7 @@ class Setup:
 def need_emulation() -> None:
     """Skip where this machine can't emulate a Xen host."""
     try:
-        debian.system()  # what it is made of comes from there
+        debian.system()  # the build needs its packages
         architecture = releases.architecture()
     except ProgramsError as error:
         missing(str(error))
@@ -44,12 +44,12 @@ def need_emulation() -> None:
 
 
 class Machine(EmulatedMachine):
-    """A running Xen host, booted without guests or resumed from the file that save() left; commands run in its Dom0.
+    """A running Xen host, booted without guests or resumed from a file written by save(); commands run in its Dom0.
 
     Attributes:
         exporter: address on this machine that reaches port 10290 of Dom0, e.g. "127.0.0.1:40123".
-        second_exporter: likewise for port 10291.
-        ssh: likewise for port 22, on which Dom0 listens if a test has it do so.
+        second_exporter: the same for port 10291.
+        ssh: the same for port 22, on which Dom0 listens if a test starts sshd.
     """
 
     def __init__(self, image: Image, setup: Setup, workdir: Path, saved: Path | None = None) -> None:
@@ -68,9 +68,9 @@ class Machine(EmulatedMachine):
         self.ssh = self.forwarded[SSH_PORT]
 
     def save(self, state: Path) -> None:
-        """Stops the machine for good and writes its state to the file `state`. Raises MachineError."""
+        """Stop the machine and write its state to the file `state`. Raises MachineError."""
         with Monitor(self._monitor) as monitor:
-            # In one pass, with the machine stopped: its downtime doesn't matter.
+            # In one pass, with the machine stopped: downtime doesn't matter.
             downtime = 1000 * SAVE_SECONDS
             monitor.ask("migrate-set-parameters", **{"max-bandwidth": 1 << 34, "downtime-limit": downtime})
             monitor.ask("migrate", uri=f"exec:zstd --quiet --fast=3 -o {state}")

@@ -13,9 +13,9 @@ from deploy.programs import CHECKOUT
 
 
 def exporter_as_tar(workdir: Path) -> bytes:
-    """Builds the wheel and installs it with its one run-time dependency; returns that as a tar file.
+    """Build the wheel and install it with its one run-time dependency; return the installation as a tar file.
 
-    PyYAML and bcrypt are left out: only --web.config.file may need them.
+    PyYAML and bcrypt are left out: only --web.config.file needs them.
     """
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels, site = workdir / "wheels", workdir / "site"

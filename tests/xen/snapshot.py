@@ -1,8 +1,7 @@
-"""A Xen host whose guests have booted, kept as a snapshot from which the tests resume within seconds.
+"""A Xen host whose guests have booted, as a snapshot from which tests resume within seconds.
 
-Booting an emulated host and its guests takes one to three minutes and tests nothing of the project's own: the exporter
-is installed afterwards. The snapshot is kept in the cache under a hash of everything it is made from; when any of that
-changes, the host is booted again.
+Booting an emulated host and its guests takes one to three minutes and tests none of our code: the exporter is installed
+afterwards. The snapshot is cached under a hash of all its inputs; if any of them changes, the host is booted again.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tests.xen.machine import Machine
 
 
 def snapshot(plan: HostPlan, image: Image) -> Path:
-    """The planned host with its guests running, booted now if the cache has none. Raises MachineError."""
+    """The planned host with running guests, booted now if it isn't cached. Raises MachineError."""
     snapshots = programs.cache("xen-snapshots")
     kept = snapshots / f"{plan.name}-{digest(plan, image)}.zst"
-    with programs.exclusively(snapshots):  # of two processes that need it, one boots
+    with programs.exclusively(snapshots):  # if two processes need it, one boots
         if not kept.is_file():
             with tempfile.TemporaryDirectory(dir=snapshots) as folder:
                 new = Path(folder) / "state.zst"
@@ -49,9 +48,9 @@ def digest(plan: HostPlan, image: Image) -> str:
 
 
 def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
-    """Leaves the host's state in the file `state`, with guests of hardware virtualisation paused.
+    """Write the host's state to the file `state`, with hardware-virtualised guests paused.
 
-    QEMU refuses a state in which a CPU was within such a guest ("vCPU set in guest-mode inconsistent with migrated
+    QEMU refuses a state in which a CPU was running such a guest ("vCPU set in guest-mode inconsistent with migrated
     kernel nested state", cpu_post_load in QEMU's target/i386/machine.c).
     """
     with Machine(image, plan.setup, workdir) as machine:

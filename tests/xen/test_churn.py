@@ -1,6 +1,6 @@
 """Twenty guests come and go between scrapes: no series outlives its guest or mixes up two guests.
 
-The CPU time that they and Dom0 used meanwhile is what xl reports, guests that have ended included.
+Their CPU time and Dom0's equals the times in xl, including ended guests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ pytestmark = [pytest.mark.timeout(1500), pytest.mark.hosts(CREDIT)]
 
 GUESTS = 20
 ALIVE = 2  # at a time
-RUNNING = 2  # every second guest runs, as emulation makes that expensive; the others stay paused
+RUNNING = 2  # every second guest runs, because emulation makes that expensive; the others stay paused
 DUTY = 60  # percent of a CPU
-NAMES = ALIVE + 1  # so few that each is reused as soon as it is free
+NAMES = ALIVE + 1  # few, so that each is reused as soon as it is free
 INTERVAL = 3  # seconds: two exporters and xl share one emulated CPU, which needs up to a second for a scrape
-DEADLINE = 0.95 * INTERVAL  # the longest a scrape may take
-TEXT_IS_LATE = 5.0  # seconds: the oldest that the exporter serves
+DEADLINE = 0.95 * INTERVAL  # the maximum duration of a scrape
+TEXT_IS_LATE = 5.0  # seconds: the maximum age of served values
 MINUTE = 60.0  # the range of the rates
 TOLERANCE = 0.05
 MIB = 1 << 20
@@ -36,11 +36,11 @@ LIMIT = "xen_domain_memory_limit_bytes"
 
 @dataclass(frozen=True)
 class Life:
-    """A guest of the past; times are seconds since 1970, on this machine's clock, which is Prometheus's."""
+    """An ended guest; times are seconds since 1970, on this machine's clock, which is Prometheus's."""
 
     name: str
     domid: str
-    limit: float  # different for each guest, so that a value shows which guest it belongs to
+    limit: float  # different for each guest, so that a value identifies its guest
     created: float
     started: float
     destroyed: float  # when `xl destroy` was called
@@ -49,7 +49,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Series:
-    """A series as it was stored: its labels, and its samples as pairs of time and value."""
+    """A stored series: its labels, and its samples as pairs of time and value."""
 
     labels: dict[str, str]
     samples: list[tuple[float, float]]
@@ -57,13 +57,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Account:
-    """CPU seconds by `xl list` between two moments whole minutes apart; a guest's are those when it was last listed."""
+    """CPU seconds by `xl list` between two moments whole minutes apart; an ended guest's are from its last listing."""
 
     begun: float
     ended: float
     dom0: float
     guests: float
-    of_ended: dict[str, float]  # by domain id: what they used in their whole lives, a part of guests
+    of_ended: dict[str, float]  # by domain id: usage over their whole lives, a part of guests
 
 
 Churn: TypeAlias = tuple[list[Life], Account]
@@ -100,13 +100,13 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
             xen.dom0(f"xl unpause {domid}")
         limit = (guest.memory + 1) * MIB  # libxl's LIBXL_MAXMEM_CONSTANT on top
         alive.append(Life(guest.name, domid, limit, created, time.time(), 0, 0))
-        # However many scrapes come too late: both sources are asked while it is there.
+        # Even if scrapes are late, both sources are read while it exists.
         up = 'up{job="xentop"}'
         watcher.wait_for(f"count({up} == 1 and timestamp({up}) > {time.time()}) == 2", seconds=120)
         while len(alive) > (ALIVE if number < GUESTS - 1 else 0):
             ending, begun = alive.pop(0), time.time()
-            # What it has used is listed until the end: it still runs when `xl destroy` begins, and that doesn't wait
-            # until the last page is freed; until then the domain is dying.
+            # Its usage is listed until the end: it still runs when `xl destroy` begins, which returns before the last
+            # page is freed; until then the domain is dying.
             of_ended |= seconds_by_xl(
                 xen.dom0(
                     f"xl destroy {ending.domid} &"
@@ -147,7 +147,7 @@ def stored(prometheus: Prometheus, selector: str) -> list[Series]:
 
 
 def test_no_scrape_fails(watcher: Prometheus, lives: list[Life], report: Report) -> None:
-    """Except those that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
+    """Except scrapes that an emulated Dom0 with one CPU can't answer in time, whatever runs in it."""
     begun, ended = lives[0].created, lives[-1].gone
     seconds = {series.labels["host"]: dict(series.samples) for series in stored(watcher, "scrape_duration_seconds")}
     for series in stored(watcher, 'up{job="xentop"}'):
@@ -172,7 +172,7 @@ def test_each_guest_shows_while_it_exists_and_is_gone_by_the_next_scrape(
         times = [at for series in stored(watcher, own) for at, _ in series.samples]
         assert life.created < min(times), life
         assert max(times) < life.gone, life
-        # Every scrape while it certainly existed shows it.
+        # Every scrape while it definitely existed shows it.
         limits = {at for series in stored(watcher, f"{LIMIT}{{{labels}}}") for at, _ in series.samples}
         assert {at for at in scrapes if life.started < at < life.destroyed} <= limits, life
         after = min(at for at in scrapes if at > life.gone)
@@ -199,7 +199,7 @@ def test_no_value_is_attributed_to_another_guest(watcher: Prometheus, lives: lis
 
 
 def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives: list[Life]) -> None:
-    """But Dom0's end of an interface resets its counters when the guest's end is gone, before it goes itself."""
+    """Except that Dom0's interface resets its counters when the guest's end is gone, before it disappears itself."""
 
     def owner(series: Series) -> tuple[str, str, str]:
         return series.labels["host"], series.labels.get("domid", ""), series.labels.get("domain", "")
@@ -217,7 +217,7 @@ def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives:
             if high > low:
                 moved.add(owner(series))
             elif high < low and not (of_network and high == 0 and ended(series, after)):
-                # xentop's text has only names: a counter restarts where a new guest has taken the name.
+                # xentop's text has only names: a counter restarts if a new guest has taken the name.
                 assert series.labels["host"] == "text", (series.labels, low, high)
                 assert limits[owner(series)][before] != limits[owner(series)][after], (series.labels, low, high)
     of_library = {("library", life.domid, life.name) for life in lives[::RUNNING]}
@@ -225,10 +225,11 @@ def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives:
 
 
 def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
-    """What rate() has guessed beyond what ended guests used.
+    """rate()'s extrapolation beyond the ended guests' usage.
 
-    It adds what a guest used in half an interval, on average, as nobody scrapes a guest's end. That is right on average
-    if guests end at once. Where one CPU is emulated, a guest is listed, and scraped, for seconds after its last one.
+    It adds a guest's usage in half an interval on average, because a guest's end isn't scraped. That is correct on
+    average if guests end at once. With one emulated CPU, a guest is still listed and scraped for seconds after it
+    stopped running.
     """
     seconds = 0.0
     for series in stored(watcher, 'xen_domain_cpu_seconds_total{host="library", job="xentop"}'):
@@ -241,7 +242,7 @@ def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
 
 
 def test_cpu_is_what_xl_reports_for_running_and_ended_guests(watcher: Prometheus, churn: Churn, report: Report) -> None:
-    """Over the whole time, minute by minute, as each rate covers the minute before it."""
+    """Over the whole time, minute by minute, because each rate covers the minute before it."""
     _, account = churn
     minutes = [
         account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))

@@ -19,7 +19,7 @@ from tests.xen.host import GUESTS, XenHost, wait_for_scrape
 Counters: TypeAlias = dict[tuple[str, str, str], float]
 """By metric name, domain id and device (vif number, or number of the block device)."""
 
-READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet while we look
+READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet during a reading
 COUNTED = ("bytes", "packets", "errors", "drops")
 SECTOR_BYTES = 512
 CPU = "xen_domain_cpu_seconds_total"
@@ -73,7 +73,7 @@ def from_kernel(xen: XenHost) -> Counters:
     counters: Counters = {}
     for domid, vif, row in re.findall(r"vif(\d+)\.(\d+): (.*)", xen.dom0("cat /proc/net/dev")):
         numbers = row.split()
-        # What Dom0's end of the interface received is what the guest sent.
+        # Dom0's interface received the guest's sent bytes.
         for way, values in (("transmit", numbers[:4]), ("receive", numbers[8:12])):
             for what, value in zip(COUNTED, values, strict=True):
                 counters[f"xen_domain_network_{way}_{what}_total", domid, vif] = float(value)
@@ -90,9 +90,9 @@ def from_kernel(xen: XenHost) -> Counters:
 
 
 def test_cpu_seconds_over_a_minute_are_those_of_xl_list(xen: XenHost, prometheus: Prometheus, report: Report) -> None:
-    """Guests are paused while both ends are read, so that only the digits that xl leaves out may differ.
+    """Guests are paused while both ends are read, so that only the digits missing in xl's output may differ.
 
-    Dom0 can't be paused: it runs xl, which takes a second. Its value is interpolated to the middle of that.
+    Dom0 can't be paused: it runs xl, which takes a second. Its value is interpolated to the middle of that second.
     """
     with xen.paused():
         by_xl, by_prometheus = read_cpu_seconds(xen, prometheus)
@@ -125,7 +125,7 @@ def read_cpu_seconds(xen: XenHost, prometheus: Prometheus) -> tuple[dict[str, fl
 
 
 def interpolate(values: Sequence[tuple[float, str]], moment: float) -> float:
-    """The value at a moment between two samples, each a time and a number as the API writes it."""
+    """The value at a moment between two samples, each a time and a number as in the API."""
     for (before, low), (after, high) in itertools.pairwise(values):
         if before <= moment <= after:
             return float(low) + (float(high) - float(low)) * (moment - before) / (after - before)
@@ -134,7 +134,7 @@ def interpolate(values: Sequence[tuple[float, str]], moment: float) -> float:
 
 @contextlib.contextmanager
 def without_a_bridge(xen: XenHost) -> Iterator[None]:
-    """Removes Dom0's bridge, as if Open vSwitch were used instead, and renames one vif."""
+    """Remove Dom0's bridge, as with Open vSwitch, and rename one vif."""
     vifs = xen.dom0("cd /sys/class/net && echo vif*").split()
     xen.dom0(f"ip link del xenbr0; ip link set {vifs[0]} down && ip link set {vifs[0]} name lan.web01")
     try:
@@ -149,7 +149,7 @@ def without_a_bridge(xen: XenHost) -> Iterator[None]:
 
 
 def test_without_a_bridge_every_interface_is_still_shown_and_absent_waiting_is_explained(xen: XenHost) -> None:
-    """libxenstat loses interfaces without a bridge; stock Xen doesn't report how long guests wait for a CPU."""
+    """libxenstat loses interfaces without a bridge; stock Xen doesn't report guests' wait for a CPU."""
 
     def interfaces() -> set[tuple[str, str]]:
         received = Page.of(xen.exporter).all("xen_domain_network_receive_bytes_total")

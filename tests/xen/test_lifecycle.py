@@ -1,4 +1,4 @@
-"""A guest is renamed and migrates: its values stay its own."""
+"""A guest is renamed and migrates, and its values aren't mixed up with another's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = "xen_domain_cpu_seconds_total"
 
 @pytest.fixture(scope="module")
 def guest(xen: XenHost) -> Iterator[str]:
-    """The name of a running guest. PVH, as PV guests can't migrate here."""
+    """The name of a running guest. PVH, because PV guests can't migrate here."""
     domid = xen.create(Guest(8, NAME, duty=5, net=1, type="pvh", memory=80))
     xen.dom0(f"xl unpause {domid}")
     yield NAME
@@ -29,7 +29,7 @@ def guest(xen: XenHost) -> Iterator[str]:
 
 
 def wait_until_it_runs(xen: XenHost) -> None:
-    """Waits until it pings Dom0: before that, it doesn't react to xl."""
+    """Wait until it pings Dom0: before that, it doesn't react to xl."""
     sent = "xen_domain_network_transmit_packets_total"
     wait_for(lambda: Page.of(xen.exporter).total(sent, domain=NAME), SECONDS, every=0.5)
 
@@ -55,7 +55,7 @@ def test_a_renamed_guest_continues_under_its_new_name_only(
 
 
 def test_an_incoming_migration_shows_under_a_name_of_its_own_until_it_has_taken_over(xen: XenHost, guest: str) -> None:
-    """The guest migrates from this host to itself, so that both ends are seen."""
+    """The guest migrates from this host to itself, so that both ends are visible."""
     wait_until_it_runs(xen)
     domid = domid_of(xen, guest)
     seen: dict[str, set[str]] = {}

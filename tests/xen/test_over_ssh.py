@@ -1,4 +1,4 @@
-"""ssh-exporter outside of the host, by Dom0's sshd and a line in its authorized_keys, with the real xentop and xl."""
+"""ssh-exporter outside the host, through Dom0's sshd and its authorized_keys, with the real xentop and xl."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from virtscope.ssh import authorized_key, xen_host
 
 pytestmark = pytest.mark.long
 
-READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet while we look
+READINGS = 5  # even with all guests paused, Dom0 itself may send them a packet during a reading
 CONNECTION_SECONDS, XL_SECONDS = 120, 300
-# About the exporter and its machine: how long it took, what it read, what its child did.
+# Metrics about the exporter and its machine: durations, read bytes, child processes.
 OF_ITSELF = re.compile(r"process_|xentop_(?!up$|source_up$)")
 
 
@@ -49,7 +49,7 @@ Host dom0
 
 @pytest.fixture(scope="module")
 def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Runs Dom0's sshd; ssh -F FOLDER/config dom0 then comes in, by a line that docs/agentless.md has made."""
+    """Run Dom0's sshd; ssh -F FOLDER/config dom0 then logs in with a line made as in docs/agentless.md."""
     folder = tmp_path_factory.mktemp("ssh")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True, timeout=30)
     line = authorized_key.line((folder / "key.pub").read_text())
@@ -67,7 +67,7 @@ def sshd(xen: XenHost, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
 
 @pytest.fixture
 def over_ssh(sshd: Path) -> Iterator[Callable[[], Page]]:
-    """A scrape by ssh-exporter here; in emulation, a new connection may take longer than ssh waits for it."""
+    """A scrape by ssh-exporter here; in emulation, a new connection may exceed ssh's timeout."""
     (sshd / "hosts").write_text("dom0\n")
     flags = (f"--hosts.file={sshd}/hosts", f"--ssh.config.file={sshd}/config", "--xl.interval=5s")
     environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
@@ -87,13 +87,13 @@ def over_ssh(sshd: Path) -> Iterator[Callable[[], Page]]:
 
 
 def wait_for_xl(read: Callable[[], Page]) -> None:
-    """Return once all guests have what xl knows of them."""
+    """Return once all guests have xl's values."""
     weight = "xen_domain_scheduler_weight"
     wait_for(read, XL_SECONDS, every=1, until=lambda page: all(page.all(weight, domain=guest.name) for guest in GUESTS))
 
 
 def shown(page: Page) -> Series:
-    """All but what the exporter says about itself."""
+    """Everything except the exporter's metrics about itself."""
     return {key: value for key, value in page.series().items() if not OF_ITSELF.match(key[0])}
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 ALERT_FOR = "10s"  # instead of the `for` in alerts/rules; nothing else is changed
 
-# Panels and their queries that may be empty here.
+# Panels whose queries may be empty here.
 NOT_OF_THIS_HOST = {
     *(("CPU usage and capacity", "C"), ("CPU usage and capacity", "E")),  # few guests, of which none has ended
     *(("Overhead per request", "A"), ("Overhead per GB", "A")),  # no application, and an idle network
@@ -29,7 +29,7 @@ NOT_OF_THIS_HOST = {
 def test_a_busy_dom0_raises_the_overhead_and_a_notification_is_sent(
     xen: XenHost, prometheus: Prometheus, tmp_path: Path, report: Report
 ) -> None:
-    """Dom0 precedes its guests, as on hosts that give it the greatest weight for their I/O."""
+    """Dom0 has precedence over its guests, as on hosts that give it the maximum weight for their I/O."""
     ratio = 'host:overhead:ratio{host="xen-lab"}'
     [series] = prometheus.wait_for(ratio, seconds=60)
     idle = float(series["value"][1])
@@ -38,7 +38,7 @@ def test_a_busy_dom0_raises_the_overhead_and_a_notification_is_sent(
         with (
             Webhook() as webhook,
             Alertmanager(tmp_path, webhook.url) as alertmanager,
-            # A Prometheus of its own: the alert's range is five minutes, in most of which Dom0 was idle for the other.
+            # A new Prometheus: the alert's range is five minutes, and Dom0 was idle in most of the other one's.
             Prometheus(
                 tmp_path,
                 {"xentop": [xen.target]},

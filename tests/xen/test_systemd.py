@@ -1,6 +1,6 @@
 """The exporters' units under a real systemd in Dom0, installed from the Debian packages and scraped from outside.
 
-Dom0 itself has no systemd. It runs here in namespaces of its own, as the init of a Debian with Dom0's devices,
+Dom0 itself has no systemd. Here systemd runs in separate namespaces, as the init of a Debian with Dom0's devices,
 xenstored and network.
 """
 
@@ -37,9 +37,9 @@ NEEDED = "curl libbpf1 openssh-client systemd xen-utils-4.17 python3-bcrypt pyth
 LEFT_OUT = ["usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/zoneinfo", "usr/lib/xen-4.17/boot"]
 LEFT_OUT += ["var/cache/apt", "var/lib/apt", "usr/share/python-wheels", "usr/lib/gcc", "usr/share/perl"]
 TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds: 50"
-START_SECONDS = 300  # of systemd, and of an exporter, in emulation
+START_SECONDS = 300  # for systemd and for an exporter, in emulation
 STOP_SECONDS = 120
-# In Dom0: unpack what this machine serves, and make it the root of a systemd.
+# In Dom0: unpack the archive served by this machine, and make it the root of a systemd.
 START = """\
 set -e
 mkdir /debian
@@ -62,7 +62,7 @@ exec chroot . env container=other /lib/systemd/systemd --unit=multi-user.target
 END
 setsid unshare --mount --pid --cgroup --fork --propagation=private sh /debian-init </dev/null >/var/log/debian 2>&1 &
 """
-# What a unit must keep its exporter from, each a command that fails there. As root without a unit, all succeed.
+# Actions that a unit must prevent, each a command that fails there. As root without a unit, all succeed.
 FORBIDDEN = {
     "write to /usr": "touch /usr/x",
     "write to /etc": "touch /etc/x",
@@ -85,14 +85,14 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 class Debian:
-    """The Debian in Dom0 that systemd is the init of."""
+    """The Debian in Dom0 with systemd as init."""
 
     def __init__(self, xen: XenHost) -> None:
         self.xen = xen
         self.init = ""
 
     def must(self, command: str, timeout: float = 120) -> str:
-        """A shell command there, by root, that must succeed; what it printed."""
+        """Run a shell command there as root that must succeed; return its output."""
         self.xen.machine.put("/command", f"{command}\n".encode())
         enter = f"nsenter --target {self.init} --mount --pid --cgroup --root --wd"
         return self.xen.dom0(f'{enter} sh -c "$(cat /command)" 2>&1', timeout)
@@ -109,7 +109,7 @@ class Debian:
         wait_for(runs, START_SECONDS, every=1, explain=lambda: self.xen.dom0("cat /var/log/debian"))
 
     def stop(self) -> None:
-        """End systemd, and with it all that it has started: Dom0 is as it was."""
+        """End systemd and all its processes: Dom0 is as before."""
         self.xen.dom0(f"kill -KILL {self.init}; while [ -e /proc/{self.init} ]; do sleep 1; done", STOP_SECONDS)
         self.xen.dom0("umount /debian; rmdir /debian; rm /debian-init")
 
@@ -127,7 +127,7 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
     for package in packages.now.values():
         shutil.copy(package, root / "srv")
     (root / "root/seen").touch()
-    for script in (root / "etc/init.d").glob("xen*"):  # Dom0 runs what they would start
+    for script in (root / "etc/init.d").glob("xen*"):  # Dom0 runs their daemons
         script.unlink()
     served = folder / "served"
     served.mkdir()
@@ -142,12 +142,12 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
         started.start(server.server_address[1])
         server.shutdown()
     started.must("dpkg --install /srv/*.deb", 600)
-    # Its installation has started each, but for xentop-exporter, on whose port Dom0's own listens.
+    # The installation has started every exporter except xentop-exporter, on whose port Dom0's own listens.
     others = "vestat-exporter perf-exporter sched-exporter ssh-exporter"
     states = started.must(f"systemctl is-enabled {' '.join(EXPORTERS)}; systemctl is-active {others}")
     assert set(states.split()) == {"enabled", "active"}
     started.must(f"systemctl stop {' '.join(EXPORTERS)}", 300)
-    # Above 2, Debian's kernel asks for CAP_SYS_ADMIN where others are content with CAP_PERFMON.
+    # Above level 2, Debian's kernel requires CAP_SYS_ADMIN where others accept CAP_PERFMON.
     paranoid = xen.dom0("cat /proc/sys/kernel/perf_event_paranoid; echo 2 >/proc/sys/kernel/perf_event_paranoid")
     yield started
     started.stop()
@@ -156,7 +156,7 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
 
 
 def page_with(debian: Debian, exporter: str, line: str) -> str:
-    """The first page that has this line of the exporter that listens on the port that leads outside."""
+    """The first page with this line, from the exporter on the port that is forwarded."""
     return wait_for(
         lambda: requests.get(f"http://{debian.xen.machine.second_exporter}/metrics", timeout=60).text,
         START_SECONDS,
@@ -208,7 +208,7 @@ def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debia
         assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
         decoded = debian.must(f"python3 -c 'print(int(\"{status['CapBnd']}\", 16).bit_count())'")
         assert int(decoded) == len(capabilities(exporter))
-        # Once the kernel has its program, sched-exporter needs none.
+        # Once the kernel has its program, sched-exporter needs no capability.
         assert status["CapEff"] == ("0" * 16 if exporter == "sched-exporter" else status["CapBnd"])
         limits = f"/sys/fs/cgroup/system.slice/{exporter}.service"
         given = directives(UNITS / f"{exporter}.service")
@@ -243,6 +243,6 @@ def test_ssh_exporter_reads_dom0_by_its_own_unit(debian: Debian, sshd: Path) -> 
 
 
 def test_what_is_forbidden_root_can_do(debian: Debian) -> None:
-    """Or the probes of the test above would show nothing. Some changes would stay."""
+    """Otherwise the probes of the test above would prove nothing. Without probes that leave changes."""
     stay = {"set the clock", "set the host's name", "write to sysctl", "mount"}
     debian.must("\n".join(f"{command} || exit 1" for what, command in FORBIDDEN.items() if what not in stay))

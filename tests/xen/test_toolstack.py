@@ -1,4 +1,4 @@
-"""What xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
+"""Values that xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAP = 10  # percent of a CPU
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """One that runs xl more often than by default."""
+    """An exporter that runs xl more often than by default."""
     with second_exporter_in(xen, "--source=libxenstat --xl.interval=10s") as exporter:
         exporter.page_with(lambda page: page.all("xen_domain_scheduler_weight"))
         yield exporter
@@ -66,7 +66,7 @@ def test_a_pinned_vcpu_is_on_its_cpu(xen: XenHost, exporter: SecondExporter) -> 
     name, last = xen.plan.guests[0].name, xen.plan.setup.cpus - 1
     xen.dom0(f"xl vcpu-pin {name} 0 {last}")
     try:
-        hard = str(last) if xen.plan.setup.cpus > 1 else "all"  # as xl prints it: a host's only CPU is "all"
+        hard = str(last) if xen.plan.setup.cpus > 1 else "all"  # xl prints a host's only CPU as "all"
 
         def pinned(page: Page) -> bool:
             affinity = page.all("xen_vcpu_affinity_info", domain=name, hard=hard)

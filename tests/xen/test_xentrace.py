@@ -1,4 +1,4 @@
-"""For whom a guest waits, by windows of a real Xen's trace: an injected burner is named, and on a quiet host nobody."""
+"""Wait attribution from windows of a real Xen's trace: an injected burner is named, and on a quiet host nobody."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]  # the first test als
 
 FLAGS = "--source=libxenstat --xl.interval=60s --xentrace.interval=10s"
 INTERVAL = 10
-WINDOWS = 6  # as many as a rule's five minutes have, and one
-WORTH_A_NAME = 0.03  # seconds per second, the least for which prometheus/rules/waits.yml names a neighbour
+WINDOWS = 6  # five minutes, the range of a rule, plus one window
+WORTH_A_NAME = 0.03  # seconds per second, the minimum for which prometheus/rules/waits.yml names a neighbour
 WAITED = "xen_domain_wait_estimated_seconds_total"
 BURNER = Guest(12, "burner", duty=99, memory=80)
-Rates = dict[str, dict[str, float]]  # seconds per second, by who waited and who ran
+Rates = dict[str, dict[str, float]]  # seconds per second, by waiting and running domain
 
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """One that takes a window every ten seconds."""
+    """An exporter with a window every ten seconds."""
     with second_exporter_in(xen, FLAGS) as exporter:
         yield exporter
 
@@ -38,9 +38,9 @@ def page_with(exporter: SecondExporter, condition: Callable[[Page], object]) -> 
 
 
 def waited(exporter: SecondExporter) -> Rates:
-    """Who waited while who ran, from now on."""
+    """Waits by what ran, from now on."""
     begun = windows(page_with(exporter, windows))
-    first = page_with(exporter, lambda page: windows(page) > begun)  # a window may be under way: it is not from now on
+    first = page_with(exporter, lambda page: windows(page) > begun)  # a window that is under way doesn't count
     last = page_with(exporter, lambda page: windows(page) >= windows(first) + WINDOWS)
     seconds = (windows(last) - windows(first)) * INTERVAL
     found: Rates = {}
@@ -62,7 +62,7 @@ def test_an_injected_burner_is_who_the_others_wait_for(xen: XenHost, exporter: S
     domid = xen.create(BURNER)
     try:
         xen.dom0(f"xl unpause {domid}")
-        # Until it has booted it computes little, and xl has to have listed it.
+        # Until it has booted it computes little, and xl must have listed it.
         page_with(exporter, lambda page: page.all(WAITED, domain=victim, running=BURNER.name) != [])
         xen.wait_for_guests([domid])
         rates = waited(exporter)
@@ -91,7 +91,7 @@ def test_another_reader_of_the_trace_is_not_disturbed(xen: XenHost, exporter: Se
     page_with(exporter, lambda page: windows(page) > begun)  # so the next one is seconds away
     pid = xen.dom0("xentrace -D -e 0x2f000 /tmp/other.trace >/tmp/other.log 2>&1 & echo $!").strip()
     try:
-        # Earlier estimates are shown until they are too old.
+        # Earlier estimates are shown until they expire.
         page = page_with(exporter, lambda page: page.all("xentop_source_up", source="xentrace") == [])
         assert any("takes one reader" in detail for detail in page.labels("xentop_source_info", "detail"))
         assert page.value("xentop_up") == 1

@@ -1,7 +1,7 @@
-"""Prints what monitoring costs: encoding, scrapes over HTTP, whole hosts; and the project's targets for each.
+"""Prints the cost of monitoring: encoding, scrapes over HTTP, whole hosts; and the project's target for each.
 
-All values of a run are measured in turns on the same machine, so that ratios are comparable where times aren't. Each is
-the minimum of several rounds, as other processes can only add to it.
+All values of a run are measured alternately on the same machine, so that ratios are comparable even if times aren't.
+Each is the minimum of several rounds, because other processes can only add to it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.proofs.bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder
 
 SIZES = (100, 1_000, 20_000)
-ENCODING_BAR = 8.0  # times less CPU than stock prometheus_client's
+ENCODING_BAR = 8.0  # times less CPU than prometheus_client
 SCRAPING_ROUNDS = 6
-SCRAPE_BAR = 5.0  # times less CPU per series than node_exporter's
+SCRAPE_BAR = 5.0  # times less CPU per series than node_exporter
 
 Encode = Callable[[list[Metric]], bytes]
 
@@ -67,7 +67,7 @@ def _encoding() -> None:
 
 
 class _Given(NamedTuple):
-    """A registry of families that have been collected already."""
+    """A registry of families that were collected before."""
 
     families: list[Metric]
 
@@ -80,7 +80,7 @@ def _stock(generate_latest: Callable[..., bytes]) -> Encode:
 
 
 def _encode_in_turns(encoders: Sequence[Encode], guests: Guests) -> list[float]:
-    """Return the minimum of CPU seconds that each encoder took for a scrape of new objects with changed values."""
+    """Minimum CPU seconds of each encoder for a scrape of new objects with changed values."""
     families = [by_add_metric(family) for family in guests.collect()]
     assert len({encode(families) for encode in encoders}) == 1, "they write different expositions"
     least = [float("inf")] * len(encoders)
@@ -125,7 +125,7 @@ def _whole_scrapes() -> None:
 
 
 def _scrape_in_turns(targets: Sequence[scraping.Target]) -> list[float]:
-    """Return the minimum of CPU seconds per scrape of each target; the scrapes of a round take tenths of a second."""
+    """Minimum CPU seconds per scrape of each target; the scrapes of a round take tenths of a second."""
     least = [float("inf")] * len(targets)
     for _ in range(SCRAPING_ROUNDS):
         for index, target in enumerate(targets):

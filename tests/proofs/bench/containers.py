@@ -8,7 +8,7 @@ from pathlib import Path
 from virtscope.openvz.vestat import COLUMNS
 
 _NO_LIMIT = 2**63 - 1
-# As 2.6.32 prints them; for values that vary, the maximum.
+# As printed by 2.6.32; varying values are at their maximum.
 _RESOURCES = {
     "kmemsize": 60_000_000,
     "lockedpages": 100,
@@ -38,8 +38,8 @@ _SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly chang
 class Containers:
     """Writes the files of a host with `count` containers into a folder, and updates their counters.
 
-    Half of the containers have a limit for everything, as OpenVZ's own configurations set them up to 2.6.18; half have
-    limits for memory and swap only, as those of 2.6.32 do.
+    Half of the containers have a limit for everything, like OpenVZ's own configurations up to 2.6.18; half have limits
+    for memory and swap only, like those of 2.6.32.
     """
 
     def __init__(self, procfs: Path, count: int) -> None:
@@ -55,7 +55,7 @@ class Containers:
         self._write()
 
     def run_on(self, busy: float) -> None:
-        """Simulate 15 s in which a share `busy` (0..1) of the containers change what they hold."""
+        """Simulate 15 s in which a share `busy` (0..1) of the containers change their usage."""
         self._seconds += 15
         for index in self._random.sample(range(len(self._ctids)), round(busy * len(self._ctids))):
             self._blocks[index] = self._block(self._ctids[index])
@@ -84,7 +84,7 @@ class Containers:
 
     def _block(self, ctid: str) -> str:
         limited = int(ctid) % 2
-        of_this_one = random.Random(ctid)  # its size, the same each time
+        of_this_one = random.Random(ctid)  # the container's size, the same in each run
         rows: list[str] = []
         for resource, most in _RESOURCES.items():
             limit = most * of_this_one.randrange(2, 5) + 8

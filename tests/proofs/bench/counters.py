@@ -1,4 +1,4 @@
-"""What perf-exporter's counters cost: on large machines with a simulated kernel, and here beside other programs."""
+"""Cost of perf-exporter's counters: on large simulated machines, and here compared with other programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LARGE = ((64, 0), (64, 50))  # CPUs and cgroups
 ROUNDS = 5
 SOFTWARE = "task-clock,context-switches,cpu-migrations,page-faults"
 SECONDS = 10
-_PERF_EXPORTER = "import bench; from virtscope.perf.exporter import main; main()"  # bench knows where virtscope is
+_PERF_EXPORTER = "import bench; from virtscope.perf.exporter import main; main()"  # bench sets the path of virtscope
 
 
 def measure() -> None:
-    """Print both."""
+    """Print both tables."""
     _large_machines()
     _this_machine()
 
@@ -77,7 +77,7 @@ def _this_machine() -> None:
 
 
 def _perf_stat() -> float:
-    """Return the CPU seconds that `perf stat -I 1000` takes per second, without its start and end."""
+    """CPU seconds per second of `perf stat -I 1000`, without its start and end."""
     costs = []
     for seconds in (1, 1 + SECONDS):
         command = ["perf", "stat", "-a", "-A", "-I", "1000", "-e", SOFTWARE, "-x,", "--interval-count", str(seconds)]

@@ -1,6 +1,6 @@
-"""Hosts with 1,000 large guests each, 300,000 series: all that kvm-exporter and xentop-exporter have of them.
+"""Hosts with 1,000 large guests and 300,000 series each, as kvm-exporter and xentop-exporter show them.
 
-The families are the exporters' own, of simulated values. A guest has 32 vCPUs and eight network interfaces.
+The families are the exporters' own, with simulated values. A guest has 32 vCPUs and eight network interfaces.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from virtscope.xen import model as xen_model
 GUESTS = 1_000
 VCPUS = 32
 INTERFACES = 8
-DISKS = {"kvm": 6, "xen": 12}  # of a guest: so many that it has 300 series
-WAITED_FOR = 8  # domains that xentop-exporter names for each domain that waits
+DISKS = {"kvm": 6, "xen": 12}  # per guest, for a total of 300 series
+WAITED_FOR = 8  # domains that xentop-exporter names per waiting domain
 
 _NOTHING_ASKED = xen_model.Bandwidth({}, {})
 
 
 def kvm() -> Iterator[str]:
-    """The lines of kvm-exporter's page, as tests/proofs/bench/fleet.py has them, of guests that libvirt runs."""
+    """kvm-exporter's page as in tests/proofs/bench/fleet.py, for guests that libvirt runs."""
     guests = tuple(_kvm_guest(number) for number in range(GUESTS))
     yield "kvm_up 1"
     yield from _lines(kvm_metrics.families(kvm_model.Host(128, 100.0, 80.0, guests)))
 
 
 def xentop() -> Iterator[str]:
-    """The lines of xentop-exporter's page: of XenServer, whose hypervisor tells run states, with xentrace."""
+    """xentop-exporter's page on XenServer, whose hypervisor reports run states, with xentrace."""
     domains = tuple(_domain(domid) for domid in range(GUESTS + 1))
     guests = tuple(_xen_guest(domain) for domain in domains)
     host = xen_model.Host("4.17", 128, 2 * 10**9, 10**12, 10**9, domains, guests)

@@ -1,4 +1,4 @@
-"""A simulated Xen host: the tests' fake libxenstat serves it to both xentop-exporter and xentop."""
+"""A simulated Xen host: the tests' fake libxenstat serves both xentop-exporter and xentop."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ SECOND = 10**9
 
 
 class Domains(FakeXen):
-    """Describes Dom0 and `count` guests, each with a vCPU, a vif and a vbd, and updates their counters."""
+    """Describes Dom0 and `count` guests, each with one vCPU, vif and vbd, and updates their counters."""
 
     def __init__(self, folder: Path, count: int) -> None:
-        # Debian's xentop asks for the symbols of Xen 4.17.
+        # Debian's xentop links to the symbols of Xen 4.17.
         versions = folder / "versions"
         versions.write_text("VERS_4.17.0 { global: *; };\n")
         super().__init__(folder, "-O2", f"-Wl,--version-script={versions}")
@@ -22,7 +22,7 @@ class Domains(FakeXen):
         self.run_on()
 
     def run_on(self) -> None:
-        """Simulate a second in which every guest does something."""
+        """Simulate a second of activity in every guest."""
         self._seconds += 1
         dom0 = FakeDomain(0, b"Domain-0", cpu_ns=self._seconds * SECOND // 10, state="running")
         self.show(dom0, *[self._guest(number) for number in range(1, self._count + 1)])

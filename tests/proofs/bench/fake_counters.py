@@ -1,9 +1,9 @@
-"""perf-exporter on a simulated kernel, as a process that prints its port.
+"""perf-exporter on a simulated kernel, in a process that prints its port.
 
 `python -m tests.proofs.bench.fake_counters CPUS CGROUPS`
 
-The kernel multiplexes: every group runs half of the time, and everything changes between scrapes. A read costs
-about as much as the real system call.
+The kernel multiplexes: every group runs half of the time, and everything changes between scrapes. A read costs about as
+much as the real system call.
 """
 
 from __future__ import annotations

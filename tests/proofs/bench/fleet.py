@@ -1,8 +1,8 @@
-"""A simulated fleet of hosts with 50 virtual servers each: the metrics of its exporters that rules read.
+"""A simulated fleet of hosts with 50 virtual servers each: the exporter metrics that rules read.
 
-A quarter of the hosts each are Xen, KVM, OpenVZ and containers. Two virtual servers of each host are an application
-with three objectives (alerts/objectives/auction.yml), whose requests are counted on one host in ten. All hosts are
-healthy: nothing waits for long, and no alert fires. Two dense hosts (tests/proofs/bench/dense.py) may be among them.
+A quarter of the hosts each are Xen, KVM, OpenVZ and containers. Two virtual servers of each host form an application
+with three objectives (alerts/objectives/auction.yml); one host in ten counts its requests. All hosts are healthy: waits
+are short, and no alert fires. Two dense hosts (tests/proofs/bench/dense.py) can be added.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
 
 GUESTS = 50
 CPUS = 16
-VCPUS = 2  # of a KVM guest
+VCPUS = 2  # per KVM guest
 
-PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
-REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts of a platform
-CGROUPS_COUNTED_EVERY = 10  # on one of this many hosts of containers, events are counted for each container
-WAITS_COUNTED_EVERY = 2  # on one of this many hosts of containers, it is counted who waits for whom
-NEIGHBOURS = 4  # that each container waits for
+PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # exporter job by platform
+REQUESTS_COUNTED_EVERY = 10  # on one of this many hosts per platform
+CGROUPS_COUNTED_EVERY = 10  # on one of this many container hosts, events are counted per container
+WAITS_COUNTED_EVERY = 2  # on one of this many container hosts, waits are attributed
+NEIGHBOURS = 4  # neighbours that each container waits for
 
 EVENTS = {
     "cache": {"instructions": 1e9, "cycles": 1.2e9, "cache-misses": 5e6},
     "tlb": {"instructions": 1e9, "dTLB-load-misses": 2e6, "iTLB-load-misses": 5e5},
-}  # of a CPU, per second
+}  # per CPU and second
 CPU_MODES = {"user": 0.2, "system": 0.05, "softirq": 0.01, "idle": 0.74, "iowait": 0, "nice": 0, "irq": 0, "steal": 0}
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 """Bucket edges of response times in seconds, as in telegraf/access_log.pl."""
@@ -44,7 +44,7 @@ Lines = Iterator[str]
 
 
 def guest(number: int) -> str:
-    """The name of virtual server `number`: the first two are tiers of an application."""
+    """The name of virtual server `number`: the first two are an application's tiers."""
     tiers = ("virtscope/auction-1-web", "virtscope/auction-1-db")
     return tiers[number] if number < len(tiers) else f"web{number}"
 
@@ -59,7 +59,7 @@ def xentop() -> Lines:
 
 
 def domain(domid: int, name: str) -> Lines:
-    """What xentop-exporter says of one domain."""
+    """xentop-exporter's metrics of one domain."""
     labels = f'domid="{domid}",domain="{name}"'
     yield f"xen_domain_cpu_seconds_total{{{labels}}} ~0.2"
     for state in ("running", "blocked", "paused", "shutdown", "crashed", "dying"):
@@ -86,7 +86,7 @@ def kvm() -> Lines:
 
 
 def kvm_guest(pid: int, name: str) -> Lines:
-    """What kvm-exporter says of one guest."""
+    """kvm-exporter's metrics of one guest."""
     labels = f'guest="{name}",pid="{pid}"'
     yield f'kvm_guest_info{{{labels},uuid="{pid}",id="{pid}",title="",manager="libvirt",accelerator="kvm"}} 1'
     yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
@@ -118,7 +118,7 @@ def vestat() -> Lines:
 
 
 def openvz_container(name: str) -> Lines:
-    """What vestat-exporter says of one container."""
+    """vestat-exporter's metrics of one container."""
     ctid = f'ctid="{name}"'
     yield f"openvz_container_cpu_used_seconds_total{{{ctid}}} ~0.08"
     yield f"openvz_container_scheduling_latency_seconds_total{{{ctid}}} ~0.005"
@@ -132,7 +132,7 @@ def openvz_container(name: str) -> Lines:
 
 
 def cadvisor() -> Lines:
-    """cAdvisor's metrics: containers with a cgroup inside each, and as many services of the host."""
+    """cAdvisor's metrics: containers with one nested cgroup each, and as many host services."""
     yield f"machine_cpu_cores {CPUS}"
     yield 'container_start_time_seconds{id="/"} 1e9'
     for direction in ("receive", "transmit"):
@@ -142,7 +142,7 @@ def cadvisor() -> Lines:
 
 
 def cgroup_container(number: int, name: str) -> Lines:
-    """What cAdvisor says of one container, its inner cgroup and a service of the host."""
+    """cAdvisor's metrics of one container, its nested cgroup and a host service."""
     path, named = container(number), f',name="{name}",image="web"'
     for labels in (f'id="{path}"{named}', f'id="{path}/init.scope"', f'id="/system.slice/service{number}.service"'):
         yield f"container_start_time_seconds{{{labels}}} 1e9"
@@ -200,13 +200,13 @@ def perf_of_cgroups() -> Lines:
 
 
 def events_of_container(number: int) -> Lines:
-    """What perf-exporter says of one container."""
+    """perf-exporter's metrics of one container."""
     for group in EVENTS:
         yield from _counted("perf_cgroup", f'cgroup="{container(number)}",pmu=""', group, CPUS / GUESTS / 2)
 
 
 def sched() -> Lines:
-    """sched-exporter's metrics of containers: each waits for itself, some others, the host and nobody."""
+    """sched-exporter's metrics of containers: each waits for itself, some others, the host and idle CPUs."""
     yield "sched_up 1"
     yield "sched_switches_total ~60000"
     for number in range(GUESTS):
@@ -226,7 +226,7 @@ def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
 
 
 def telegraf(app: str = "auction-1") -> Lines:
-    """Metrics of the sensor of an application's access log: 20 requests a second, answered in less than 50 ms."""
+    """Metrics of the sensor of an application's access log: 20 requests a second, each below 50 ms."""
     for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
         labels = f'app="{app}",tier="web",method="{method}",status="{status}"'
         requests = REQUESTS[method] if status == "2xx" else 0
@@ -250,13 +250,13 @@ EXPORTERS: tuple[Callable[[], Lines], ...] = (
 )
 
 
-DENSE = {"kvm": ("kvm", dense.kvm), "xen": ("xentop", dense.xentop)}  # by platform, its job and its page
+DENSE = {"kvm": ("kvm", dense.kvm), "xen": ("xentop", dense.xentop)}  # job and page by platform
 
 
 class Fleet:
     """Serves every exporter's page under its name, the same for all hosts.
 
-    with_dense_hosts: there are also a KVM and a Xen host with 1,000 guests and 300,000 series each.
+    with_dense_hosts: adds a KVM and a Xen host with 1,000 guests and 300,000 series each.
     """
 
     def __init__(self, with_dense_hosts: bool = False) -> None:
@@ -271,7 +271,7 @@ class Fleet:
                 page = pages[self.path.partition("?")[0]].now()
                 with contextlib.suppress(
                     ConnectionError
-                ):  # a busy Prometheus doesn't wait; the report counts failed scrapes
+                ):  # a busy Prometheus closes connections; the report counts failed scrapes
                     self.reply(200, page, "text/plain; version=0.0.4")
 
         self._server: BackgroundServer = http_server(Handler)
@@ -281,7 +281,7 @@ class Fleet:
         self._server.close()
 
     def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:
-        """Return the entries of the targets files for this number of hosts."""
+        """The targets file entries for this number of hosts."""
         jobs: dict[str, list[dict[str, Any]]] = {}
         for number in range(hosts):
             kind, nth = number % len(PLATFORMS), number // len(PLATFORMS)
@@ -307,7 +307,7 @@ class Fleet:
 
 
 class Page:
-    """An exporter's page, updated once a second and the same for all hosts, so that serving it costs little."""
+    """An exporter's page, updated once a second and shared by all hosts, so that serving it is cheap."""
 
     def __init__(self, lines: Lines) -> None:
         self._parts = re.split(r"~(\S+)", "\n".join(lines) + "\n")

@@ -1,13 +1,14 @@
-"""How long the pages about all hosts take to answer: Fleet, the console's overview, and Who waits for whom.
+"""Response times of the pages about all hosts: Fleet, the console's overview, and Who waits for whom.
 
-A real Prometheus 3 serves the records of a fleet (fleet_records.py) from its disk. Each query of a page is asked as
-Grafana asks it, of the past hour and of the past day, those of its variables and marks too; the median of five counts,
-by the time of the request and by the CPU seconds of Prometheus. The target is a second for each.
+A real Prometheus 3 serves the records of a fleet (fleet_records.py) from its disk. Each query of a page is sent as by
+Grafana, for the past hour and the past day, including variables and annotations. The result is the median of five runs,
+in request time and in CPU seconds of Prometheus. The target is one second for each.
 
     FLEET_HOSTS=10000 python -m tests.proofs.bench.fleet_page
 
-FLEET_STEP is how many seconds lie between samples older than an hour: 60, as the rules record them, or 240, which
-writes a large fleet sooner and makes the queries of a day cheaper. FLEET_FOLDER is where they are written, beside /tmp.
+FLEET_STEP is the interval in seconds between samples older than an hour: 60, as recorded by the rules, or 240, which is
+faster to write for a large fleet and makes queries over a day cheaper. FLEET_FOLDER is where they are written, instead
+of /tmp.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ ROOT = Path(__file__).resolve().parents[3]
 BAR = 1.0  # seconds
 ROUNDS = 5
 DAY, HOUR = 86_400, 3_600
-AHEAD = 2_700  # seconds that data reaches into the future: as long as generating and measuring take
-_POINTS = 840  # pixels of a graph over half of the page, and as many points at most
-_STEPS = (5, 10, 15, 20, 30, 60, 120, 300)  # that Grafana rounds to, from the data source's own on
+AHEAD = 2_700  # seconds of data in the future, enough for generating and measuring
+_POINTS = 840  # pixels of a half-page graph, which is the maximum number of points
+_STEPS = (5, 10, 15, 20, 30, 60, 120, 300)  # steps that Grafana rounds to, from the data source's scrape interval on
 
 
 class Asked(NamedTuple):
-    """A request to the API of Prometheus, and what asks it."""
+    """A request to Prometheus's API, and its source on the page."""
 
     who: str
     path: str
@@ -48,7 +49,7 @@ class Asked(NamedTuple):
 
 
 class Window(NamedTuple):
-    """So many seconds that end at `now`, as a page shows them."""
+    """A range of this many seconds that ends at `now`, as on a page."""
 
     seconds: int
     now: int
@@ -59,7 +60,7 @@ class Window(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The median of what a request took in seconds, and the size of its answer."""
+    """The median duration of a request in seconds, and the size of its answer."""
 
     asked: Asked
     wall: float
@@ -69,7 +70,7 @@ class Taken(NamedTuple):
 
 
 def main() -> None:
-    """Write the fleet's records, serve them, and print what each query took."""
+    """Write the fleet's records, serve them, and print the duration of each query."""
     hosts = int(os.environ.get("FLEET_HOSTS", "1000"))
     step = int(os.environ.get("FLEET_STEP", "60"))
     with tempfile.TemporaryDirectory(dir=os.environ.get("FLEET_FOLDER")) as name:
@@ -90,7 +91,7 @@ def main() -> None:
             "--log.level=warn",
             f"--storage.tsdb.path={data}",
             "--storage.tsdb.retention.time=30d",
-            # Blocks stay as they are: merging them would be measured too.
+            # no compaction, which would be measured too
             "--storage.tsdb.min-block-duration=2h",
             "--storage.tsdb.max-block-duration=2h",
         )
@@ -113,7 +114,7 @@ def _write(hosts: int, span: fleet_records.Span, data: Path) -> int:
 
 
 def _page(url: str, name: str, window: Window, choose: Mapping[str, str]) -> list[Asked]:
-    """What Grafana asks for a page: its variables, panels and marks. `choose`: values of variables."""
+    """Grafana's requests for a page: variables, panels and annotations. `choose`: values of variables."""
     page = json.loads((ROOT / "dashboards" / "json" / f"{name}.json").read_text(encoding="utf-8"))
     asked, values = _variables(url, page, window, choose)
     for panel in queries.panels(page):
@@ -127,7 +128,7 @@ def _page(url: str, name: str, window: Window, choose: Mapping[str, str]) -> lis
 
 
 def _query(who: str, expr: str, values: Mapping[str, str], window: Window, at_least: int) -> Asked:
-    """A query of a range with a step of so many seconds at least; 0: of this moment alone."""
+    """A range query with at least this step in seconds; 0: an instant query."""
     step = window.step(at_least)
     steps = {"__interval": f"{step}s", "__interval_ms": f"{step}000", "__rate_interval": f"{max(4 * step, 60)}s"}
     expr = queries.fill_in(expr, {**values, **steps})
@@ -140,7 +141,7 @@ def _query(who: str, expr: str, values: Mapping[str, str], window: Window, at_le
 def _variables(
     url: str, page: Mapping[str, Any], window: Window, choose: Mapping[str, str]
 ) -> tuple[list[Asked], dict[str, str]]:
-    """What is asked for each variable, and the values that stand for them."""
+    """The query of each variable, and the values filled in."""
     asked: list[Asked] = []
     seconds, now = window
     values = {"__range": f"{seconds}s", "__range_s": f"{seconds}", "__range_ms": f"{seconds}000", **choose}

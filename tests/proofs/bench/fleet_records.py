@@ -1,8 +1,8 @@
-"""Records of a fleet of many hosts, as blocks of a Prometheus: those alone that pages about all hosts read.
+"""Records of a large fleet as Prometheus blocks: only those read by pages about all hosts.
 
 Each host has 50 virtual servers and an application with two objectives; one in twenty has an alert, one in a hundred a
-critical one, one in a thousand is down. What graphs show over time has all its samples, the rest those of the last
-minutes.
+critical one, one in a thousand is down. Records shown in graphs have all their samples, the others only those of the
+last minutes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 GUESTS = 50
-PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # and the job for each
+PLATFORMS = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat", "cgroup": "cadvisor"}  # exporter job by platform
 WARNING_EVERY, CRITICAL_EVERY, DOWN_EVERY = 20, 100, 1000
-WAITS, WAITED_FOR = "waits", 8  # a host, and how many neighbours each container on it waits for
+WAITS, WAITED_FOR = "waits", 8  # hosts with waits, and the number of neighbours that each container on them waits for
 
 _BLOCK = 2 * 3600
 _MINUTE, _RECENT = 60, 900  # seconds
@@ -23,7 +23,7 @@ _WOBBLE = (1.0, 1.02, 0.97, 1.05, 0.99, 1.01, 0.94)
 
 
 class Record(NamedTuple):
-    """One series: the labels as they are written, and whether its past is asked for too."""
+    """A series: its labels as text, and whether graphs query its past."""
 
     name: str
     labels: str
@@ -32,9 +32,9 @@ class Record(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From when to when samples are written, in seconds since 1970, and how far apart the older ones are.
+    """The first and last time of samples in seconds since 1970, and the interval of older ones.
 
-    Those of the last hour before `now` and later ones are a minute apart.
+    Samples since one hour before `now` are a minute apart.
     """
 
     begin: int
@@ -43,17 +43,17 @@ class Span(NamedTuple):
     step: int
 
     def past(self) -> list[int]:
-        """When each sample of a record with a past was taken."""
+        """Sample times of records with a past."""
         hour_ago = self.now - 3600
         return [*range(self.begin, hour_ago, self.step), *range(hour_ago, self.end, _MINUTE)]
 
     def recent(self) -> list[int]:
-        """When each of the others was, close enough for an instant query to find one."""
+        """Sample times of the others, dense enough for an instant query."""
         return list(range(self.now - _RECENT, self.end, 4 * _MINUTE))
 
 
 def of_fleet(hosts: int) -> Iterator[Record]:
-    """All records of so many hosts, a quarter of them of each platform."""
+    """All records of this many hosts, a quarter of them per platform."""
     yield Record("ALERTS", 'alertname="Watchdog",alertstate="firing",severity="none"', 1)
     for number in range(hosts):
         platform, job = list(PLATFORMS.items())[number % len(PLATFORMS)]
@@ -61,7 +61,7 @@ def of_fleet(hosts: int) -> Iterator[Record]:
 
 
 def waits() -> Iterator[Record]:
-    """Of one host with 100 containers, each of which waits for eight others."""
+    """Records of a host with 100 containers, each of which waits for eight others."""
     of = f'host="{WAITS}",platform="cgroup"'
     yield Record("host:cpu_capacity:cpus", of, 16, past=True)
     yield Record("host:severity:score", of, 0, past=True)
@@ -132,9 +132,9 @@ def _alerts(number: int, host: str, *, down: bool) -> Iterator[Record]:
 
 
 def write(records: Iterator[Record], span: Span, folder: Path, promtool: Path) -> int:
-    """Write records as blocks into the data folder of a Prometheus; how many series they are.
+    """Write records as blocks into Prometheus's data folder; returns the number of series.
 
-    promtool reads a file twice for each block, so each block has a file of its own, which is removed again.
+    promtool reads a file twice for each block, so each block gets a temporary file.
 
     Raises subprocess.CalledProcessError if promtool refuses one.
     """

@@ -1,4 +1,4 @@
-"""What the measured servers serve: a host's guests, as client_python's metric families."""
+"""A host's guests as client_python metric families, for the measured servers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.samples import Sample
 
-Count = Callable[[int], float]  # a value from a number that grows from scrape to scrape
+Count = Callable[[int], float]  # a value from a number that increases with each scrape
 
 
 def _seconds(number: int) -> float:
-    return number * 1_234_567 / 1e9  # with as many decimals as nanoseconds have
+    return number * 1_234_567 / 1e9  # as many decimals as nanoseconds
 
 
 def _bytes(number: int) -> float:
@@ -37,7 +37,7 @@ KINDS: list[tuple[str, str, Count]] = [
 
 
 class Guests:
-    """A collector of `series` series. Every collection consists of new objects, and every value has changed."""
+    """A collector of `series` series. Each collection consists of new objects, all with changed values."""
 
     def __init__(self, series: int) -> None:
         self.series = series
@@ -45,7 +45,7 @@ class Guests:
         self._collections = 0
 
     def collect(self) -> list[Metric]:
-        """Return a scrape's families, built as by xentop-exporter: a guest's series share a label set."""
+        """A scrape's families, built like xentop-exporter's: the series of a guest share a label set."""
         self._collections += 1
         guests = [{"domid": str(guest), "domain": f"guest-{guest:04}"} for guest in self._guests]
         labels = {
@@ -63,7 +63,7 @@ class Guests:
 
 
 def by_add_metric(family: Metric) -> Metric:
-    """Return the same family as built by add_metric(): every sample has its own name and label set."""
+    """The same family as built by add_metric(): every sample has its own name and label set."""
     again = CounterMetricFamily(family.name, family.documentation, labels=list(family.samples[0].labels))
     for sample in family.samples:
         again.add_metric(list(sample.labels.values()), sample.value)

@@ -1,4 +1,4 @@
-"""Whole hosts: the real exporters, beside programs that an administrator would use to see the same values."""
+"""Whole hosts: the real exporters compared with programs that show an administrator the same values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LIBVIRT_GUESTS = 100  # real QEMUs
 SCRAPES = 12  # the cheapest counts
 HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
-CORE_BAR = 1.0  # per cent of a core for 100 guests, every second
+CORE_BAR = 1.0  # percent of a core for 100 guests, every second
 MEMORY_BAR = 40.0  # MB for 100 guests
 CONTAINERS_BAR = 60.0  # ms for 1,000 containers
 BUSY = {
     "nothing": 0.0,
     "a third": 0.3,
     "all": 1.0,
-}  # share of containers that change what they hold between two scrapes
+}  # share of containers whose usage changes between two scrapes
 
 
 def measure() -> None:
@@ -61,7 +61,7 @@ def measure() -> None:
 
 
 class _Row(NamedTuple):
-    """A line of the tables; `other` is the cost of the program beside the exporter, None if it is absent."""
+    """A table row; `other` is the cost of the compared program, None if it is absent."""
 
     guests: int
     changing: str
@@ -193,7 +193,7 @@ def _measure_domains(count: int) -> None:
 
 
 def _measure_qemus(count: int) -> None:
-    """Beside `cat` of stat and schedstat of all threads, which libvirt reads for each answer about its guests."""
+    """Compared with `cat` of stat and schedstat of all threads, which libvirt reads for each answer."""
     with _qemus(count) as watched:
         host = watched.host
         assert isinstance(host, Qemus)
@@ -206,7 +206,7 @@ def _measure_qemus(count: int) -> None:
 
 
 def _measure_libvirt() -> None:
-    """Guests of libvirt's, read from /proc and asked of libvirtd."""
+    """libvirt guests, read from /proc and through libvirtd."""
     try:
         with _libvirt_guests(LIBVIRT_GUESTS) as watched, watched.exporter() as exporter:
             host = watched.host
@@ -236,7 +236,7 @@ def _verdict(value: float, bar: float) -> str:
 
 
 def _every_second() -> None:
-    """Scrape hosts of 100 guests once a second, as caches are colder and clocks slower than without pauses."""
+    """Scrape hosts of 100 guests once a second: caches are colder and clocks slower than without pauses."""
     with (
         _containers(100) as containers,
         _domains(100) as domains,
@@ -276,7 +276,7 @@ def _least(measured: Callable[[], float]) -> float:
 
 
 def _cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
-    """Return the CPU seconds that a program takes from start to end."""
+    """CPU seconds of a program from start to end."""
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stderr
     with child.stderr:

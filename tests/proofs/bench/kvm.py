@@ -1,6 +1,6 @@
-"""A simulated KVM host: processes called as QEMU calls itself, with threads of its names that do next to nothing.
+"""A simulated KVM host: processes and threads with QEMU's names that do almost nothing.
 
-So reading them costs what it does on a real host; a guest's CPU time alone is not there.
+Reading them costs as much as on a real host; only the guests' CPU time is missing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-THREADS = 8  # of a guest, the first among them
+THREADS = 8  # per guest, including the main thread
 VCPUS = 2
 
-# Each vCPU wakes up ten times a second, so that its values change between two scrapes.
+# Each vCPU wakes up ten times a second, so that its values change between scrapes.
 _SOURCE = """
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -39,7 +39,7 @@ int main(void) {
 
 
 class Qemus:
-    """Runs `count` of them until the `with` block ends; the program is compiled into a folder."""
+    """Runs `count` guests until the `with` block ends; the program is compiled into a folder."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self._program = folder / "qemu-system-x86_64"
@@ -60,7 +60,7 @@ class Qemus:
         return self
 
     def tasks(self) -> list[Path]:
-        """Return the folders of all their threads."""
+        """The folders of all their threads."""
         return [task for process in self._running for task in Path(f"/proc/{process.pid}/task").iterdir()]
 
     def __exit__(
@@ -73,7 +73,7 @@ class Qemus:
         self._interfaces("delete {} mode tap")
 
     def _interfaces(self, what: str) -> None:
-        """Do this with a tap for each guest, as no two share one; only root may."""
+        """Run the block with a tap per guest, because no two may share one; needs root."""
         if os.geteuid() == 0:
             lines = "".join(f"tuntap {what.format(_interface(number))}\n" for number in range(self._count))
             subprocess.run(["ip", "-force", "-batch", "-"], input=lines.encode(), check=True)

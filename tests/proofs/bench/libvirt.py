@@ -1,7 +1,7 @@
-"""Guests of a libvirtd that the bench runs, and what it costs to ask that about them: at once, or one by one.
+"""Guests of a libvirtd started by the bench, and the cost of queries: for all guests at once, or one by one.
 
-The guests are emulated and halt when they have started, so that only the asking takes CPU time. All runs in namespaces
-of its own, on empty folders of its own, and ends with them.
+The guests are emulated and halt after starting, so that only queries take CPU time. Everything runs in separate
+namespaces with empty folders, and ends with them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# What exporters ask for that know no domstats, in this order, of guest after guest.
+# Calls of exporters without domstats, in this order for each guest.
 _ONE_BY_ONE = ("dumpxml {}", "dominfo {}", "vcpuinfo {}", "dommemstat {}", "domblkstat {} vda")
 _PROGRAMS = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "setpriv", "unshare", "nsenter")
 _FOLDERS = ("/run/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/etc/libvirt")
 _NAMESPACES = (
-    *("setpriv", "--pdeathsig", "KILL"),  # they end if the bench is killed
+    *("setpriv", "--pdeathsig", "KILL"),  # ends with the bench, even if it is killed
     *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
-# Where KVM is there and does not work, libvirt asks QEMU again for each guest, for seconds, what it can do.
+# If KVM exists but doesn't work, libvirt spends seconds per guest on probing QEMU's capabilities.
 _WITHOUT_KVM = """test ! -e /dev/kvm || {
   touch /run/libvirt/none && mount --bind /run/libvirt/none /dev/kvm && mount -o remount,bind,ro /dev/kvm
   echo 'namespaces = []' >/etc/libvirt/qemu.conf
@@ -34,7 +34,7 @@ _START_SECONDS = 60.0
 _SETTLING_SECONDS = 20.0  # the guests' firmware
 _ENDING_SECONDS = 10.0
 
-# A boot sector: cli, hlt, and again.
+# A boot sector: cli, hlt, and a jump back.
 _HALTS = b"\xfa\xf4\xeb\xfd".ljust(510, b"\0") + b"\x55\xaa"
 
 _DOMAIN = """
@@ -58,11 +58,11 @@ _DOMAIN = """
 
 
 class LibvirtError(Exception):
-    """No libvirtd can be run here; says what is absent, or what went wrong."""
+    """libvirtd can't run here; the message says what is missing or what failed."""
 
 
 class LibvirtGuests:
-    """Runs `count` of them until the `with` block ends; raises LibvirtError where that isn't possible."""
+    """Runs `count` guests until the `with` block ends; raises LibvirtError if that fails."""
 
     def __init__(self, folder: Path, count: int) -> None:
         missing = [name for name in _PROGRAMS if not shutil.which(name)]
@@ -90,11 +90,11 @@ class LibvirtGuests:
         self._stop()
 
     def seconds_at_once(self) -> float:
-        """Return the CPU seconds of one answer about all guests: virsh's, libvirtd's and the guests' own."""
+        """CPU seconds of one answer about all guests: virsh, libvirtd and guests."""
         return self._seconds(["domstats --raw"])
 
     def seconds_one_by_one(self) -> float:
-        """Return the CPU seconds of asking about one guest after another."""
+        """CPU seconds of querying one guest after the other."""
         return self._seconds([line.format(name) for name in self._names for line in _ONE_BY_ONE])
 
     def _start_libvirtd(self) -> None:
@@ -141,17 +141,17 @@ class LibvirtGuests:
         return self._used() - before
 
     def _used(self) -> float:
-        """Return the CPU seconds of all that runs in the namespaces, and of the virsh that have ended."""
+        """CPU seconds of everything in the namespaces, and of ended virsh processes."""
         assert self._namespace
         ended = os.times()
-        clocks = [(~pid << 3) | 2 for pid in _below(self._namespace.pid)]  # those of clock_getcpuclockid(3)
+        clocks = [(~pid << 3) | 2 for pid in _below(self._namespace.pid)]  # as returned by clock_getcpuclockid(3)
         return ended.children_user + ended.children_system + sum(map(time.clock_gettime, clocks))
 
     def _stop(self) -> None:
         if self._namespace:
-            self._namespace.kill()  # and with it all in its namespace of processes
+            self._namespace.kill()  # ends everything in its PID namespace
             self._namespace.wait()
-        # libvirt leaves its guests' cgroups behind where no systemd makes them.
+        # Without systemd, libvirt leaves its guests' cgroups behind.
         deadline = time.monotonic() + _ENDING_SECONDS
         while (left := [*_CGROUPS.glob("machine"), *_CGROUPS.glob("*/machine")]) and time.monotonic() < deadline:
             for machine in left:

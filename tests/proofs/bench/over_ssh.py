@@ -1,4 +1,4 @@
-"""Hosts over ssh: what a scrape costs the watched host and the one that monitors, beside the exporter on the host."""
+"""Hosts over ssh: cost of a scrape on the watched host and on the monitor, compared with an exporter on the host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.ssh.sshd import Sshd, descendants, script
 from tests.support.ports import free_port
 from virtscope.ssh import authorized_key
 
-SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; clocks of programs that have ended tick each 10 ms
+SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; CPU clocks of ended processes have 10 ms resolution
 SHELLS = ("/bin/dash", "/bin/bash", "/bin/busybox sh")
 ROUNDS = 3  # the cheapest counts
-BUSY = 0.3  # share of containers that change what they hold between two scrapes
+BUSY = 0.3  # share of containers whose usage changes between two scrapes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -92,7 +92,7 @@ def _start(module: str, *flags: str, path: str = "/metrics") -> Target:
 
 
 def _ticks(pids: Iterable[int]) -> float:
-    """Return the CPU seconds of these processes, and of those that they have started and that have ended."""
+    """CPU seconds of these processes and their ended children."""
     fields = (Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() for pid in pids)
     return sum(sum(map(int, of_one[11:15])) for of_one in fields) / _TICKS
 

@@ -1,17 +1,18 @@
-"""What the rules cost a Prometheus that monitors a fleet: 1,000 hosts with 50 virtual servers each, `make bench-rules`.
+"""Cost of the rules in a Prometheus that monitors a fleet: 1,000 hosts with 50 virtual servers each, `make
+bench-rules`.
 
-A real Prometheus with the shipped rules and alerts scrapes the fleet (fleet.py) over HTTP. It measures how long a group
-of rules takes, while scrapes and other groups run; the slowest of several evaluations counts. The target is a quarter
+A real Prometheus with the shipped rules and alerts scrapes the fleet (fleet.py) over HTTP. Measured is the duration of
+each rule group while scrapes and other groups run; the slowest of several evaluations counts. The target is a quarter
 of the group's interval.
 
-All groups together share the processors; their target is a quarter of one CPU. That is what Prometheus takes less what
-another one takes that scrapes the same fleet after it and has no rules: so it includes garbage collection, the records'
-part of it too, and storing records. The sum of the groups' durations is shown beside it. It is no CPU time, as in it
-groups also wait for a processor, and misses what is done between evaluations.
+All groups share the processors; the target for their sum is a quarter of one CPU. It is the CPU of Prometheus minus
+that of one without rules that scrapes the same fleet afterwards, so it includes garbage collection, also for the
+records, and storing records. The sum of the groups' durations is shown next to it. It is no CPU time: groups also wait
+for a processor, and it lacks work done between evaluations.
 
-FLEET_HOSTS sets the number of hosts, FLEET_INTERVAL the time between scrapes and between evaluations;
-FLEET_DENSE=1 adds a KVM and a Xen host with 1,000 guests and 300,000 series each; FLEET_PROMETHEUS=debian uses Debian's
-release instead of compose.yaml's, which is recommended for such a fleet.
+FLEET_HOSTS sets the number of hosts, FLEET_INTERVAL the time between scrapes and between evaluations; FLEET_DENSE=1
+adds a KVM and a Xen host with 1,000 guests and 300,000 series each; FLEET_PROMETHEUS=debian uses Debian's release
+instead of compose.yaml's, which is recommended for such a fleet.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.proofs.bench.fleet import GUESTS, Fleet
 from tests.support import Prometheus
 
-SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # as docs/cost.md recommends for such a fleet
+SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # recommended in docs/cost.md for such a fleet
 BAR = 0.25  # of a group's interval
 SETTLE_SECONDS = 200  # until rates cover a minute, and groups with an interval of a minute have been evaluated twice
-MEASURE_SECONDS = 180  # a dozen garbage collections: one more or less is not much
+MEASURE_SECONDS = 180  # a dozen garbage collections, so that one more or less hardly matters
 GROUPS_SHOWN = 10
 RULES_SHOWN = 20
 
@@ -51,7 +52,7 @@ class Group(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule by its group, place there and name, and the seconds that its last evaluation took."""
+    """A rule by group, position and name, and the seconds of its last evaluation."""
 
     group: str
     place: int
@@ -60,7 +61,7 @@ class Rule(NamedTuple):
 
 
 def main() -> None:
-    """Start the fleet and a Prometheus with rules, then one without, and print what the rules cost."""
+    """Start the fleet and a Prometheus with rules, then one without, and print the cost of the rules."""
     hosts = int(os.environ.get("FLEET_HOSTS", "1000"))
     scrapes = os.environ.get("FLEET_INTERVAL", SCRAPE_INTERVAL)
     evaluations = os.environ.get("FLEET_INTERVAL", EVALUATION_INTERVAL)
@@ -101,7 +102,7 @@ def main() -> None:
 
 
 def _report(prometheus: Prometheus) -> tuple[float, float]:
-    """Print what it takes and how long groups and rules do; return its CPU, and the groups' durations, per second."""
+    """Print the cost of Prometheus, groups and rules; return its CPU and the groups' durations, per second."""
     url = prometheus.url
     before, began = _own_metrics(url), time.monotonic()
     slowest: dict[str, Group] = {}
@@ -137,7 +138,7 @@ def _report(prometheus: Prometheus) -> tuple[float, float]:
 
 
 def _report_scrapes(prometheus: Prometheus) -> float:
-    """The same of one without rules."""
+    """The CPU of a Prometheus without rules."""
     before, began = _own_metrics(prometheus.url), time.monotonic()
     time.sleep(MEASURE_SECONDS)
     after, seconds = _own_metrics(prometheus.url), time.monotonic() - began
@@ -154,7 +155,7 @@ def _judged(share: float) -> str:
 
 
 def _own_metrics(url: str) -> dict[str, float]:
-    """Return Prometheus's own metrics, summed by name."""
+    """Prometheus's own metrics, summed by name."""
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text):
         for sample in family.samples:

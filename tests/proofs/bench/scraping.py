@@ -1,4 +1,4 @@
-"""Servers as child processes, scraped as by Prometheus, and the CPU time that this costs them."""
+"""Servers in child processes, scraped as by Prometheus, and their CPU time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.proofs.bench import CHECKOUT
 from tests.support.ports import free_port
 
-# As Prometheus 2.42 sends them.
+# As sent by Prometheus 2.42.
 HEADERS = {
     "User-Agent": "Prometheus/2.42.0",
     "Accept": "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -25,7 +25,7 @@ START_SECONDS = 10.0
 
 
 class Target:
-    """A running server to be measured. `series` is how many it serves, its own metrics included."""
+    """A running server to measure. `series` is the number it serves, including its own metrics."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Target:
         self.series = sum(not line.startswith("#") for line in page.splitlines())
 
     def scrape(self) -> bytes:
-        """Return a response's body; the connection is kept open if the server allows it."""
+        """The body of a response; the connection is kept open if the server allows it."""
         self._connection.request("GET", self._path, headers=HEADERS)
         response = self._connection.getresponse()
         body = response.read()
@@ -56,18 +56,18 @@ class Target:
         return body
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time used by all threads of the server, ended ones included, to the nanosecond."""
-        return time.clock_gettime((~self.pid << 3) | 2)  # the clock of clock_getcpuclockid(3)
+        """CPU time of all threads of the server, including ended ones, in nanosecond resolution."""
+        return time.clock_gettime((~self.pid << 3) | 2)  # as returned by clock_getcpuclockid(3)
 
     def cpu_seconds_per_scrape(self, scrapes: int) -> float:
-        """Return the server's cost per scrape, for this number of scrapes in a row."""
+        """CPU seconds per scrape, for this number of consecutive scrapes."""
         before = self.cpu_seconds()
         for _ in range(scrapes):
             self.scrape()
         return (self.cpu_seconds() - before) / scrapes
 
     def resident_bytes(self) -> int:
-        """Return the server's current memory."""
+        """The server's current memory."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 

@@ -1,4 +1,4 @@
-"""What reading a busy access log costs, beside Telegraf's own way of making a histogram of it."""
+"""Cost of reading a busy access log, compared with Telegraf's own histogram."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.support.ports import free_port
 
 PER_SECOND = 1_000  # requests
 SECONDS = 20
-START_SECONDS = 8  # to start, and to read the sensors for the first time
+START_SECONDS = 8  # to start, and to run the sensors once
 LAST_SECONDS = 7  # until the last lines have been read and can be scraped
-BAR = 20.0  # times less CPU than Telegraf's own way
+BAR = 20.0  # times less CPU than Telegraf's own method
 TELEGRAF = CHECKOUT / "telegraf"
 
-# Assembled from Telegraf's documentation. It has buckets, but neither sum nor count, and loses lines at rotation.
+# Based on Telegraf's documentation. It has buckets but neither sum nor count, and loses lines at rotation.
 OWN_WAY = """\
 [[inputs.tail]]
   files = ["{log}"]
@@ -48,7 +48,8 @@ OWN_WAY = """\
 
 
 def measure() -> None:
-    """Print the CPU of three Telegrafs on one log, children included: without a sensor, with ours, in its own way."""
+    """Print the CPU of three Telegrafs on one log, including children: without a sensor, with ours, with its own
+    method."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         log = Path(name) / "access.log"
         log.touch()
@@ -80,7 +81,7 @@ def measure() -> None:
 
 
 class _Agent:
-    """The project's Telegraf with one sensor; its CPU time is measured."""
+    """The project's Telegraf with one sensor, to measure its CPU time."""
 
     def __init__(self, sensor: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -103,7 +104,7 @@ class _Agent:
         self._folder.cleanup()
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far, by itself and by ended child processes."""
+        """CPU time so far, including ended children."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -115,7 +116,7 @@ class _Agent:
 
 
 def _cpu_seconds_during(agents: dict[str, _Agent], log: Path, requests_per_second: int) -> dict[str, float]:
-    """The CPU time that each uses while requests are logged, one write each as by a server, and until they are read."""
+    """CPU time of each while requests are logged, one write each, until they have been read."""
     begun = {name: agent.cpu_seconds() for name, agent in agents.items()}
     start, written = time.monotonic(), 0
     with log.open("ab", buffering=0) as server:

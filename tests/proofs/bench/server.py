@@ -1,4 +1,4 @@
-"""A server to be measured, in its own process, which prints its port.
+"""A server to measure, in its own process, which prints its port.
 
 `python -m tests.proofs.bench.server ours|stock SERIES`
 """

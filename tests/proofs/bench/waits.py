@@ -1,6 +1,6 @@
-"""What sched-exporter costs this machine: each switch of tasks, and the reading of many pairs and containers. As root.
+"""Cost of sched-exporter on this machine: per task switch, and for reading many pairs and containers. As root.
 
-A switch is measured by the kernel's own count, and by a pipe with and without the program.
+A switch is measured by the kernel's run time statistics, and by a pipe with and without the program.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
 
-SWITCH_BAR = 60  # ns at one cgroup
-CPU_BAR = 0.005  # of one CPU at 60,000 switches a second
-READ_BAR = 0.005  # seconds of CPU for 1,000 pairs
+SWITCH_BAR = 60  # ns with one cgroup
+CPU_BAR = 0.005  # CPUs at 60,000 switches a second
+READ_BAR = 0.005  # CPU seconds for 1,000 pairs
 PAIRS = 1_000
 CONTAINERS = (100, 1_000)
-LOADS = ((20_000, 1), (60_000, 1), (60_000, 4))  # switches a second, and the cgroups that they are in
+LOADS = ((20_000, 1), (60_000, 1), (60_000, 4))  # switches a second, and the number of cgroups
 LOAD_SECONDS = 5.0
 PIPE_ROUNDS = 6
-PIPE_OPERATIONS = 200_000  # each of two switches
+PIPE_OPERATIONS = 200_000  # two switches each
 ROUNDS = 10
 
 _STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
-_SCHED_EXPORTER = "import bench; from virtscope.sched.exporter import main; main()"  # bench knows where virtscope is
+_SCHED_EXPORTER = "import bench; from virtscope.sched.exporter import main; main()"  # bench sets the path of virtscope
 
-# Two processes that hand a byte back and forth in bursts: SWITCHES a second, in the cgroup that FILE puts them in.
+# Two processes that pass a byte back and forth in bursts: SWITCHES a second, in the cgroup of FILE.
 _HAND_OVER = """
 import os, sys, time
 switches, seconds, file = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
@@ -62,14 +62,14 @@ while (now := time.monotonic() - begun) < seconds:
 
 
 class Spent(NamedTuple):
-    """What the program has spent, by the kernel."""
+    """The program's run time by the kernel's statistics."""
 
     ns: int
     runs: int
 
 
 def measure() -> None:
-    """Print all of it, or why it can't be measured here."""
+    """Print all results, or why they can't be measured here."""
     print("\nWho waits for whom: sched-exporter's program in this machine's kernel")
     machine = Machine.read(Path("/proc"), Path("/sys"))
     try:
@@ -112,7 +112,7 @@ def _by_the_kernels_count(mounted: Hierarchy) -> None:
 
 
 def _under_load(switches: int, folders: list[Path]) -> tuple[Spent, float]:
-    """Return what the program spends while so many switches a second happen on one CPU, and in how many seconds."""
+    """The program's run time at this many switches a second on one CPU, and the seconds measured."""
     each = [str(switches / len(folders)), str(LOAD_SECONDS + 1)]
     load = ["taskset", "-c", "0", sys.executable, "-c", _HAND_OVER, *each]
     running = [subprocess.Popen([*load, f"{folder}/cgroup.procs"]) for folder in folders]
@@ -126,7 +126,7 @@ def _under_load(switches: int, folders: list[Path]) -> tuple[Spent, float]:
 
 
 def _spent() -> Spent:
-    """What the only program of this process has spent: man proc, fdinfo."""
+    """The run time of this process's only program: man proc, fdinfo."""
     (found,) = (text for text in _fdinfo() if "run_cnt:" in text)
     return Spent(*(int(found.partition(f"{name}:")[2].split()[0]) for name in ("run_time_ns", "run_cnt")))
 
@@ -157,7 +157,7 @@ def _by_a_pipe(mounted: Hierarchy, machine: Machine) -> None:
 
 
 def _pipe() -> float:
-    """Microseconds for an operation of perf's."""
+    """Microseconds per operation of perf bench."""
     command = ["taskset", "-c", "0", "chrt", "-f", "50", "perf", "bench", "sched", "pipe", "-l", str(PIPE_OPERATIONS)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"([\d.]+) usecs/op", said)
@@ -185,7 +185,7 @@ def _reading(program: Program) -> None:
 
 
 def _fill(program: Program) -> None:
-    """Have the kernel know so many pairs, of cgroups that aren't."""
+    """Fill the kernel's map with this many pairs of nonexistent cgroups."""
     lib = program._lib
     lib.bpf_map_update_elem.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
     for number in range(PAIRS):
@@ -212,7 +212,7 @@ def _scrapes(mounted: Hierarchy) -> None:
 
 @contextlib.contextmanager
 def _cgroups(mounted: Hierarchy, count: int) -> Iterator[list[Path]]:
-    """So many cgroups that the exporter takes for containers."""
+    """This many cgroups that the exporter takes for containers."""
     above = mounted.root / "virtscope"
     folders = [above / f"bench-{os.getpid()}-{number}" for number in range(count)]
     try:
@@ -222,7 +222,7 @@ def _cgroups(mounted: Hierarchy, count: int) -> Iterator[list[Path]]:
     finally:
         for folder in folders:
             _remove(folder)
-        with contextlib.suppress(OSError):  # others may be in it
+        with contextlib.suppress(OSError):  # other processes may be in it
             above.rmdir()
 
 
@@ -232,7 +232,7 @@ def _remove(folder: Path) -> None:
             folder.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # what has ended may still be in it for a moment
+        except OSError:  # ended processes may still be in it for a moment
             time.sleep(0.01)
         else:
             return

@@ -1,6 +1,6 @@
-"""What happens to a running stack when its parts are killed, hang or run out of something: `make faults`.
+"""The effect on a running stack if its parts are killed, hang or run out of a resource: `make faults`.
 
-`stack` is what is hurt, `remote` a watched host behind a network that can be cut; `catalogue` has the faults, `network`
-the one that lasts throughout; `observer` says what each did to samples, alerts and `make status`; `table` shows it
-beside the bars. Values: docs/faults.md; bars: docs/dev/faults.md.
+`stack` is the stack under test, `remote` a watched host behind a network that can be cut. `catalogue` has the faults,
+`network` the one that lasts throughout. `observer` records the effect of each on samples, alerts and `make status`;
+`table` compares it with the bars. Values: docs/faults.md; bars: docs/dev/faults.md.
 """

@@ -16,12 +16,12 @@ from tests.proofs.faults.catalogue import AFTER_THE_CUT, BEFORE_THE_CUT, DURING_
 from tests.proofs.faults.observer import Observer
 from tests.proofs.faults.stack import SCRAPE_SECONDS, HurtStack
 
-WELL_SECONDS = 60.0  # for the stack to be well before a fault
+WELL_SECONDS = 60.0  # the stack must be healthy before a fault
 UNTRIED = 2  # exit status
 
 
 def tried(fault: Fault, observer: Observer) -> table.Row:
-    """Wait until the stack is well, hurt it and look."""
+    """Wait until the stack is healthy, inject the fault and observe."""
     if why := fault.lacks(observer.stack):
         return table.skipped(fault, why)
     deadline = time.monotonic() + WELL_SECONDS
@@ -32,7 +32,7 @@ def tried(fault: Fault, observer: Observer) -> table.Row:
     try:
         outcome = observer.observe(lambda: fault.hurt(observer.stack), fault.seconds)
         complaint = fault.check(observer.stack) if outcome.seconds is not None else ""
-    except (requests.RequestException, RuntimeError, OSError) as error:  # the others are tried all the same
+    except (requests.RequestException, RuntimeError, OSError) as error:  # continue with the other faults
         return table.failed(fault, error)
     return table.row(fault, outcome, complaint)
 

@@ -1,6 +1,6 @@
-"""The faults, and what each may do at most.
+"""The faults, and the maximum effect allowed for each.
 
-While one host's network is cut for ten minutes, most others are tried.
+Most run while one host's network is cut for ten minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.stack.conftest import ROOT
 
 JOBS = {part.name: part.name.removesuffix("-exporter").replace("node_exporter", "node") for part in PARTS}
 JOBS[LIVENESS.name] = "stack"
-ALL = ".*"  # targets: Prometheus itself was away
+ALL = ".*"  # targets, because Prometheus itself was away
 NONE = "(?!)"
 
 Hurt = Callable[[HurtStack], contextlib.AbstractContextManager[object]]
@@ -36,22 +36,22 @@ Hurt = Callable[[HurtStack], contextlib.AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Fault:
-    """`hurt` is a context manager: the fault is there from its begin on and, where it lasts, until its end."""
+    """`hurt` is a context manager: the fault begins when it is entered and, if it lasts, ends when it is left."""
 
     name: str
     hurt: Hurt
-    seconds: float = 0.0  # it lasts
-    within: float = 30.0  # seconds, after its end, all is to be well again
-    loses: str = NONE  # the targets, as a pattern, that may lose two samples more than fall into its time
-    silent: bool = False  # found by its silence only, which takes as long as `within`: so long samples may be lost
-    raises: tuple[str, ...] = ()  # alerts that are true
-    says: str = ""  # what `make status` must say while it lasts, as a pattern
-    check: Callable[[HurtStack], str] = lambda _: ""  # what else is wrong once all is well again
-    lacks: Callable[[HurtStack], str] = lambda _: ""  # why it can't be tried here
+    seconds: float = 0.0  # duration
+    within: float = 30.0  # seconds after its end until everything must be healthy
+    loses: str = NONE  # pattern of targets that may lose two samples more than fall into its duration
+    silent: bool = False  # detected by silence within `within`, for which samples may be lost
+    raises: tuple[str, ...] = ()  # expected alerts
+    says: str = ""  # pattern that `make status` must print during the fault
+    check: Callable[[HurtStack], str] = lambda _: ""  # another problem once all is healthy again, or ""
+    lacks: Callable[[HurtStack], str] = lambda _: ""  # why it can't be tried here, or ""
 
 
 def of(part: Part | str) -> str:
-    """Which targets may lose samples when this part is away."""
+    """The targets that may lose samples while this part is away."""
     if part in {PROMETHEUS, "supervisord"}:
         return ALL
     assert isinstance(part, Part)
@@ -103,7 +103,7 @@ def disk_full(stack: HurtStack) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk_read_only(stack: HurtStack) -> Iterator[None]:
-    """As an error of the disk leaves it, for a Prometheus that is just started again: until then it has files open."""
+    """As after a disk error, for a restarted Prometheus: a running one has its files open."""
     deadline = time.monotonic() + 20
     while True:
         if pid := stack.pid(PROMETHEUS):
@@ -132,9 +132,10 @@ def clock_jumps(seconds: int) -> Hurt:
 
 
 def limited(part: Part, what: str, limit: Callable[[int], int], needs_more: Callable[[HurtStack], object]) -> Hurt:
-    """`what` is an option of prlimit; `limit` gives it for a process, which may end by it: the next one is without.
+    """`what` is an option of prlimit; `limit` gives its value for a process, which may die of it. Its successor is
+    unlimited.
 
-    `needs_more` has it need more than that.
+    `needs_more` makes the process need more than that.
     """
 
     @contextlib.contextmanager
@@ -146,14 +147,14 @@ def limited(part: Part, what: str, limit: Callable[[int], int], needs_more: Call
             needs_more(stack)
             yield
         finally:
-            with contextlib.suppress(subprocess.CalledProcessError):  # it has ended
+            with contextlib.suppress(subprocess.CalledProcessError):  # already ended
                 _prlimit(pid, what, before)
 
     return hurt
 
 
 def _prlimit(pid: int, what: str, soft: str = "") -> str:
-    """The soft limit as it was, or set; as the part's own user, who may do so even where root has no capability to."""
+    """Read or set the soft limit, as the part's own user: even root may lack the capability."""
     user = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     option = [f"--{what}={soft}:"] if soft else [f"--{what}", "--output=SOFT", "--noheadings"]
     command = ["setpriv", *user, "prlimit", f"--pid={pid}", *option]
@@ -161,33 +162,33 @@ def _prlimit(pid: int, what: str, soft: str = "") -> str:
 
 
 def descriptors(pid: int) -> int:
-    """As many as it has open now."""
+    """As many descriptors as it has open."""
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def address_space(pid: int) -> int:
-    """As much as it has now: less is refused to nobody."""
+    """Its current use; any user may lower a limit."""
     [kilobytes] = re.findall(r"^VmSize:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return int(kilobytes) * 1024
 
 
 def nothing(_: HurtStack) -> None:
-    """It will by itself."""
+    """It needs more by itself."""
 
 
 def scrapes_at_once(stack: HurtStack) -> None:
-    """Thirty of xentop-exporter, a thread each."""
+    """Thirty requests to xentop-exporter, a thread each."""
     with ThreadPoolExecutor(30) as scraping:
         list(scraping.map(lambda _: stack.has_data(), range(30)))
 
 
 def kill_child(stack: HurtStack) -> None:
-    """Have xentop-exporter start another xentop."""
+    """Make xentop-exporter start another xentop."""
     os.kill(stack.xentop.child(), signal.SIGKILL)
 
 
 def large_query(stack: HurtStack) -> None:
-    """Have Prometheus read all samples of all series, several times over."""
+    """Make Prometheus read all samples of all series several times."""
     with contextlib.suppress(requests.RequestException):
         stack.api("query_range", query='{__name__=~".+"}', start=time.time() - 1800, end=time.time(), step=1)
 
@@ -210,7 +211,7 @@ def target(manner: str) -> Hurt:
 
 @contextlib.contextmanager
 def killed_amid_a_scrape(stack: HurtStack) -> Iterator[None]:
-    """Prometheus, while a target answers it."""
+    """Kill Prometheus while a target sends its answer."""
     pid = stack.pid(PROMETHEUS)
     with target("slowly")(stack):
         time.sleep(0.1)
@@ -224,7 +225,7 @@ def killed_amid_a_scrape(stack: HurtStack) -> Iterator[None]:
 
 @contextlib.contextmanager
 def killed_amid_make_rules(stack: HurtStack) -> Iterator[None]:
-    """The program of `make rules`, at several moments, and then Prometheus, which starts with what is there."""
+    """Kill the program of `make rules` at several moments, then Prometheus, which restarts with those files."""
     for moment in (0.3, 0.6, 1.0, 1.5):
         with subprocess.Popen(
             [sys.executable, "-m", "alerts.generator.build"],
@@ -239,7 +240,7 @@ def killed_amid_make_rules(stack: HurtStack) -> Iterator[None]:
 
 
 def counters_fell(stack: HurtStack) -> str:
-    """What is wrong if a counter of the remote host has fallen within the past two minutes."""
+    """A problem if a counter of the remote host has decreased within the past two minutes."""
     fell = stack.api("query", query='sum(resets(openvz_container_cpu_used_seconds_total{host="vz1"}[2m])) > 0')
     return "counters fell" if fell["result"] else ""
 
@@ -248,7 +249,7 @@ def no_clock(stack: HurtStack) -> str:
     return "" if stack.remote.has_a_clock else "libfaketime is missing: apt-get install faketime"
 
 
-# Prometheus as the last, so that the alert that stands has begun to.
+# Prometheus last, so that the permanent alert has started.
 _KILLED = sorted(PARTS, key=lambda part: part is PROMETHEUS)
 
 BEFORE_THE_CUT = tuple(
@@ -295,7 +296,7 @@ AFTER_THE_CUT = (
         disk_full,
         seconds=130,
         loses=ALL,
-        raises=("SamplesNotStored", "Watchdog"),  # which stops
+        raises=("SamplesNotStored", "Watchdog"),  # the Watchdog stops
         says=r"the disk of .* is full \(0 MB free\)",
     ),
 )

@@ -1,4 +1,4 @@
-"""Prometheus killed while it compacts: half a day of blocks is put before it, which it does within a minute."""
+"""Prometheus killed during compaction: it gets half a day of blocks, which it compacts within a minute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_WAIT = 120.0  # Prometheus looks for blocks each minute
 def killed_amid(stack: HurtStack) -> Iterator[None]:
     """Kill Prometheus as soon as it writes a compacted block."""
     for block in _blocks(stack):
-        block.rename(stack.data / block.name)  # in one step, as Prometheus looks for blocks at any moment
+        block.rename(stack.data / block.name)  # atomically, because Prometheus may look for blocks at any moment
     deadline = time.monotonic() + LONGEST_WAIT
     while not any(stack.data.glob("*.tmp-for-creation")):
         if time.monotonic() > deadline:
@@ -36,14 +36,14 @@ def killed_amid(stack: HurtStack) -> Iterator[None]:
 
 
 def complaint(stack: HurtStack) -> str:
-    """What is wrong, unless all samples of the blocks are there."""
+    """A problem unless all samples of the blocks are there."""
     found = stack.api("query", query=f"sum(count_over_time(faults_old[{3 * HOURS}h]))")["result"]
     count = int(found[0]["value"][1]) if found else 0
     return f"{SAMPLES - count} of {SAMPLES} samples of the blocks are lost" if count != SAMPLES else ""
 
 
 def _blocks(stack: HurtStack) -> list[Path]:
-    """Blocks of two hours that end half a day ago, as nobody's, on the disk of the data."""
+    """Two-hour blocks that end half a day ago, owned by nobody, on the data disk."""
     end = int(time.time()) // 7200 * 7200 - HOURS * 3600
     text, blocks = stack.folder / "old.om", stack.data / "old"
     with text.open("w") as file:

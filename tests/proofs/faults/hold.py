@@ -1,6 +1,6 @@
-"""Holds a process still for good, as a deadlock would, until it is killed: `python -m tests.proofs.faults.hold PID`.
+"""Stops a process like a deadlock until it is killed: `python -m tests.proofs.faults.hold PID`.
 
-By ptrace(2), so that it isn't stopped by a signal and can still be killed. Its state is t.
+It uses ptrace(2), so that no signal stops it and it can still be killed. The process state is t.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def hold(pid: int) -> None:
             if ptrace(request, thread, None, None) != 0 and Path(f"/proc/{pid}/task/{thread}").exists():
                 raise OSError(ctypes.get_errno(), f"ptrace of {thread}")
     print("held", flush=True)
-    with contextlib.suppress(ChildProcessError):  # nothing is left to wait for
+    with contextlib.suppress(ChildProcessError):  # no child left
         while True:
             os.waitpid(-1, WALL)
 

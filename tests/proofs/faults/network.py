@@ -1,4 +1,4 @@
-"""The network between Prometheus and a host, cut for ten minutes while other faults happen."""
+"""The network between Prometheus and a host, cut for ten minutes during other faults."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAME = "network to a host cut for 10 minutes"
 SECONDS = 600.0
 HOST = "vz1"
 TRUE = frozenset({"HostDown of vz1"})
-ALSO_TRUE = frozenset({"ExporterDown of vz1"})  # sent only if it fires in an evaluation before
+ALSO_TRUE = frozenset({"ExporterDown of vz1"})  # only sent if it fires in an earlier evaluation
 BACK_SECONDS = 30.0
-CLEARED_SECONDS = 360.0  # for the notification that it is over; HostDown fires for five minutes more
+CLEARED_SECONDS = 360.0  # until the resolved notification; HostDown fires for five minutes more
 
 
 class Cut:
-    """The cut, from here to `end`."""
+    """The cut, until `end`."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
@@ -29,7 +29,7 @@ class Cut:
         observer.stack.remote.cut()
 
     def end(self) -> Row:
-        """Wait until it has lasted as long as it should, join the network again, and say what happened."""
+        """Wait until it has lasted long enough, reconnect the network, and return the result."""
         time.sleep(max(0.0, self._began + SECONDS - time.time()))
         observer = self._observer
         shown = next((line for line in observer.stack.status()[1].splitlines() if f" {HOST} " in line), "")
@@ -64,7 +64,7 @@ class Cut:
         )
 
     def _about(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Alerts about the host that were raised, and cleared, since the cut."""
+        """Alerts about the host raised and cleared since the cut."""
         alerts = self._observer.alerts(self._first)
         raised, cleared = (frozenset(name for name in names if name.endswith(f" of {HOST}")) for names in alerts)
         return raised, cleared

@@ -1,4 +1,4 @@
-"""What a fault does: time until all is well again, and what became of samples, alerts and `make status` meanwhile."""
+"""The effect of a fault: time to recovery, and what happened to samples, alerts and `make status`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import requests
 
 from tests.proofs.faults.stack import PARTS, SCRAPE_SECONDS, STANDING, STANDING_HOST, HurtStack
 
-LONGEST_SECONDS = 120.0  # to wait until all is well again
+LONGEST_SECONDS = 120.0  # maximum wait for recovery
 POLL_SECONDS = 0.3
-RAISED_SECONDS = 300.0  # from the start, an alert that waits for two minutes, restarts of Prometheus in between
+RAISED_SECONDS = 300.0  # from the start, for an alert with `for` of two minutes, with Prometheus restarts in between
 
-OLD = "samples"  # among what is wrong: none of the past seconds is stored. Status allows for a few more
+OLD = "samples"  # among the problems: no recent sample is stored. Status tolerates a few seconds more
 
 Times = dict[str, list[float]]
 """When each target was scraped with success, by job and host."""
 
 
 class Status(NamedTuple):
-    """What `make status` said, and what was wrong all that time, as by `Observer.wrong`."""
+    """The output of `make status`, and the problems during that time, as in `Observer.wrong`."""
 
     code: int
     text: str
     wrong: frozenset[str]
-    certain: bool  # nothing changed meanwhile
+    certain: bool  # the problems didn't change meanwhile
 
     def lie(self) -> str:
-        """What isn't true of it; empty if all is."""
+        """What is incorrect in it; empty if nothing."""
         if self.wrong - {OLD} and not self.code:
             return f"status says that all is well, without {', '.join(sorted(self.wrong))}"
         for part in PARTS:
@@ -46,14 +46,14 @@ class Status(NamedTuple):
         return ""
 
     def complaint(self) -> str:
-        """The line that says most of what is wrong."""
+        """The most informative line about the problems."""
         lines = [" ".join(line.split()) for line in self.text.splitlines()]
         said = [line for line in lines if line.startswith("error:") or ": " in line or "not running" in line]
         return said[-1] if said else ""
 
 
 class Alerts(NamedTuple):
-    """Notifications, as "HostDown of vz1"."""
+    """Notifications, such as "HostDown of vz1"."""
 
     raised: frozenset[str]
     cleared: frozenset[str]
@@ -61,25 +61,25 @@ class Alerts(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What one fault did."""
+    """The effect of one fault."""
 
-    seconds: float | None  # until all was well again; None if it never was
-    lost: dict[str, int] = field(default_factory=dict)  # samples by target, those lost only
-    forgotten: int = 0  # samples that had been stored before and weren't there afterwards
+    seconds: float | None  # until recovery; None if it never recovered
+    lost: dict[str, int] = field(default_factory=dict)  # lost samples by target, without targets that lost none
+    forgotten: int = 0  # samples stored before the fault and missing afterwards
     alerts: Alerts = field(default_factory=lambda: Alerts(frozenset(), frozenset()))
     statuses: list[Status] = field(default_factory=list)
-    said_before: str = ""  # by the last status before the fault
+    said_before: str = ""  # in the last status before the fault
     logged: str = ""
 
 
 class Observer:
-    """Looks at the stack; `away` are the hosts that are meant to be away at the moment."""
+    """Observes the stack; `away` are the hosts that are expected to be away."""
 
     def __init__(self, stack: HurtStack) -> None:
         self.stack = stack
         self.began = time.time()
         self.away: set[str] = set()
-        self._said = ""  # by the last status
+        self._said = ""  # the last status
 
     # --- Samples ---
 
@@ -92,7 +92,7 @@ class Observer:
         return found
 
     def last_scrapes(self) -> dict[str, float]:
-        """When each target that isn't away was last scraped with success; 0 if it wasn't the last time."""
+        """The time of each target's last scrape if it was successful, else 0; without targets that are away."""
         found = self.stack.api("query", query="timestamp(up) * up")["result"]
         return {
             f"{series['metric']['job']} of {series['metric']['host']}": float(series["value"][1])
@@ -101,7 +101,7 @@ class Observer:
         }
 
     def expected(self) -> list[str]:
-        """The targets that aren't meant to be away."""
+        """The targets that aren't expected to be away."""
         return [name for name in self.stack.targets() if name.rpartition(" ")[2] not in self.away]
 
     def is_well(self, since: float, targets: Iterable[str]) -> bool:
@@ -120,7 +120,7 @@ class Observer:
     # --- Alerts ---
 
     def alerts(self, first: int) -> Alerts:
-        """Of the notifications from this one on, without those that stand throughout."""
+        """Notifications from this index on, without permanent ones."""
         raised, cleared = set(), set()
         for message in self.stack.webhook.messages[first:]:
             for alert in message["alerts"]:
@@ -133,7 +133,7 @@ class Observer:
         return Alerts(frozenset(raised), frozenset(cleared))
 
     def standing(self) -> list[str]:
-        """What happened to the alert that stands throughout that shouldn't have; it is waited for after a short run."""
+        """What happened to the permanent alert that shouldn't have; after a short run, wait for it."""
 
         def statuses() -> list[str]:
             return [
@@ -153,7 +153,7 @@ class Observer:
     # --- What a person sees ---
 
     def wrong(self) -> frozenset[str]:
-        """What is wrong at this moment, without asking the project's own programs."""
+        """The current problems, without the project's own programs."""
         found = {part.name for part in PARTS if not self.stack.answers(part)}
         if not self.stack.running("supervisord"):
             found.add("supervisord")
@@ -175,11 +175,11 @@ class Observer:
         return Status(code, text, before & after, before == after and processes == self._processes())
 
     def _processes(self) -> list[int]:
-        """Of all parts: one that is killed and back within a moment has another."""
+        """The process ids of all parts, to notice a part that was killed and is back within a moment."""
         return [self.stack.running(part) for part in (*PARTS, "supervisord")]
 
     def logged(self, sizes: Mapping[Path, int]) -> str:
-        """The line that says most of what the logs got since they had these sizes."""
+        """The most informative line that the logs got since they had these sizes."""
         lines = []
         for file in self.stack.log_sizes():
             with file.open(errors="replace") as log:
@@ -198,7 +198,7 @@ class Observer:
     # --- All together ---
 
     def observe(self, hurt: Callable[[], contextlib.AbstractContextManager[object]], seconds: float) -> Outcome:
-        """Hurt the stack for so long, wait until all is well again, and say what happened."""
+        """Inject the fault for this long, wait until all is healthy, and return the effect."""
         targets = self.expected()
         before = self.scraped(time.time() - self.began)
         sizes, first = self.stack.log_sizes(), len(self.stack.webhook.messages)
@@ -236,6 +236,6 @@ class Observer:
 
 
 def lost(times: list[float], since: float) -> int:
-    """How many scrapes are missing after this moment."""
+    """The number of scrapes missing after this moment."""
     gaps = [later - earlier for earlier, later in itertools.pairwise(times) if later > since]
     return sum(round(gap / SCRAPE_SECONDS) - 1 for gap in gaps if gap > 1.5 * SCRAPE_SECONDS)

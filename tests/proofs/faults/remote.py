@@ -1,4 +1,4 @@
-"""A watched OpenVZ host with a network and a clock of its own."""
+"""A watched OpenVZ host with its own network and clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST, HERE = "10.213.77.2", "10.213.77.1"
 
 
 class RemoteHost:
-    """vestat-exporter and node_exporter in a network namespace, at the other end of a veth pair. Needs root."""
+    """vestat-exporter and node_exporter in a network namespace behind a veth pair. Needs root."""
 
     def __init__(self, folder: Path, node_exporter: Path) -> None:
         self._folder = folder
@@ -53,15 +53,16 @@ class RemoteHost:
         for program in self._programs:
             program.kill()
             program.wait()
-        _ip("netns", "delete", self._namespace)  # and with it the link
+        _ip("netns", "delete", self._namespace)  # removes the link too
 
     @property
     def has_a_clock(self) -> bool:
-        """Whether `set_clock` does anything: libfaketime is here."""
+        """Whether `set_clock` works: libfaketime is installed."""
         return bool(self._fake_clock())
 
     def set_clock(self, seconds: int) -> None:
-        """Set vestat-exporter's clock that far from this machine's, as `date --set` would; monotonic time goes on."""
+        """Offset vestat-exporter's clock from this machine's by this much, like `date --set`; monotonic time isn't
+        affected."""
         new = self._clock.with_suffix(".new")
         new.write_text(f"{seconds:+d}s\n")
         new.replace(self._clock)
@@ -71,7 +72,7 @@ class RemoteHost:
         _ip("-n", self._namespace, "link", "set", "eth0", "down")
 
     def join(self) -> None:
-        """Have the network again."""
+        """Reconnect the network."""
         _ip("-n", self._namespace, "link", "set", "eth0", "up")
 
     def _fake_clock(self) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""The stack that is hurt: the project's own, as `make up` starts it, in a checkout and with a data disk of its own.
+"""The stack under test: the project's own, started by `make up` in a checkout with its own data disk.
 
-It takes this machine for a Xen host, whose xentop is a fake one, and watches: its own parts, a remote OpenVZ host, four
-hosts that are well, and an application that answers as a fault needs it. One alert stands throughout: SourceFailing of
-a host that answers without data.
+It takes this machine for a Xen host with a fake xentop. It watches its own parts, a remote OpenVZ host, four healthy
+hosts, and an application that answers as a fault needs it. One alert is permanent: SourceFailing of a host that answers
+without data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SCRAPE_SECONDS = 5.0  # of prometheus.yml
 STANDING = "SourceFailing"
 STANDING_HOST = "nodata"
 WELL = 4
-DISK_MEGABYTES = 700  # `make up` wants 500 free
+DISK_MEGABYTES = 700  # `make up` requires 500 free
 _AS_A_XEN_HOST = """\
 from deploy import stack, targets
 targets.this_machine = lambda *_: targets.Machine("dom0", "xen", "a test says so")
@@ -73,7 +73,7 @@ class HurtStack:
 
     def _start(self) -> None:
         self.folder = Path(self.closing.enter_context(tempfile.TemporaryDirectory(prefix="faults")))
-        self.folder.chmod(0o755)  # the parts are nobody's
+        self.folder.chmod(0o755)  # parts run as nobody
         self.checkout = Checkout(self.folder / "checkout", ports=iter(free_port, 0))
         self.data = self.checkout.folder / ".stack/data/prometheus"
         self.data.mkdir(parents=True)
@@ -89,13 +89,13 @@ class HurtStack:
         self._watch()
 
     def _notify(self) -> None:
-        """Have every notification come here, at once."""
+        """Send every notification to this webhook immediately."""
         file = self.checkout.folder / "alerts/alertmanager.yml"
         configuration = yaml.safe_load(file.read_text())
         for receiver in (each for each in configuration["receivers"] if each["name"] != "nobody"):
             receiver["webhook_configs"] = [{"url": self.webhook.url, "send_resolved": True}]
         routes = [configuration["route"]]
-        for route in routes:  # grows while it is iterated over, by the child routes
+        for route in routes:  # child routes are appended while iterating
             routes += route.get("routes", [])
             route.update({key: "1s" for key in ("group_wait", "group_interval") if key in route})
         file.write_text(yaml.safe_dump(configuration))
@@ -108,7 +108,7 @@ class HurtStack:
             raise RuntimeError(f"the stack did not start:\n{up.stdout}")
 
     def _watch(self) -> None:
-        """Have Prometheus scrape what isn't its own."""
+        """Make Prometheus scrape the additional targets."""
         well = [self.closing.enter_context(Exposition("node_boot_time_seconds 1\n")) for _ in range(WELL)]
         no_data = self.closing.enter_context(Exposition('vestat_source_up{source="vestat"} 0\n'))
         self.odd = self.closing.enter_context(OddTarget())
@@ -126,14 +126,14 @@ class HurtStack:
         self.write_targets("app", {"targets": [self.odd.address], "labels": {"host": "odd", "platform": "base"}})
 
     def write_targets(self, job: str, *groups: dict[str, Any]) -> None:
-        """Replace a job's targets file, in one step."""
+        """Replace a job's targets file atomically."""
         file = self.checkout.folder / f"prometheus/targets/{job}.yml"
         new = file.with_suffix(".new")
         new.write_text(yaml.safe_dump(list(groups)))
         new.replace(file)
 
     def targets(self) -> list[str]:
-        """All that is watched, by job and host."""
+        """All watched targets, by job and host."""
         own = [f"{job} of dom0" for job in ("prometheus", "alertmanager", "node", "xentop", "perf", "sched", "stack")]
         well = [f"node of well{number}" for number in range(WELL)]
         return [*own, *well, f"vestat of {STANDING_HOST}", "vestat of vz1", "node of vz1", "app of odd"]
@@ -141,7 +141,7 @@ class HurtStack:
     # --- What is true of it ---
 
     def pid(self, part: Part | str) -> int:
-        """The process of a part, or supervisord, as soon as there is one; raises RuntimeError if there is none."""
+        """The process of a part, or supervisord, once it exists; raises RuntimeError if it doesn't."""
         deadline = time.monotonic() + 10
         while not (pid := self.running(part)):
             if time.monotonic() > deadline:
@@ -150,7 +150,7 @@ class HurtStack:
         return pid
 
     def running(self, part: Part | str) -> int:
-        """The process of a part, or supervisord; 0 if there is none, or it is being replaced."""
+        """The process of a part, or supervisord; 0 if there is none, or while it is being replaced."""
         text = {
             "supervisord": "supervisor.supervisord",
             PROMETHEUS.name: "bin/prometheus ",
@@ -170,7 +170,7 @@ class HurtStack:
         return False
 
     def api(self, path: str, **parameters: str | float) -> Any:
-        """What Prometheus answers to a request of its API; raises requests.RequestException if it doesn't."""
+        """Prometheus's answer to an API request; raises requests.RequestException if there is none."""
         answer = requests.get(self.checkout.url("PROMETHEUS_PORT", f"/api/v1/{path}"), params=parameters, timeout=10)
         answer.raise_for_status()
         return answer.json()["data"]
@@ -191,12 +191,12 @@ class HurtStack:
 
 
 class FakeXentop:
-    """A folder for PATH with a xentop in it, which does what `say` has said last."""
+    """A folder for PATH with a xentop that follows the last `say`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        folder.chmod(0o777)  # it notes its starts there, as nobody
+        folder.chmod(0o777)  # as nobody, it records its starts there
         shutil.copy(ROOT / "tests/e2e/fake_xentop.py", folder / "xentop")
         (folder / "xentop").chmod(0o755)
         self.say("counts")
@@ -214,7 +214,7 @@ class FakeXentop:
 
     @contextlib.contextmanager
     def saying(self, word: str) -> Iterator[None]:
-        """From its next start, which is now, until the end of the block."""
+        """From its next start, which happens now, until the end of the block."""
         self.say(word)
         self._restart()
         try:
@@ -261,11 +261,11 @@ class OddTarget:
 
 
 def answer(manner: str) -> Iterator[bytes]:
-    """The pieces of an odd target's answer."""
+    """The chunks of an odd target's answer."""
     if manner == "hangs":
         time.sleep(30)
     if manner == "slowly":
-        time.sleep(2)  # of the four that Prometheus waits
+        time.sleep(2)  # of Prometheus's timeout of four
     yield b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n"
     if manner == "garbled":
         yield random.randbytes(65536)

@@ -1,4 +1,4 @@
-"""The table of a run: a row for each fault, beside the bars that it missed."""
+"""The table of a run: a row for each fault, with the bars that it missed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tests.proofs.faults.catalogue import Fault
 from tests.proofs.faults.observer import Outcome
 from tests.proofs.faults.stack import SCRAPE_SECONDS
 
-MOST_LOST = 2  # scrapes more than fall into the time of the fault itself
+MOST_LOST = 2  # scrapes more than fall into the fault's own duration
 _LONGEST_SAID = 110
-# While the network is cut, beside the other faults; and all of them together.
+# The cut network next to the other faults, and the sum of all.
 _ALWAYS_TRUE = ("HostDown of vz1", "ExporterDown of vz1", "PartFailsRepeatedly of dom0")
 
 
 class Row(NamedTuple):
-    """One fault, as printed."""
+    """One fault as printed."""
 
     fault: str
     back: str
     lost: str
     alerts: str
     said: str
-    missed: tuple[str, ...]  # bars
+    missed: tuple[str, ...]  # missed bars
     skipped: bool = False
 
 
@@ -37,7 +37,7 @@ def failed(fault: Fault, error: Exception) -> Row:
 
 
 def row(fault: Fault, outcome: Outcome, complaint: str) -> Row:
-    """`complaint` is what the fault's own check says."""
+    """`complaint` is the problem found by the fault's own check."""
     missed = [*_samples_missed(fault, outcome), *_alerts_missed(fault, outcome), *_status_missed(fault, outcome)]
     if outcome.seconds is None:
         missed.append("is not back")
@@ -84,7 +84,7 @@ def _status_missed(fault: Fault, outcome: Outcome) -> Iterable[str]:
 
 
 def _counted(lost: dict[str, int]) -> str:
-    """Targets that lost as many are put together."""
+    """Targets with equal losses are grouped."""
     by_count: dict[int, list[str]] = {}
     for target, count in lost.items():
         by_count.setdefault(count, []).append(target)
@@ -98,7 +98,7 @@ def _counted(lost: dict[str, int]) -> str:
 
 
 def _said(fault: Fault, outcome: Outcome) -> str:
-    """A line of status that is new: what the fault is to show, or what was restarted; else a line of a log."""
+    """A new line of status about the fault or a restart; otherwise a line of a log."""
     before = set(outcome.said_before.splitlines())
     new = [line for status in outcome.statuses for line in status.text.splitlines() if line not in before]
     wanted = [fault.says] if fault.says else [" started again", "^error: |not running", " doesn't | no answer "]
@@ -114,17 +114,17 @@ def _short(text: str) -> str:
 
 
 def line(row: Row) -> str:
-    """One row while the run goes on."""
+    """A row printed during the run."""
     return f"{row.fault}: back after {row.back}, lost {row.lost}; {'; '.join(row.missed) or 'ok'}"
 
 
 def standing(missed: Iterable[str]) -> Row:
-    """The alert that stands throughout."""
+    """The permanent alert."""
     return Row("an alert that stands, through all of these", "-", "-", "raised SourceFailing", "", tuple(missed))
 
 
 def text(rows: Iterable[Row]) -> str:
-    """All rows as a table in Markdown, and below it the bars that were missed."""
+    """All rows as a Markdown table, followed by the missed bars."""
     rows = list(rows)
     lines = ["| fault | back after | samples lost | alerts | said | |", "|---|---|---|---|---|---|"]
     for each in rows:

@@ -1,10 +1,10 @@
 """Prove that a fleet answers as one large Prometheus would, and loses nothing when parts of it die.
 
-python -m tests.proofs.fleet [--short] [--seed N]      (make fleet-test)
+    python -m tests.proofs.fleet [--short] [--seed N]      (make fleet-test)
 
-Takes 40 minutes, or with --short 14: no part is killed alone, and all for a shorter time. It proves most on a machine
-that is not busy: where scrapes are late, rates differ for that alone, which is counted apart. What it prints is also
-left in .stack/fleet-test/, with each part's log. The exit status is 1 if a bar is missed.
+Takes 40 minutes, or 14 with --short, which only kills all parts together and for a shorter time. It proves most on an
+idle machine: late scrapes change rates, and such differences are counted separately. The output is also written to
+.stack/fleet-test/, with each part's log. The exit status is 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ HOSTS = 12
 SCRAPES, EVALUATIONS = "5s", "10s"
 DRAINED_SECONDS = 120  # the bar for a backlog of ten minutes
 _COUNTS = ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different")
-# What rules read of the last five minutes are rates over a minute, at full minutes too, and baselines are evaluated
-# each 40 s. Before that is whole, a Prometheus that had its first sample five seconds earlier has other values.
+# Rules over five minutes read rates over a minute, also at full minutes, and baselines are evaluated every 40 s. Until
+# these ranges are complete, a Prometheus whose first sample is five seconds older has other values.
 _WARM_UP_SECONDS = 300 + 60 + 60 + 40 + 30
-_SCRAPED_SECONDS = 30  # until each target was, and Query knows
+_SCRAPED_SECONDS = 30  # until each target was scraped, and Query has the samples
 _NOTIFIED_SECONDS = 60  # from an alert at one to its notification at both: group_wait, and an Alertmanager waits 15 s
 
 
 def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> list[str]:
-    """Run the proof; say what happens and what was measured. Returns the bars that were missed."""
+    """Run the proof and print its steps and measurements. Returns the missed bars."""
     chosen = settings.read().model_copy(update={"scrape_interval": SCRAPES, "evaluation_interval": EVALUATIONS})
     names = [f"host{number}" for number in range(HOSTS)]
     length = _WARM_UP_SECONDS + plan.calm + (6 if plan.each else 1) * plan.down + plan.cut + 9 * plan.settle
@@ -110,7 +110,7 @@ def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> li
 
 
 def _require_all_targets(address: str, wanted: int) -> None:
-    """Raise FleetError if not all simulated hosts' exporters are scraped: nothing could be compared."""
+    """Raise FleetError unless all simulated hosts' exporters are scraped: nothing could be compared."""
     found = query(address, 'count(up{instance=~"host.+"} == 1)')
     count = int(found[0]["value"][1]) if found else 0
     if count != wanted:
@@ -140,7 +140,7 @@ def _target(series: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class _Prices:
-    """What writing to the store costs, while nothing but the story happens."""
+    """The cost of writing to the store while no part is broken."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -165,7 +165,7 @@ class _Prices:
         self._text.append(f"Receivers: {sizes} series, {resident} MB resident.")
 
     def say(self, say: Callable[[str], None]) -> None:
-        """Say what was measured."""
+        """Print the measurements."""
         for line in self._text:
             say(line)
 
@@ -192,7 +192,7 @@ def _shard(chosen: Settings, host: str) -> int:
 
 
 def _print_rules(by_rule: Sequence[tuple[judging.Rule, Tally]], span: judging.Span) -> None:
-    """Each rule that has samples, in a file; those that were not equal alone, and the sum, on stdout."""
+    """Write every rule that has samples to a file; print those that were not equal, and the sum."""
     head = ("RULE", "COMPARED", *map(str.upper, _COUNTS), "LARGEST")
     rows = [_row(rule.name, tally) for rule, tally in by_rule if tally.compared]
     everything = total(tally for _, tally in by_rule)

@@ -1,21 +1,19 @@
-"""Two answers to the same question: of the fleet, and of one large Prometheus that watches the same hosts.
+"""Compares the answers of the fleet and of one large Prometheus that watches the same hosts.
 
-Groups of rules are evaluated at the same times by all, as a group's offset follows from the path of its file, which is
-the same. So each sample of a record has its counterpart at the same time. They are not always equal: the two
-scrape a target at different moments of the same interval, so around a change on a host, one evaluation knows it here,
-the next one there. A sample is
+Both evaluate a rule group at the same times, because its offset follows from the path of its file, which is the same.
+So each sample of a record has a counterpart at the same time. They are not always equal: the two scrape a target at
+different moments of the same interval, so one of them sees a change on a host an evaluation earlier. A sample is
 
-- equal: the values differ by no more than float arithmetic does and what a late scrape makes of it (TOLERANCE);
-- shifted: within the span of the large Prometheus's values at the evaluations before and after, or there one evaluation
-  earlier or later than its own. A series that begins or ends here may go on as straight as it does there: the use of a
-  guest that has ended is highest at first. Only where a change on the host explains it (CHANGED);
-- partial: another value, of a Prometheus that has just started again, or has got the host from another one, and so has
-  not scraped for the whole range of a rule (RESTARTED, MOVED);
-- late: missing, of a host that has just moved to another shard (MOVED);
-- delayed: another value, where one of the two scraped the host late, as its own timestamps show (DELAYED), or another
-  or none, where a scrape failed (FAILED): what a busy machine does to a rate is no fault of the fleet's, but proves
-  nothing either;
-- missing, extra, or different otherwise, which proves the answers unequal.
+- equal: the values differ by no more than float arithmetic and late scrapes explain (TOLERANCE);
+- shifted: within the span of the large Prometheus's values at the evaluations before and after, or present one
+  evaluation earlier or later. A series that begins or ends may continue on a straight line: the usage of an ended
+  guest is highest at first. Only accepted if a change on the host explains it (CHANGED);
+- partial: another value, from a Prometheus that restarted or took over the host, and so hasn't scraped for the whole
+  range of a rule (RESTARTED, MOVED);
+- late: missing, for a host that has just moved to another shard (MOVED);
+- delayed: another value if one of the two scraped the host late, according to its timestamps (DELAYED), or another or
+  none if a scrape failed (FAILED): the effect of a busy machine on rates isn't the fleet's fault, but proves nothing;
+- missing, extra, or different otherwise, which proves that the answers are unequal.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from typing import Any
 from deploy.fleet.parts import COPY_LABELS
 
 TOLERANCE = 1e-3  # relative
-_EXAMPLES = 100  # of each rule: enough to see which series, and when
+_EXAMPLES = 100  # of each rule, enough to see which series and when
 _NOT_COMPARED = {"__name__", "prometheus", *COPY_LABELS}
 
 Series = frozenset[tuple[str, str]]
@@ -39,7 +37,7 @@ Samples = Mapping[Series, Mapping[int, float]]
 
 
 class Why(Flag):
-    """What has happened lately that two answers may differ for."""
+    """A recent event that explains different answers."""
 
     NOTHING = 0
     CHANGED = auto()
@@ -55,8 +53,8 @@ Explained = Callable[[Mapping[str, str], int], Why]
 
 @dataclass
 class Tally:
-    """How many samples compared how. `largest` is the largest relative difference between equal ones, `examples` are
-    some of those that were missing, extra or different."""
+    """Numbers of samples by result. `largest` is the largest relative difference between equal ones, `examples` are
+    some that were missing, extra or different."""
 
     equal: int = 0
     shifted: int = 0
@@ -71,7 +69,7 @@ class Tally:
 
     @property
     def compared(self) -> int:
-        """Samples that either has."""
+        """Samples that exist in either answer."""
         return self.equal + self.shifted + self.partial + self.late + self.delayed + self.wrong
 
     @property
@@ -80,7 +78,7 @@ class Tally:
         return self.missing + self.extra + self.different
 
     def add(self, other: Tally) -> None:
-        """Take another's counts, too."""
+        """Add another tally."""
         for name in ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.largest = max(self.largest, other.largest)
@@ -88,7 +86,7 @@ class Tally:
 
 
 def samples(answer: Iterable[dict[str, Any]], begin: float, step: float) -> dict[Series, dict[int, float]]:
-    """The answer to a range query that began at `begin`."""
+    """The answer to a range query that starts at `begin`."""
     found: dict[Series, dict[int, float]] = {}
     for series in answer:
         labels = frozenset((name, value) for name, value in series["metric"].items() if name not in _NOT_COMPARED)
@@ -106,8 +104,8 @@ def compare(
     slack: int = 1,
     margin: int = 0,
 ) -> dict[int, Tally]:
-    """Compare at each evaluation, by its number. Changes may show by `slack` evaluations earlier or later. Both answers
-    have `margin` evaluations more on either side.
+    """Compare at each evaluation, by its number. Changes may appear up to `slack` evaluations earlier or later. Both
+    answers have `margin` more evaluations on either side.
     """
     tallies = {evaluation: Tally() for evaluation in evaluations}
     asked = range(evaluations[0] - margin, evaluations[-1] + margin + 1)
@@ -130,7 +128,7 @@ def compare(
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """Their sum."""
+    """The sum of tallies."""
     found = Tally()
     for tally in tallies:
         found.add(tally)
@@ -140,7 +138,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
 def _verdict(
     here: Mapping[int, float], near: Sequence[int], evaluation: int, found: float | None, explained: Callable[[], Why]
 ) -> str:
-    """The count of a Tally that a pair of samples, of which one may be absent, belongs to."""
+    """The result for a pair of samples, one of which may be absent."""
     expected = here.get(evaluation)
     if expected is not None and found is not None and difference(expected, found) <= TOLERANCE:
         return "equal"
@@ -162,14 +160,14 @@ def _verdict(
 
 
 def _is_shifted(here: Mapping[int, float], near: Sequence[int], found: float | None) -> bool:
-    """Whether the answer is what the large Prometheus had, or was about to have, at an evaluation nearby."""
+    """Whether the large Prometheus has this value at an evaluation nearby."""
     known = [here[number] for number in near if number in here]
     begins_or_ends = len(known) < len(near)
     if found is None:
         return begins_or_ends
     if not known:
         return False
-    if begins_or_ends:  # of two lives of a guest, one evaluation may know one, or both
+    if begins_or_ends:  # one evaluation may see one life of a guest, or both
         known.append(0.0)
     known += [
         2 * here[number] - here[number - side]
@@ -182,7 +180,7 @@ def _is_shifted(here: Mapping[int, float], near: Sequence[int], found: float | N
 
 
 def difference(expected: float, found: float) -> float:
-    """Relative to the larger of both; 0 if both are no numbers."""
+    """Relative to the larger of both; 0 if both are NaN."""
     if expected == found or (math.isnan(expected) and math.isnan(found)):
         return 0.0
     if not (math.isfinite(expected) and math.isfinite(found)):

@@ -1,4 +1,4 @@
-"""Parts of a running fleet that die, are cut off, or are added, while all else goes on."""
+"""Parts of a running fleet that die, are cut off or are added while the rest continues."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tests.proofs.fleet.running import Running, metrics
 
-MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # what the write queue may hold: deploy/fleet/scraping.py
-WRITTEN_SECONDS = 15  # a queue that is this close to what was appended has no backlog: it sends each 5 s
+MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # limit of the write queue: deploy/fleet/scraping.py
+WRITTEN_SECONDS = 15  # a queue this close to the last appended sample has no backlog: it sends every 5 s
 GIVE_UP_SECONDS = 300
 _LOOK_SECONDS = 2.0
 
@@ -19,11 +19,11 @@ KINDS = ("prometheus", "receive", "query", "rule", "alertmanager")
 
 @dataclass(frozen=True)
 class Plan:
-    """How long each step of the proof takes, in seconds. Without `each`, parts are only killed all kinds at once."""
+    """Duration of each step of the proof in seconds. Without `each`, parts are only killed all together."""
 
-    calm: float  # nothing but the story happens
-    down: float  # how long a killed part stays so
-    cut: float  # how long a shard is cut off from the receivers
+    calm: float  # without faults
+    down: float  # time that a killed part stays down
+    cut: float  # time that a shard is cut off from the receivers
     settle: float  # after each step
     each: bool
 
@@ -34,9 +34,9 @@ SHORT = Plan(calm=60, down=20, cut=60, settle=30, each=False)
 
 @dataclass
 class Step:
-    """One step of the proof. Times are seconds since 1970; `drained` is how long the backlog took after `repaired`.
+    """One step of the proof. Times are seconds since 1970; `drained` is the duration of the backlog after `repaired`.
 
-    `memory` is that of the largest Prometheus that is watched, resident, in bytes: before, at most, and after.
+    `memory` is the resident memory in bytes of the largest watched Prometheus: before, maximum, and after.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Step:
     drained: float | None = None
     most_pending: float = 0
     memory: tuple[int, int, int] = (0, 0, 0)
-    shards: tuple[int, ...] = ()  # whose Prometheus were started again, or which got hosts of others
-    moves: bool = False  # hosts from one shard to another
+    shards: tuple[int, ...] = ()  # shards whose Prometheus were restarted or got hosts from others
+    moves: bool = False  # whether hosts move from one shard to another
 
 
 class Queues:
-    """Watches the write queues of each Prometheus, and its memory, while a step goes on."""
+    """Watches the write queues and memory of each Prometheus during a step."""
 
     def __init__(self, running: Running, names: Sequence[str]) -> None:
         self._running, self._names = running, names
@@ -62,7 +62,7 @@ class Queues:
         self._thread.start()
 
     def wait_until_drained(self, since: float) -> float | None:
-        """How many seconds after `since` the last queue had no backlog; None if that is never."""
+        """Seconds after `since` at which the last queue had no backlog; None if it always had."""
         while time.time() < since + GIVE_UP_SECONDS:
             if all(self._lag(name) <= WRITTEN_SECONDS for name in self._names):
                 return time.time() - since
@@ -70,13 +70,13 @@ class Queues:
         return None
 
     def close(self) -> int:
-        """Watch no more; return the memory as it is now."""
+        """Stop watching; return the current memory."""
         self._over.set()
         self._thread.join()
         return self._memory()
 
     def _lag(self, name: str) -> float:
-        """Seconds from the newest sample that was appended to the newest that was sent; 0 while it writes nothing."""
+        """Seconds from the newest appended sample to the newest sent one; 0 if remote write hasn't started."""
         try:
             found = metrics(self._running.processes[name].address)
         except OSError:
@@ -104,7 +104,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a step breaks, for how many seconds, how that is repaired, and whose write queues are watched."""
+    """A step: the fault, its duration in seconds, the repair, and the Prometheus whose write queues are watched."""
 
     name: str
     watched: Sequence[str]
@@ -114,7 +114,7 @@ class Fault:
 
 
 def steps(running: Running, plan: Plan) -> Iterator[Step]:
-    """Go through the plan; each step as it ends."""
+    """Run the plan; yields each step as it ends."""
     every = [part.name for part in running.parts("prometheus")]
     yield _step(running, plan, Fault("nothing but the story", every, plan.calm, _nothing, _nothing))
 
@@ -152,7 +152,7 @@ def steps(running: Running, plan: Plan) -> Iterator[Step]:
 
 
 def _step(running: Running, plan: Plan, fault: Fault) -> Step:
-    """Break something for its time, and wait until no backlog is left and some time more."""
+    """Break something for its duration, then wait for the backlog and some time more."""
     queues = Queues(running, fault.watched)
     step = Step(fault.name, time.time())
     fault.begin()

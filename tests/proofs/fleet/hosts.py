@@ -1,9 +1,9 @@
-"""The simulated hosts' exporters: the pages of bench/fleet.py, with values, guests and a story of each host's own.
+"""The simulated hosts' exporters: pages of bench/fleet.py, with values, guests and a story per host.
 
-A page is a function of the time alone, and counters are straight lines between two changes: so their rates are the same
-whenever a Prometheus scrapes within its interval. What is left are a busy machine's delays, between the time of a
-sample and that of the page. Prometheus gives a sample the time at which the scrape was due, if it began soon after
-(running.py), and so does a page: each scraper has a connection of its own, on which scrapes are due at intervals.
+A page is a function of time, and counters are straight lines between two changes, so that their rates don't depend on
+when within an interval they are scraped. Delays remain on a busy machine, between the timestamp of a sample and the
+time of its page. Prometheus gives a sample the time at which the scrape was due if it started soon after (running.py),
+and the page does the same: each scraper has its own connection, on which scrapes are due at intervals.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.proofs.bench import fleet as bench
 from tests.proofs.fleet.story import LONG_AGO, Host, Life
 from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
 
-SOON_SECONDS = 0.05  # as much as Prometheus takes for 5 s between scrapes: a hundredth
+SOON_SECONDS = 0.05  # like Prometheus with 5 s between scrapes: a hundredth
 _SOURCES = {"xen": "xentop", "kvm": "kvm", "openvz": "vestat"}  # by platform, the prefix of `_source_up`
 
 
 class Exporters:
-    """One server per host, with a page for each job that watches it. None answers before the story begins: all
+    """One server per host, with a page for each job that watches it. None answers before the story begins, so that all
     Prometheus have their first sample in the same interval, however long each took to start.
 
     interval: of scrapes, in seconds.
@@ -64,8 +64,8 @@ class Exporters:
         pages = {job: Page(host, job) for job in jobs_of(host)}
 
         class Handler(QuietHandler):
-            protocol_version = "HTTP/1.1"  # a connection stays
-            phase: float | None = None  # of this connection's scrapes, as the most punctual one shows it
+            protocol_version = "HTTP/1.1"  # connections persist
+            phase: float | None = None  # of this connection's scrapes, from the most punctual one
 
             def handle(self) -> None:
                 with contextlib.suppress(ConnectionError):  # a Prometheus was killed
@@ -100,7 +100,7 @@ def jobs_of(host: Host) -> list[str]:
 
 
 class Page:
-    """What the exporter of one job says on one host at any time of its story."""
+    """The page of one job on one host at any time of its story."""
 
     def __init__(self, host: Host, job: str) -> None:
         self._host = host
@@ -124,7 +124,7 @@ class Page:
 
 
 class _Lines:
-    """Lines of an exposition whose counters began at `born`, and grow `factor` times as fast as they say."""
+    """Lines of an exposition whose counters started at `born` and grow `factor` times as fast."""
 
     def __init__(self, lines: Iterable[str], factor: float, born: float) -> None:
         self._fixed: list[str] = []
@@ -133,7 +133,7 @@ class _Lines:
         for line in lines:
             series, value = line.rsplit(" ", 1)
             if value.startswith("~"):
-                own_time = "uptime" in series  # which passes alike for all
+                own_time = "uptime" in series  # uptimes grow equally for all
                 self._growing.append((series, float(value[1:]) * (1 if own_time else factor)))
             elif "start_time" in series:
                 self._fixed.append(f"{series} {1.7e9 + born!r}\n")
@@ -147,7 +147,7 @@ class _Lines:
 
 
 def _machine_lines(host: Host, job: str) -> bench.Lines:
-    """What a job says of the host itself."""
+    """A job's metrics of the host itself."""
     match job:
         case "node":
             yield from bench.node()
@@ -176,7 +176,7 @@ def _machine_lines(host: Host, job: str) -> bench.Lines:
 
 
 def _guest_lines(life: Life, job: str) -> bench.Lines:
-    """What a job says of one guest: only the exporter of the host's platform knows guests."""
+    """A job's metrics of one guest: only the exporter of the host's platform has guests."""
     match job:
         case "xentop":
             yield from bench.domain(life.number, life.name)

@@ -1,4 +1,4 @@
-"""Ask both for every rule's results over the whole run, and count what is not the same; likewise notifications."""
+"""Query both for every rule's results over the whole run, and count the differences, also of notifications."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tests.proofs.fleet.faults import Step
 from tests.proofs.fleet.running import Running, api, query, query_range
 from tests.proofs.fleet.story import Host
 
-# The longest range of any rule that is made of what changes on a host, and then an evaluation and two scrapes.
+# The longest range of any rule that depends on changes on a host, plus an evaluation and two scrapes.
 _REACH_SECONDS = 330
-# That of rates, once more as a start is recognised by what was there a minute ago, and an evaluation.
+# The range of rates, twice because a start is detected by the state a minute ago, plus an evaluation.
 _DELAY_REACH_SECONDS = 130
 _PUNCTUAL_SECONDS = 0.001
-# Thanos Rule evaluates at times of its own, and reads what the shards' newest evaluation has sent by then. A shard has
-# what another one has evaluated once it has scraped that.
+# Thanos Rule evaluates at its own times, and reads samples that the shards' newest evaluation has sent by then. A shard
+# has another one's record once it has scraped it.
 _SLACK_ACROSS_SHARDS = 3
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A record, or an alert, of any number of rules with that name.
+    """A record or alert, with all rules of that name.
 
-    `interval` is that of its evaluations, the longest if several groups have it; `holds` is how much later than what it
-    follows from it may change, as alerts wait and go on firing. Both in seconds. `crosses_shards` says that it may
-    follow from hosts of several.
+    `interval` is the evaluation interval, the longest if several groups have the rule. `holds` is how much later than
+    its inputs it may change, because alerts wait and keep firing. Both are in seconds. `crosses_shards` means that it
+    may depend on hosts of several shards.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Rule:
 
     @property
     def selector(self) -> str:
-        """All its samples."""
+        """The query for all its samples."""
         return f'ALERTS{{alertname="{self.name}"}}' if self.is_alert else f'{{__name__="{self.name}"}}'
 
 
 @dataclass(frozen=True)
 class Span:
-    """The run: its evaluations are at begin, begin + step, ... in seconds since 1970."""
+    """The run: evaluations at begin, begin + step, ... in seconds since 1970."""
 
     begin: float
     end: float
@@ -60,18 +60,18 @@ class Span:
 
     @property
     def evaluations(self) -> range:
-        """Their numbers."""
+        """The numbers of the evaluations."""
         return range(int((self.end - self.begin) / self.step) + 1)
 
     def number(self, at: float) -> int:
-        """Of the first evaluation at or after a time."""
+        """The number of the first evaluation at or after a time."""
         return max(0, math.ceil((at - self.begin) / self.step))
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What happened to the fleet, beside the story: its steps, and by a host's name the shards that it was in, and when
-    scrapes of it were late, or failed though it was up."""
+    """Events in the fleet besides the story: its steps, and by host name the shards that it was in, and the times of
+    late or failed scrapes while the host was up."""
 
     done: Sequence[Step]
     shard_of: Mapping[str, set[int]]
@@ -88,7 +88,7 @@ def rules_in(groups: Sequence[dict[str, Any]]) -> list[Rule]:
     """All rules in an answer of the API, each name once."""
     central = {file.name for file in central_files()}
     found: dict[tuple[str, bool], Rule] = {}
-    reads: dict[str, str] = {}  # of each record, all expressions
+    reads: dict[str, str] = {}  # all expressions of each record
     for group in groups:
         for each in group["rules"]:
             is_alert = each["type"] == "alerting"
@@ -114,7 +114,7 @@ def rules_in(groups: Sequence[dict[str, Any]]) -> list[Rule]:
 
 
 def _follow_from(series: str, reads: Mapping[str, str]) -> set[str]:
-    """The records that read a series, or others that do; `reads` has their expressions."""
+    """The records that read a series, directly or through others; `reads` has their expressions."""
     names = {record: set(re.findall(r"[a-zA-Z_:][\w:]*", text)) for record, text in reads.items()}
     found = {series}
     while more := {record for record, known in names.items() if known & found} - found:
@@ -125,13 +125,13 @@ def _follow_from(series: str, reads: Mapping[str, str]) -> set[str]:
 def judge(
     running: Running, span: Span, explained: Callable[[Rule], Explained], hosts: Sequence[Host]
 ) -> Iterator[tuple[Rule, dict[int, Tally]]]:
-    """Of each rule, how the answers compare at each evaluation; raises FleetError or OSError."""
+    """The comparison of each rule's answers at each evaluation; raises FleetError or OSError."""
     answering = running.parts("query")[0].address
     names = {host.name for host in hosts}
     for rule in rules_of(running.oracle):
         interval = math.ceil(rule.interval / span.step)
         slack = _SLACK_ACROSS_SHARDS if rule.crosses_shards else interval
-        margin = slack + 1  # what was before the run, and comes after it, shows what changes at its ends
+        margin = slack + 1  # samples before and after the run show changes at its ends
         begin, end = span.begin - margin * span.step, span.end + margin * span.step
         oracle, fleet = (
             samples(_of_hosts(answer, names), span.begin, span.step)
@@ -145,8 +145,8 @@ def judge(
 def scrapes(
     running: Running, span: Span, interval: float, hosts: Sequence[Host], zero: float
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """When each host was scraped late by any Prometheus, as its timestamps show, and when a scrape failed though the
-    host was not down: times by the host's name, sorted. Raises FleetError or OSError.
+    """Times by host name, sorted, at which any Prometheus scraped the host late, by its timestamps, and at which a
+    scrape failed although the host was up. Raises FleetError or OSError.
     """
     late: dict[str, list[float]] = {host.name: [] for host in hosts}
     failed: dict[str, list[float]] = {host.name: [] for host in hosts}
@@ -171,10 +171,10 @@ def scrapes(
 
 
 def explaining(hosts: Sequence[Host], zero: float, span: Span, observed: Observed) -> Callable[[Rule], Explained]:
-    """What may explain differences of a rule's results: what changes on a host, for two that scrape it at different
-    moments of an interval; what happened to the Prometheus of its shard; and scrapes that were late.
+    """Events that may explain differences of a rule's results: changes on a host, which two Prometheus scrape at
+    different moments of an interval; events of its shard's Prometheus; and late scrapes.
 
-    What is about an application, or crosses shards, may follow from several hosts.
+    Rules about an application or across shards may depend on several hosts.
     """
     changes, late, failed = (
         {**times, "": sorted(at for found in times.values() for at in found)}
@@ -213,14 +213,14 @@ def explaining(hosts: Sequence[Host], zero: float, span: Span, observed: Observe
 
 
 def _of_hosts(answer: Iterator[dict[str, Any]], names: set[str]) -> Iterator[dict[str, Any]]:
-    """Without the fleet's own parts, which the large Prometheus doesn't watch: of simulated hosts, and of none."""
+    """Only alerts of simulated hosts or without a host: the large Prometheus doesn't watch the fleet's own parts."""
     for series in answer:
         if series["metric"].get("host", next(iter(names))) in names:
             yield series
 
 
 def notified(messages: Sequence[dict[str, Any]], names: set[str]) -> Counter[frozenset[tuple[str, str]]]:
-    """How often each alert about simulated hosts was notified as firing, by its labels."""
+    """The number of firing notifications of each alert about simulated hosts, by its labels."""
     found: Counter[frozenset[tuple[str, str]]] = Counter()
     for message in list(messages):
         for alert in message["alerts"]:

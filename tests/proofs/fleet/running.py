@@ -1,4 +1,4 @@
-"""The fleet as processes of the proof's own, so that each may be killed, and one large Prometheus beside it."""
+"""The fleet as separate processes that can be killed individually, and one large Prometheus next to it."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ from tests.support.ports import free_ports
 READY_SECONDS = 180  # on a busy machine
 ORACLE = "oracle"
 _ORACLE_RULES = (
-    "rules-of-all"  # central rules as they are shipped: each file once, as a group's time depends on its path
+    "rules-of-all"  # central rules as shipped: each file once, because a group's evaluation times depend on its path
 )
-# Samples' timestamps fall on the interval, even if a busy machine begins a scrape late by this.
+# Timestamps are aligned to the interval if a busy machine starts a scrape at most this late.
 _PROMETHEUS_FLAGS = (f"--scrape.timestamp-tolerance={1000 * SOON_SECONDS:.0f}ms",)
-_BLOCK = 420  # ports, of which the fleet has 400
-# Baselines as much more often than they are shipped as all else: else some begin only minutes after what they read.
+_BLOCK = 420  # ports; the fleet has 400
+# Baselines are sped up like everything else: otherwise some start minutes after their inputs.
 _HISTORY = "rules/prometheus/rules/history.yml"
 _HISTORY_INTERVAL = ("interval: 4m", "interval: 40s")
 
 
 class Process:
-    """A program that can be killed, and started again as it was. `on_host` is the name its host has for it."""
+    """A program that can be killed and restarted unchanged. `on_host` is the host name it sees."""
 
     def __init__(self, name: str, command: list[str], folder: Path, address: str, on_host: str = "") -> None:
         self.name, self.address = name, address
-        command = ["setpriv", "--pdeathsig", "KILL", *command]  # last: a user namespace takes it back
+        command = ["setpriv", "--pdeathsig", "KILL", *command]  # last: a user namespace resets it
         self._command, self._folder = phases.on_host(on_host, command) if on_host else command, folder
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; it ends with this process, however that ends."""
+        """Start it; it ends with this process, even if that is killed."""
         with (self._folder / "log" / f"{self.name}.log").open("ab") as log:
             self._running = subprocess.Popen(self._command, cwd=self._folder, stdout=log, stderr=log)
 
     def kill(self) -> None:
-        """SIGKILL: it can't finish anything."""
+        """SIGKILL, so that it can't finish anything."""
         assert self._running is not None
         self._running.kill()
         self._running.wait()
 
     def reload(self) -> None:
-        """Have it read its configuration again."""
+        """Make it reload its configuration."""
         assert self._running is not None
         self._running.send_signal(signal.SIGHUP)
 
     def stop(self) -> None:
-        """End it, at once if it doesn't within seconds."""
+        """Terminate it, and kill it if it takes longer than seconds."""
         if self._running is None:
             return
         self._running.terminate()
@@ -78,7 +78,7 @@ class Process:
             self._running.wait()
 
     def wait_until_ready(self) -> None:
-        """Raises FleetError with the end of its log if it ends, or isn't ready in time."""
+        """Wait until it is ready; raises FleetError with the end of its log if it ends or takes too long."""
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready(self.address):
             if time.monotonic() > deadline or (self._running and self._running.poll() is not None):
@@ -87,7 +87,7 @@ class Process:
             time.sleep(0.2)
 
     def resident_bytes(self) -> int:
-        """Its resident memory; 0 if it doesn't run."""
+        """Its resident memory; 0 if it isn't running."""
         assert self._running is not None
         try:
             status = Path(f"/proc/{self._running.pid}/status").read_text()
@@ -97,7 +97,7 @@ class Process:
 
 
 class Link:
-    """A forwarder of TCP connections to one address, which can be cut as a cable is: nothing passes or is refused."""
+    """A TCP forwarder to one address that can be cut like a cable: nothing passes and nothing is refused."""
 
     def __init__(self, to: str) -> None:
         self._to = to
@@ -114,11 +114,11 @@ class Link:
         self._whole.clear()
 
     def restore(self) -> None:
-        """Let all pass, what has waited first, as TCP sends again what was not acknowledged."""
+        """Let everything pass, buffered data first, as TCP retransmits unacknowledged data."""
         self._whole.set()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._whole.set()
         self._listening.shutdown(socket.SHUT_RDWR)  # ends accept(), which close() leaves waiting
         self._accepting.join()
@@ -161,10 +161,10 @@ class Link:
 
 
 class Running:
-    """A fleet whose hosts are `targets`, and the large Prometheus that watches all of them, with all rules.
+    """A fleet that watches `targets`, and a large Prometheus that watches all of them with all rules.
 
-    `links` are those between each Prometheus of the fleet and its receiver, by the part's name. `webhook` has what the
-    fleet's Alertmanagers notify, `oracle_webhook` what the large Prometheus's does: one message per alert.
+    `links` are the connections of each Prometheus of the fleet to its receiver, by the part's name. `webhook` gets
+    notifications of the fleet's Alertmanagers, `oracle_webhook` those of the large Prometheus's: one message per alert.
     """
 
     def __init__(self, settings: Settings, folder: Path, targets: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -208,7 +208,7 @@ class Running:
         return [part for part in parts(self.settings) if part.kind == kind]
 
     def add_shard(self) -> None:
-        """A pair of Prometheus more: the others give it a part of their hosts."""
+        """Add a pair of Prometheus, which takes over some of the others' hosts."""
         before = {part.name for part in parts(self.settings)}
         self.settings = self.settings.model_copy(update={"shards": self.settings.shards + 1})
         self._write()
@@ -248,13 +248,13 @@ class Running:
         self._notify("alerts/alertmanager.yml", "alerts/alertmanager.yml", self.webhook)
 
     def _notify(self, shipped: str, file: str, webhook: Webhook) -> None:
-        """Have every alert notified by a message of its own."""
+        """Notify every alert in its own message."""
         config = yaml.safe_load((CHECKOUT / shipped).read_text())
         for receiver in config["receivers"]:
             if receiver["name"] in ("page", "ticket"):
                 receiver["webhook_configs"] = [{"url": webhook.url, "send_resolved": True}]
         routes = [config["route"]]
-        for route in routes:  # grows while it is iterated over
+        for route in routes:  # child routes are appended while iterating
             routes += route.get("routes", [])
             route["group_by"] = ["..."]
         (self.folder / file).write_text(yaml.safe_dump(config))
@@ -273,7 +273,7 @@ class Running:
         self._stack.callback(process.stop)
 
     def _add_oracle(self) -> None:
-        """The shipped prometheus.yml, in the fleet's folder so that groups of rules are evaluated at the same times."""
+        """The shipped prometheus.yml, in the fleet's folder so that rule groups are evaluated at the same times."""
         config = merge.prometheus()
         config["global"] = yaml.safe_load((self.folder / "prometheus/prometheus-0-a.yml").read_text())["global"]
         del config["global"]["external_labels"]
@@ -285,7 +285,7 @@ class Running:
         notifier = f"127.0.0.1:{next(self._ports)}"
         config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [notifier]}]}]}
         for job in config["scrape_configs"]:
-            # A target is due by all its labels, and shards' targets keep the one that they are chosen by.
+            # A target's scrape times depend on all its labels, and shards' targets keep the label that selects them.
             job.setdefault("relabel_configs", []).append(scraping.BUCKET)
             if job["job_name"] in ("prometheus", "alertmanager"):
                 job["static_configs"] = []
@@ -307,7 +307,7 @@ class Running:
 
 
 def query(address: str, expr: str) -> list[dict[str, Any]]:
-    """The instant vector now, as the API gives it; raises FleetError if the API refuses, OSError if nothing answers."""
+    """The current instant vector from the API; raises FleetError if the API refuses, OSError if nothing answers."""
     return list(_ask(address, "query", {"query": expr}))
 
 
@@ -318,7 +318,7 @@ def query_range(address: str, expr: str, begin: float, end: float, step: float) 
 
 
 def api(address: str, path: str, **parameters: str) -> Any:
-    """What an API answers below /api/v1/, whatever it is; raises OSError."""
+    """The answer of an API below /api/v1/, also if it is an error; raises OSError."""
     return requests.get(f"http://{address}/api/v1/{path}", params=parameters, timeout=60).json()
 
 
@@ -331,7 +331,7 @@ def _ask(address: str, what: str, parameters: Mapping[str, str]) -> list[dict[st
 
 
 def metrics(address: str) -> dict[str, float]:
-    """The largest value of each metric on a part's own page, whatever its labels; raises OSError."""
+    """The largest value of each metric on a part's own page over all labels; raises OSError."""
     found: dict[str, float] = {}
     for line in requests.get(f"http://{address}/metrics", timeout=60).text.splitlines():
         if not line.startswith("#"):
@@ -342,7 +342,7 @@ def metrics(address: str) -> dict[str, float]:
 
 
 def is_ready(address: str) -> bool:
-    """Whether what listens there answers that it is ready."""
+    """Whether the server at this address reports that it is ready."""
     try:
         return requests.get(f"http://{address}/-/ready", timeout=60).ok
     except OSError:

@@ -1,6 +1,6 @@
-"""What happens on the simulated hosts of the proof: all of it follows from a seed.
+"""The events on the simulated hosts of the proof, generated from a seed.
 
-Times are seconds since the story's begin; what was there before began long ago.
+Times are seconds since the story's begin; whatever exists at the begin started long before.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import count, cycle
 PLATFORMS = ("xen", "kvm", "openvz", "cgroup")
 LONG_AGO = -86_400.0
 NEVER = float("inf")
-GUESTS = (5, 10)  # on a host at first: at least, at most
-APPLICATIONS = 2  # each with its web tier on one host, and its database on another
-CHANGE_SECONDS = 150.0  # between two changes of a host's guests, on average
-INCIDENT_SECONDS = 200.0  # long enough for alerts that wait two minutes
+GUESTS = (5, 10)  # per host at first: minimum, maximum
+APPLICATIONS = 2  # each with its web tier on one host and its database on another
+CHANGE_SECONDS = 150.0  # mean time between two guest changes of a host
+INCIDENT_SECONDS = 200.0  # long enough for alerts with `for` of two minutes
 INCIDENT_EVERY = 45.0
 
 Interval = tuple[float, float]
@@ -24,12 +24,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Life:
-    """A guest until it ends or is renamed. `number` is its domid, PID or cgroup; its counters began at `born`."""
+    """A guest until it ends or is renamed. `number` is its domid, PID or cgroup; its counters started at `born`."""
 
     number: int
     name: str
     born: float
-    factor: float  # of all its counters' rates, so that no two guests are alike
+    factor: float  # of all its counters' rates, so that guests differ
     begin: float
     end: float = NEVER
     crashed: Interval | None = None
@@ -37,7 +37,7 @@ class Life:
 
 @dataclass
 class Host:
-    """A host's guests and incidents. `app` is the application whose requests are counted here, if any."""
+    """A host's guests and incidents. `app` is the application whose requests are counted here, or None."""
 
     name: str
     platform: str
@@ -46,19 +46,19 @@ class Host:
     down: Interval | None = None  # nothing on it answers
     failing: Interval | None = None  # its exporter can't read its source
     app: str = ""
-    tiers: bool = False  # of applications are here: it stays up, and they run
+    tiers: bool = False  # has application tiers, so it stays up and they keep running
 
     def changes(self) -> list[float]:
-        """When its pages change other than by counters that grow, sorted."""
+        """Sorted times of changes other than growing counters."""
         found = {time for life in self.lives for time in (life.begin, life.end, *(life.crashed or ()))}
         found |= {time for interval in (self.down, self.failing) for time in interval or ()}
         return sorted(time for time in found if LONG_AGO < time < NEVER)
 
 
 def tell(seed: int, names: Sequence[str], seconds: float, pairs: Sequence[tuple[str, str]], quiet: float) -> list[Host]:
-    """The hosts of these names and their story of so many seconds, of the first of which nothing changes.
+    """The hosts of these names and their story of this many seconds; nothing changes in the first ones.
 
-    pairs: of each application, the hosts of its web tier and of its database.
+    pairs: the hosts of each application's web tier and database.
     """
     chance = random.Random(seed)
     platforms = cycle(PLATFORMS)
@@ -89,7 +89,7 @@ def _new(chance: random.Random, host: Host, name: str, begin: float) -> Life:
 
 
 def _change_guests(chance: random.Random, host: Host, quiet: float, seconds: float) -> None:
-    """Guests end, start, are renamed and come back under a name that was there before; those of applications stay."""
+    """Guests end, start, are renamed and come back under an earlier name; those of applications stay."""
     names = (f"new{number}" for number in count())
     gone: list[str] = []
     time = quiet + chance.expovariate(1 / CHANGE_SECONDS)
@@ -116,15 +116,15 @@ def _change_guests(chance: random.Random, host: Host, quiet: float, seconds: flo
 
 
 def _add_incidents(chance: random.Random, hosts: list[Host], quiet: float, seconds: float) -> None:
-    """Hosts are down, or their exporter's source fails, one after the other over all the time, each once. On two others
-    a guest has crashed, again and again.
+    """Hosts are down, or their exporter's source fails, one after the other over the whole time, each once. On two
+    other hosts a guest crashes repeatedly.
     """
     crashing = [next(host for host in hosts if host.platform == platform) for platform in ("xen", "kvm")]
     others = sorted((host for host in hosts if host not in crashing), key=lambda _: chance.random())
     for number, host in enumerate(others):
         time = quiet + number * (seconds - quiet) / len(others)
         interval = (time, time + INCIDENT_SECONDS)
-        if number % 2 and host.platform != "cgroup":  # whose exporter doesn't say that it fails
+        if number % 2 and host.platform != "cgroup":  # its exporter doesn't report source failures
             host.failing = interval
         else:
             host.down = interval

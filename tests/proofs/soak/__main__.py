@@ -1,8 +1,8 @@
-"""Runs the stack for HOURS under churn, and prints what has grown: `make soak HOURS=2`.
+"""Runs the stack for HOURS under churn and prints the growth of each reading: `make soak HOURS=2`.
 
-All readings are in .stack/soak.csv afterwards.
-Ends with status 1 if a slope would matter in a month, a process was restarted, or a target was down for more than one
-scrape in a hundred. Slopes that the readings leave open are counted: a longer run decides.
+All readings are written to .stack/soak.csv. The exit status is 1 if a slope would matter in a month, a process was
+restarted, or a target was down for more than one scrape in a hundred. Undecided slopes are counted: a longer run
+decides them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.proofs.soak.stack import Stack, running
 
 EVERY = 10.0  # seconds between two readings
 SHORTEST = 0.1  # hours
-SETTLING = 0.25  # of the time, which doesn't count: caches fill, blocks become as many as they stay
-LOOK_BACK = 300.0  # seconds; far less than Prometheus keeps here
+SETTLING = 0.25  # share of the time that is ignored: caches fill, and the number of blocks becomes constant
+LOOK_BACK = 300.0  # seconds, far below Prometheus's retention here
 _FIRED = "group by (alertname, host) (last_over_time(ALERTS{{alertstate='firing'}}[{seconds}s]))"
 _DOWN = "sum by (job, instance) (1 - avg_over_time(up[{seconds}s])) * {seconds}"
 _READINGS = Path(".stack/soak.csv")
@@ -34,7 +34,7 @@ _MOST_DOWN = 0.01  # of the time
 
 
 def main() -> None:
-    """Run it, and print the table."""
+    """Run the stack, and print the table."""
     hours = float(os.environ.get("HOURS", "2"))
     if hours < SHORTEST:
         sys.exit(f"error: HOURS={hours}: less than {SHORTEST} show no slope")
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 class Soak:
-    """A run: what was read when, and which processes there were."""
+    """A run: readings with their times, and processes."""
 
     def __init__(self, stack: Stack, hosts: Mapping[str, Host]) -> None:
         self._stack = stack
@@ -66,7 +66,7 @@ class Soak:
         self._down: dict[str, float] = defaultdict(float)  # seconds, by target
 
     def run(self, seconds: float) -> None:
-        """Let the guests come and go, a second after the other, and read."""
+        """Start and stop guests every second, and take readings."""
         begun = time.monotonic()
         due = 0.0
         self._seconds = seconds
@@ -98,13 +98,13 @@ class Soak:
         print(f"after {now:.0f} s: {error}", file=sys.stderr)
 
     def _look_back(self, now: float) -> None:
-        """Note which alerts fired and how long targets were down since the last time."""
+        """Record firing alerts and the down time of targets since the last call."""
         seconds = round(now - self._looked_back)
         try:
             fired = self._stack.query(_FIRED.format(seconds=seconds))
             down = self._stack.query(_DOWN.format(seconds=seconds))
         except (OSError, requests.RequestException) as error:
-            self._has_failed(now, error)  # the next time looks further back
+            self._has_failed(now, error)  # the next call looks further back
             return
         self._looked_back = now
         for each in fired:
@@ -114,7 +114,7 @@ class Soak:
             self._down[f"{each['metric']['job']} {each['metric']['instance']}"] += float(each["value"][1])
 
     def report(self) -> bool:
-        """Print what has grown; return whether all is well."""
+        """Print the growth; return whether everything is within its bounds."""
         self._write()
         counted = (1 - SETTLING) * self._seconds
         print(f"\nSlopes over {counted / 3600:.2f} h, by 95 %, as what a month would add")
@@ -139,7 +139,7 @@ class Soak:
         what = f"{metric.what} {metric.unit}".strip()
         try:
             found: Slope = slope(readings)
-        except ValueError as error:  # not there all the time
+        except ValueError as error:  # not available all the time
             print(f"{metric.of:40} {what:12} {error}")
             return None
         most = max(BARS[metric.what].least, found.level)
@@ -150,7 +150,7 @@ class Soak:
         return grows
 
     def _well(self, seconds: float) -> bool:
-        """Say which processes were restarted, which targets were down, what fires; return whether all ran."""
+        """Print restarted processes, down targets and firing alerts; return whether everything ran."""
         now = self._stack.processes()
         restarted = [name for name, pid in self._processes.items() if now.get(name) != pid]
         targets = [target for target, down in self._down.items() if down > _MOST_DOWN * seconds]

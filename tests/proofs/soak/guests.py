@@ -1,9 +1,8 @@
-"""Three hundred guests that come and go, on three hosts, and two cgroups of this machine that really run.
+"""Three hundred guests that come and go on three hosts, and two real cgroups of this machine.
 
-A hundred each: domains as libxenstat has them (the tests' library), domains as xentop prints them, containers of
-OpenVZ.
-Each second one guest in three hundred ends on each host, and another starts under a new name and id: one lives for five
-minutes in the mean.
+There are a hundred of each: domains in libxenstat (the tests' library), domains printed by xentop, OpenVZ containers.
+Each second one guest per host ends, and another starts under a new name and id, so that a guest lives for five minutes
+in the mean.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEADER = (
     "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) VBDS"
     "   VBD_OO   VBD_RD   VBD_WR  VBD_RSECT  VBD_WSECT SSID\n"
 )
-# As the real one, an iteration each second.
+# Like the real one, an iteration per second.
 _XENTOP = """#!/bin/sh
 while cat "{iteration}"; do sleep 1; done
 """
@@ -45,7 +44,7 @@ while True:
 
 
 class Lives:
-    """Which guests there are, each with a number that no other has had, and the second of its start."""
+    """The current guests, each with a unique number and the second of its start."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -56,7 +55,7 @@ class Lives:
             self._start()
 
     def go_on(self) -> None:
-        """Let a second pass."""
+        """Advance by a second."""
         self.second += 1
         for number in [number for number in self.started if self._random.random() < 1 / LIFE]:
             del self.started[number]
@@ -165,9 +164,9 @@ Host = Domains | Text | Containers
 
 @contextlib.contextmanager
 def real() -> Iterator[list[str]]:
-    """Two cgroups whose processes take a tenth of a CPU each: their paths, for perf-exporter; none without a hierarchy.
+    """Two cgroups whose processes use a tenth of a CPU each: their paths, for perf-exporter; none without a hierarchy.
 
-    Why there are none is printed.
+    Prints the reason if there are none.
     """
     with contextlib.ExitStack() as running:
         paths: list[str] = []

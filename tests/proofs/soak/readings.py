@@ -1,4 +1,4 @@
-"""What is read of the running stack, again and again, each value with the growth in a month that would matter."""
+"""Periodic readings of the running stack, each with the monthly growth that would matter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MB = 1e6
 
 
 class Metric(NamedTuple):
-    """What is read, and of what."""
+    """A reading's kind and subject."""
 
     of: str
     what: str
@@ -20,7 +20,7 @@ class Metric(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """How much a month may add: that much, or as much as there is, whichever is more."""
+    """Allowed growth per month: this amount or the current level, whichever is larger."""
 
     least: float
 
@@ -45,11 +45,11 @@ _SCRAPES = "avg by (job, host) (avg_over_time(scrape_duration_seconds[30s])) * 1
 
 
 def read(stack: Stack) -> dict[Metric, float]:
-    """Return all values as they are now; raises as the queries do, OSError for a process that has just ended."""
+    """All current values; raises the queries' errors, and OSError for a process that has just ended."""
     found: dict[Metric, float] = {}
     for name, pid in stack.processes().items():
         status = Path(f"/proc/{pid}/status").read_text()
-        # Not all resident memory: in it are pages of Prometheus's blocks, which the kernel drops when it likes.
+        # Not all resident memory: it contains pages of Prometheus's blocks, which the kernel can drop.
         found[Metric(name, "memory", "MB")] = int(re.findall(r"RssAnon:\s+([0-9]+) kB", status)[0]) * 1024 / MB
         found[Metric(name, "threads", "")] = int(re.findall(r"Threads:\s+([0-9]+)", status)[0])
         found[Metric(name, "descriptors", "")] = len(list(Path(f"/proc/{pid}/fd").iterdir()))

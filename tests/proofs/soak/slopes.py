@@ -1,9 +1,9 @@
-"""Slopes with their confidence, and what they would come to in a month. Pure arithmetic.
+"""Slopes with confidence intervals, extrapolated to a month. Pure arithmetic.
 
-Readings follow each other too closely to be independent: memory goes up until a garbage collection, then down. So the
-time is cut into twelve parts, each stands for itself with its median, and the line goes through these (least squares;
-the interval by Student's t with ten degrees of freedom). A step is no slope: a thread more since an hour of much load
-says nothing of a month. What grows does so in both halves of the time.
+Consecutive readings aren't independent: memory grows until a garbage collection. So the time is cut into twelve parts,
+each represented by its median, and the line is fitted to these (least squares; interval by Student's t with ten degrees
+of freedom). A step isn't a slope: an additional thread since an hour of high load says nothing about a month. A real
+leak grows in both halves of the time.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PARTS = 12
-_T = 2.228  # of 95 %, two-sided, with PARTS - 2 degrees of freedom
+_T = 2.228  # 95 %, two-sided, with PARTS - 2 degrees of freedom
 MONTH = 30 * 86400.0  # seconds
 
 
 class Slope(NamedTuple):
-    """How a value goes on, per second, and the bounds in which that lies by 95 %."""
+    """The slope of a value per second, with its 95 % confidence bounds."""
 
     middle: float
     low: float
     high: float
     level: float  # the median of all readings
-    goes_on: bool  # by at least a quarter of it in each half of the time
+    goes_on: bool  # by at least a quarter of the slope in each half of the time
 
     def grows_by(self, most: float) -> bool | None:
-        """Return whether a month adds more than `most`; None where these readings don't tell."""
+        """Whether a month adds more than `most`; None if the readings leave it open."""
         if self.low * MONTH > most:
             return True if self.goes_on else None
         return False if self.high * MONTH <= most else None
 
 
 def slope(readings: Sequence[tuple[float, float]]) -> Slope:
-    """Return the slope of readings (seconds, value), in the order of time.
+    """The slope of readings (seconds, value), in order of time.
 
-    Raises ValueError where one of the twelve parts of the time has none.
+    Raises ValueError if one of the twelve parts of the time has no reading.
     """
     begin, length = readings[0][0], (readings[-1][0] - readings[0][0]) / PARTS
     parts: list[list[tuple[float, float]]] = [[] for _ in range(PARTS)]

@@ -1,8 +1,8 @@
-"""The stack as `make up` starts it, in a copy of this checkout, and beside it exporters for the simulated hosts.
+"""The stack as started by `make up`, in a copy of this checkout, plus exporters for the simulated hosts.
 
-What differs: everything is scraped each second; and Prometheus writes a block each five minutes instead of two hours,
-and keeps it for fifteen minutes instead of thirty days. So a run has many of its compactions, at which it frees the
-series of guests that have ended, and the number of blocks is soon as constant as it is after a month.
+Differences: everything is scraped each second, and Prometheus writes blocks of five minutes instead of two hours and
+keeps them for fifteen minutes instead of thirty days. So a run has many compactions, which free the series of ended
+guests, and the number of blocks soon is as constant as after a month.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START_SECONDS = 60
 
 
 class Stack:
-    """The running stack: its processes by name, and what its Prometheus answers."""
+    """The running stack: its processes by name, and queries to its Prometheus."""
 
     def __init__(self, checkout: Checkout, exporters: dict[str, int]) -> None:
         self._checkout = checkout
@@ -36,21 +36,21 @@ class Stack:
         self.logs = [checkout.folder / ".stack/log", checkout.folder.parent / "exporters"]
 
     def processes(self) -> dict[str, int]:
-        """Return pid by name: supervisord, its parts, and the exporters of the simulated hosts."""
+        """Pids by name: supervisord, its parts, and the exporters of the simulated hosts."""
         named = {_name(command): pid for pid, command in self._checkout.processes().items()}
         return {**named, **self._exporters}
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Return Prometheus's answer to an instant query."""
+        """Prometheus's answer to an instant query."""
         return self._checkout.query(expression)
 
     def status(self) -> str:
-        """Return what `make status` says."""
+        """The output of `make status`."""
         return self._checkout.make("status").stdout
 
 
 def _name(command: str) -> str:
-    """Return a short name of a process in the checkout, from its command line."""
+    """A short name of a process in the checkout, from its command line."""
     words = command.split()
     modules = [word for word in words if word.startswith(("virtscope.", "deploy."))]
     return next(iter(modules), "supervisord" if "supervisord" in command else Path(words[0]).name)
@@ -58,7 +58,7 @@ def _name(command: str) -> str:
 
 @contextlib.contextmanager
 def running(folder: Path, hosts: Mapping[str, Host], real: list[str]) -> Iterator[Stack]:
-    """Start it all; `real` are the cgroups that perf-exporter counts one by one. What doesn't start raises."""
+    """Start everything; perf-exporter counts each cgroup in `real`. Raises if something doesn't start."""
     checkout = Checkout(folder / "checkout")
     _each_second(checkout)
     logs = folder / "exporters"
@@ -93,7 +93,7 @@ _WATCHED = {
     "domains": ("xentop", "xen", "xen"),
     "text": ("xentop", "xen", "xen"),
     "containers": ("vestat", "openvz", "openvz"),
-}  # by host: the job, the exporter's package, the platform
+}  # by host: job, exporter package, platform
 
 
 def _each_second(checkout: Checkout) -> None:

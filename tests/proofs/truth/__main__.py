@@ -31,7 +31,7 @@ UNTRIED = 2  # exit status
 
 
 class Untried(Exception):
-    """It can't be tried on this machine; the message says what to do."""
+    """This machine can't run it; the message has a remedy."""
 
 
 def main() -> int:
@@ -66,16 +66,16 @@ def main() -> int:
 
 
 def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
-    """What came of each episode; `results` has those that are over, and a complete run starts over.
+    """The outcome of each episode; `results` has the finished ones, and a complete run starts over.
 
-    Raises `Untried`, `NoWaitsError`, and what is wrong with cgroups, guests, loads and programs.
+    Raises `Untried`, `NoWaitsError`, and errors of cgroups, guests, loads and programs.
     """
     if os.geteuid() != 0:
         raise Untried("only root may load the program that counts waits, and make cgroups: use sudo")
     cpus = sorted(os.sched_getaffinity(0))[-2:]
     if len(cpus) < 2:
         raise Untried("it needs two CPUs: one for the victims, one for who is not in their way")
-    programs.path("prometheus")  # says why, if it can't be had
+    programs.path("prometheus")  # fails with the reason if it isn't available
     observed = finished(plan, results)
     left = plan[len(observed) :]
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
             ending.callback(injection.remove)
             injection.make()
         for injection, following in zip(injections, [*injections[1:], None], strict=True):
-            if following:  # one ahead
+            if following:  # prepare one episode ahead
                 ending.callback(following.remove)
                 following.make()
             found = injection.carry_out(chain)
@@ -106,12 +106,12 @@ def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
 
 
 def finished(plan: Sequence[Episode], results: Path) -> list[Observed]:
-    """The episodes of this very plan that are over; none if all are, or if the file has others."""
+    """The finished episodes of this plan; none if all are finished, or if the file is of another plan."""
     try:
         found = [from_document(json.loads(line)) for line in results.read_text().splitlines()]
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError):  # its last line may have been cut off
+    except (ValueError, KeyError, TypeError):  # its last line may be incomplete
         print(f"{results} is damaged: starting over", file=sys.stderr)
         return []
     same = [(each.number, each.kind, each.to_name) for each in found] == [

@@ -1,7 +1,7 @@
-"""The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping each 5 s.
+"""The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping every 5 s.
 
-Everything is as users run it but for two things. The rates of waiting are taken over `WINDOW` seconds in place of a
-minute, and there is an application more, with a file of objectives of its own: its virtual servers are the victims.
+Everything runs as at users', with two exceptions: rates of waiting are over `WINDOW` seconds instead of a minute, and
+there is an additional application with its own objectives, whose virtual servers are the victims.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ low_traffic: 0.2
 
 
 class NoWaitsError(Exception):
-    """This machine's waits can't be counted; the message is the exporter's own."""
+    """This machine's waits can't be counted; the message is the exporter's."""
 
 
 class Chain:
-    """It runs while the block lasts; raises `NoWaitsError` if the exporter counts no waits here."""
+    """The running chain; raises `NoWaitsError` if the exporter can't count waits here."""
 
     def __init__(self, folder: Path, *, guests: bool) -> None:
-        """`folder`: for logs and data. `guests`: KVM guests are watched too."""
+        """`folder`: for logs and data. `guests`: whether to watch KVM guests too."""
         self._folder = folder
         self._guests = guests
         self._ending = contextlib.ExitStack()
@@ -81,17 +81,17 @@ class Chain:
         self._ending.close()
 
     def await_application(self, app: str) -> None:
-        """Return once the rules know its virtual server."""
+        """Wait until the rules know the application's virtual server."""
         self._prometheus.wait_for(f'vserver:app:info{{host="{HOST}", app="{app}"}}', _READY_SECONDS)
 
     def named(self, app: str, since: float) -> list[tuple[float, str]]:
-        """Who is named to this application: Unix time and virtual server of each evaluation since then."""
+        """Neighbours named to this application: Unix time and virtual server of each evaluation since then."""
         seconds = math.ceil(time.time() - since)
         found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}"}}[{seconds}s]')
         return [(at, series["metric"]["by"]) for series in found for at, _ratio in series["values"] if at >= since]
 
     def charged(self, cgroup: str) -> float:
-        """Seconds of this cgroup's waiting that the exporter has charged so far, to whomever."""
+        """Seconds of this cgroup's wait that the exporter has charged so far, to any neighbour."""
         return sum(sample.value for sample in Page.of(self._sched).all("sched_wait_seconds_total", cgroup=cgroup))
 
     def _exporter(self, ending: contextlib.ExitStack, name: str, *flags: str) -> str:
@@ -100,7 +100,7 @@ class Chain:
         return ending.enter_context(RunningExporter(folder, *flags, package=f"virtscope.{name}")).address
 
     def _cadvisor(self, ending: contextlib.ExitStack) -> str:
-        """As lab.sensors has it, and a libvirt host's guests are among its containers."""
+        """As in lab.sensors, with a libvirt host's guests among the containers."""
         port = free_port()
         command: list[str | Path] = [
             *(go_programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={port}"),
@@ -113,13 +113,13 @@ class Chain:
 
 
 def why_absent(page: Page) -> str:
-    """Why the exporter counts no waits on this machine; empty if it does."""
+    """Why the exporter can't count waits on this machine; empty if it can."""
     details = [sample.labels["detail"] for sample in page.all("sched_source_info")]
     return next((detail.removeprefix("absent: ") for detail in details if detail.startswith("absent: ")), "")
 
 
 def scaled(rules: str) -> str:
-    """The rules with rates over `WINDOW` seconds in place of a minute; raises `ValueError` if they are others."""
+    """The rules with rates over `WINDOW` seconds instead of a minute; raises `ValueError` if they don't match."""
     for minute, window in {"[1m]": f"[{WINDOW}s]", "offset 1m": f"offset {WINDOW}s", "/ 60\n": f"/ {WINDOW}\n"}.items():
         if minute not in rules:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""The plan of a run: for each episode who computes when and where, and so who is to be named. Pure, from a seed.
+"""The plan of a run: the loads of each episode, and so the expected names. Pure, from a seed.
 
-The victim computes for some milliseconds and sleeps for some, again and again, as a server does. Culprits and decoys
-compute in square waves of the same length and share of the time, so that nobody can tell them apart by what CPU they
-use; only a culprit does so where the victim wants to run.
+The victim repeatedly computes for some milliseconds and sleeps, like a server. Culprits and decoys compute in square
+waves of the same period and duty cycle, so that their CPU usage doesn't distinguish them; only culprits run where the
+victim wants to run.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-LEAD_SECONDS = 5.0  # the victim without its culprits
-WITHOUT_SECONDS = 25.0  # an episode that has none
+LEAD_SECONDS = 5.0  # the victim without culprits
+WITHOUT_SECONDS = 25.0  # an episode without culprits
 CAPPED_CPUS = 0.25
 GUEST = "guest"
 """The application whose only virtual server is a KVM guest; it is the same one in all such episodes."""
-GUESTS_TENTHS = 4  # of the time in which it computes, as tests.kvm.guests.duty has it
+GUESTS_TENTHS = 4  # duty cycle as in tests.kvm.guests.duty
 BUSY_GUEST = "busy-guest"
 _NAMES = ("batch", "blog", "mail", "wiki")
 _STAY, _FREE = 0.0, -1.0
@@ -24,11 +24,12 @@ _STAY, _FREE = 0.0, -1.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a container computes, as worker.c has it; `cpus` are places in the list of those that a run uses.
+    """A container's load as implemented by worker.c; `cpus` are indexes into the list of CPUs used by a run.
 
     Attributes:
-        work, nap: CPU seconds of work, then seconds of sleep, again and again while the wave is on; `nap` 0: never.
-        move: 0: each thread stays on its CPU; more: all go to the next one each so many seconds; less: on any of them.
+        work, nap: CPU seconds of work, then seconds of sleep, repeated while the wave is on; `nap` 0: never sleeps.
+        move: 0: each thread stays on its CPU; positive: all move to the next CPU at this interval in seconds;
+            negative: on any of them.
     """
 
     work: float
@@ -41,21 +42,21 @@ class Load:
     move: float = _STAY
 
     def words(self, cpus: Sequence[int]) -> list[str]:
-        """The arguments of worker.c, with the machine's CPUs in place of ours."""
+        """The arguments of worker.c, with this machine's CPUs."""
         numbers = (self.work, self.nap, self.threads, self.period, self.duty, self.phase, self.move)
         return [*map(str, numbers), *(str(cpus[cpu]) for cpu in self.cpus)]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Who computes in an episode.
+    """The loads of an episode.
 
     Attributes:
         victim: its load; None for the guest, whose load never changes.
-        culprits, decoys: loads by name; culprits begin after `LEAD_SECONDS`, all others at once.
+        culprits, decoys: loads by name; culprits start after `LEAD_SECONDS`, all others immediately.
         cap: the victim's, in CPUs.
         busy_guest: the other guest runs too, and is a culprit.
-        blamed: whether the culprits are to be named: of many, each of whom has a small part, nobody is.
+        blamed: whether culprits should be named; they shouldn't if there are many with a small part each.
     """
 
     victim: Load | None
@@ -68,7 +69,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Episode:
-    """One of a run; `app` is the victim's application, whose only virtual server is the victim."""
+    """An episode of a run; the victim is the only virtual server of application `app`."""
 
     number: int
     kind: str
@@ -77,7 +78,7 @@ class Episode:
 
     @property
     def to_name(self) -> frozenset[str]:
-        """The culprits who are to be named, by their names in the scene."""
+        """The culprits that should be named, by their names in the scene."""
         if not self.scene.blamed:
             return frozenset()
         return frozenset({*self.scene.culprits, *([BUSY_GUEST] if self.scene.busy_guest else [])})
@@ -89,23 +90,23 @@ class Episode:
 
     @property
     def disturbed(self) -> bool:
-        """Whether anybody is in the victim's way."""
+        """Whether any load delays the victim."""
         return bool(self.scene.culprits) or self.scene.busy_guest
 
     def seconds(self, limit: float) -> float:
-        """How long it lasts, if culprits have `limit` seconds to be named."""
+        """Its duration, if culprits must be named within `limit` seconds."""
         return LEAD_SECONDS + limit + 2 if self.disturbed else WITHOUT_SECONDS
 
 
 # --- The kinds ---
 
-OTHER, VICTIMS = 0, 1  # places of the CPUs
+OTHER, VICTIMS = 0, 1  # indexes of the CPUs
 BOTH = (OTHER, VICTIMS)
 
 
 @dataclass(frozen=True)
 class _Dice:
-    """What an episode throws: the wave that its culprits and decoys have in common, and phases."""
+    """The random values of an episode: the wave shared by its culprits and decoys, and phases."""
 
     thrown: random.Random
     period: float
@@ -120,7 +121,7 @@ class _Dice:
 
 
 _SERVES = Load(0.002, 0.004, 1.0, 1.0, 0.0, (VICTIMS,))
-# It wants most of a CPU, so that its cap holds it all the time.
+# It wants most of a CPU, so that its cap throttles it all the time.
 _WANTS_MORE = Load(0.004, 0.001, 1.0, 1.0, 0.0, (VICTIMS,))
 
 
@@ -133,12 +134,12 @@ def _capped(dice: _Dice) -> Scene:
 
 
 def _own_threads(dice: _Dice) -> Scene:
-    """More of them than it has CPUs: it waits for itself."""
+    """More threads than it has CPUs, so that it waits for itself."""
     return replace(_undisturbed(dice), victim=replace(_SERVES, threads=4))
 
 
 def _many(dice: _Dice) -> Scene:
-    """Four, a quarter of a period apart, so that none has more than another."""
+    """Four, shifted by a quarter of a period, so that they have equal parts."""
     waves = {name: dice.wave(VICTIMS, place / 4, 0.25) for place, name in enumerate(dice.names(4))}
     return Scene(_SERVES, waves, {}, blamed=False)
 
@@ -159,7 +160,7 @@ def _two(dice: _Dice) -> Scene:
     return Scene(_SERVES, {one: dice.wave(VICTIMS), other: dice.wave(VICTIMS)}, {decoy: dice.wave(OTHER)})
 
 
-# On both CPUs and in the same half of each second as the victim, or in the other half.
+# On both CPUs, in the same half of each second as the victim or in the other half.
 _HALF = Load(0.002, 0.004, 1.0, 0.5, 0.0, BOTH, threads=2)
 _IN_THE_WAY = Load(0.001, 0.0, 1.0, 0.42, 0.0, BOTH)
 _WHILE_IT_RESTS = Load(0.001, 0.0, 1.0, 0.4, 0.46, BOTH, threads=2)
@@ -172,7 +173,7 @@ def _moving(dice: _Dice) -> Scene:
 
 
 def _free(dice: _Dice) -> Scene:
-    """All of them where the scheduler puts them."""
+    """All loads unpinned."""
     culprit, *decoys = dice.names(3)
     return Scene(
         replace(_HALF, nap=0.002, move=_FREE),
@@ -195,7 +196,7 @@ def _of_a_guest_by_another(dice: _Dice) -> Scene:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of episodes: how its scenes come about, and how many of `ALL` episodes it has."""
+    """A kind of episodes: how its scenes are generated, and how many of `ALL` episodes it has."""
 
     scene: Callable[[_Dice], Scene]
     share: int
@@ -220,7 +221,7 @@ SHORT = ("one culprit", "nobody", "two culprits", "nobody, capped")
 
 
 def counts(episodes: int) -> dict[str, int]:
-    """How many of each kind, in proportion to their shares; the largest remainders get one more."""
+    """The number of episodes of each kind in proportion to their shares; the largest remainders get one more."""
     exact = {name: kind.share * episodes / ALL for name, kind in KINDS.items()}
     found = {name: int(value) for name, value in exact.items()}
     by_remainder = sorted(KINDS, key=lambda name: found[name] - exact[name])
@@ -230,9 +231,9 @@ def counts(episodes: int) -> dict[str, int]:
 
 
 def plan(seed: int, episodes: int) -> list[Episode]:
-    """That many episodes in the order in which they run.
+    """This many episodes in the order in which they run.
 
-    Between two of the same guest there is another one, until its window of rates is over.
+    Two episodes with the same guest have another one between them, so that its rate window passes.
     """
     thrown = random.Random(seed)
     kinds = [name for name, count in counts(episodes).items() for _ in range(count)]
@@ -247,7 +248,7 @@ def short(seed: int) -> list[Episode]:
 
 
 def _apart(kinds: Sequence[str]) -> list[str]:
-    """The same kinds, those with the guest spread evenly among the others."""
+    """The same kinds, with those of the guest spread evenly."""
     guests = [kind for kind in kinds if _is_of_guests(kind)]
     others = [kind for kind in kinds if not _is_of_guests(kind)]
     if len(guests) > len(others):

@@ -1,6 +1,6 @@
-"""Two KVM guests as libvirt starts them: command line and cgroup are those of its domains. One of tests/kvm's each.
+"""Two KVM guests with the command line and cgroup of libvirt domains, each one of tests/kvm's guests.
 
-They are paused but for the episodes in which they are wanted.
+They are paused except in the episodes that use them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.kvm.guests import BURN, Guest, duty
 from tests.proofs.truth.chain import PREFIX
 from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, GUESTS_TENTHS
 
-_LIBVIRTS_OWN = ("-object", "secret,id=masterKey0,format=raw,data=none")  # every domain of libvirt's has such a key
+_LIBVIRTS_OWN = ("-object", "secret,id=masterKey0,format=raw,data=none")  # every libvirt domain has such a key
 
 
 class Domain:
@@ -28,11 +28,11 @@ class Domain:
 
     @property
     def pid(self) -> int:
-        """QEMU's."""
+        """QEMU's pid."""
         return self._guest.pid
 
     def pause(self) -> None:
-        """Its clock stands still, too."""
+        """Pause it, including its clock."""
         self._guest.ask("stop")
 
     def go_on(self) -> None:
@@ -40,13 +40,13 @@ class Domain:
 
 
 def why_not_here() -> str | None:
-    """Why guests can't run on this machine, and what to do about it; None if they can."""
+    """Why guests can't run on this machine, with a remedy; None if they can."""
     return guests.why_not_here()
 
 
 @contextlib.contextmanager
 def paused(folder: Path, cpu: int) -> Iterator[dict[str, Domain]]:
-    """Both, on this CPU: the victim, and one that computes all the time. Raises `GuestError`."""
+    """Both guests on this CPU: the victim, and one that computes all the time. Raises `GuestError`."""
     hierarchies = mounted()
     root = hierarchies.by_controller.get("cpu", hierarchies.unified)
     assert root is not None  # one of them exists: see parse_mounts
@@ -56,7 +56,7 @@ def paused(folder: Path, cpu: int) -> Iterator[dict[str, Domain]]:
         wanted: dict[str, dict[str, object]] = {}
         cgroups: dict[str, str] = {}
         for number, (guest, name) in enumerate(names.items()):
-            # Libvirt's number of the domain is in the names of the cgroup and of the folder.
+            # Libvirt's domain number is in the names of the cgroup and of the folder.
             domain = 10 * os.getpid() + number
             escaped = name.replace("-", r"\x2d")
             scope = rf"machine-qemu\x2d{domain}\x2d{escaped}.scope"
@@ -83,5 +83,5 @@ def paused(folder: Path, cpu: int) -> Iterator[dict[str, Domain]]:
 
 def _remove(scope: Path) -> None:
     scope.rmdir()
-    with contextlib.suppress(OSError):  # others are in it
+    with contextlib.suppress(OSError):  # other processes are in it
         scope.parent.rmdir()

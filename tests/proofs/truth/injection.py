@@ -1,4 +1,4 @@
-"""One episode on this machine: containers with loads, a guest, and what the chain and the kernel say of the victim."""
+"""One episode on this machine: containers with loads, a guest, and the wait as seen by the chain and by the kernel."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NOT_RUNNABLE = frozenset("TXZ")
 
 
 class WorkerError(Exception):
-    """The loads can't be built, or don't run; the message says what to do."""
+    """The loads can't be built or don't run; the message has a remedy."""
 
 
 def build(folder: Path) -> Path:
-    """The program of the loads, compiled into this folder; raises `WorkerError`."""
+    """The load program, compiled into this folder; raises `WorkerError`."""
     program = folder / "worker"
     source = Path(__file__).with_name("worker.c")
     try:
@@ -41,7 +41,7 @@ def build(folder: Path) -> Path:
 
 
 class Machine:
-    """What all episodes use: the program of the loads, CPUs in the order of `episodes.BOTH`, cgroups, guests."""
+    """Shared by all episodes: the load program, CPUs in the order of `episodes.BOTH`, cgroups, guests."""
 
     def __init__(
         self, worker: Path, cpus: Sequence[int], hierarchies: Hierarchies, domains: Mapping[str, Domain]
@@ -53,7 +53,7 @@ class Machine:
 
 
 class Injection:
-    """An episode's containers. They are made before it begins, as containers are there before they get in the way."""
+    """An episode's containers. They are created before it starts, as containers exist before they disturb others."""
 
     def __init__(self, episode: Episode, machine: Machine) -> None:
         self._episode = episode
@@ -64,12 +64,12 @@ class Injection:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def make(self) -> None:
-        """Make them, and leave them empty; raises `CgroupError`."""
+        """Create them empty; raises `CgroupError`."""
         for name, cgroup in self._cgroups.items():
             cgroup.make(TierLimits(cap=self._episode.scene.cap if name == "web" else None))
 
     def remove(self) -> None:
-        """End all that runs in them, and remove them."""
+        """End all their processes, and remove them."""
         for cgroup in self._cgroups.values():
             if cgroup.is_ours:
                 cgroup.remove()
@@ -78,7 +78,7 @@ class Injection:
         self._processes.clear()
 
     def carry_out(self, chain: Chain) -> Observed:
-        """Let it happen; raises `WorkerError`. Guests are paused in the end, containers go on until `remove`."""
+        """Run the episode; raises `WorkerError`. Guests are paused at the end, containers run until `remove`."""
         episode, scene, domains = self._episode, self._episode.scene, self._machine.domains
         app = f"{PREFIX}{episode.app}"
         chain.await_application(app)
@@ -116,7 +116,7 @@ class Injection:
         )
 
     def _begin(self, loads: Mapping[str, Load]) -> None:
-        """Start loads, and return once all their threads are there."""
+        """Start loads, and return once all their threads exist."""
         for name, load in loads.items():
             command = [str(self._machine.worker), *load.words(self._machine.cpus)]
             self._processes.append(subprocess.Popen(self._cgroups[name].joining(command), stdin=subprocess.DEVNULL))
@@ -134,9 +134,9 @@ class Injection:
                 raise WorkerError(f"a load has ended with status {process.returncode}: {process.args!r}")
 
     def _waited(self, chain: Chain) -> tuple[float, float]:
-        """What the victim has waited so far, as charged by the exporter and as counted by the kernel, in seconds.
+        """The victim's wait so far in seconds, as charged by the exporter and as counted by the kernel.
 
-        It is stopped meanwhile, so that both are of the same moment however long it takes to read them.
+        The victim is stopped meanwhile, so that both have the same value however long reading takes.
         """
         domain = None if self._episode.scene.victim else self._machine.domains[GUEST]
         path = domain.cgroup if domain else self._cgroups["web"].path
@@ -145,7 +145,7 @@ class Injection:
             return chain.charged(path), run_delay(pids)
 
     def _in_the_scene(self, vserver: str) -> str:
-        """What the episode calls a virtual server; one that isn't in it keeps its name."""
+        """The episode's name of a virtual server; others keep their name."""
         if vserver == f"{PREFIX}{BUSY_GUEST}":
             return BUSY_GUEST
         name = vserver.removeprefix(f"virtscope/{PREFIX}{self._episode.number}-")
@@ -156,14 +156,14 @@ def run_delay(pids: Iterable[int]) -> float:
     """Seconds that all threads of these processes have waited for a CPU (Documentation/scheduler/sched-stats.rst)."""
     found = 0.0
     for thread in _threads(pids):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one of QEMU's that has ended
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a QEMU thread that has ended
             found += int((thread / "schedstat").read_text().split()[1]) / 1e9
     return found
 
 
 @contextlib.contextmanager
 def _stopped(pids: Iterable[int]) -> Iterator[None]:
-    """Processes whose threads neither run nor wait while the block lasts."""
+    """Processes whose threads neither run nor wait within the block."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -179,7 +179,7 @@ def _stopped(pids: Iterable[int]) -> Iterator[None]:
 
 
 def _state(thread: Path) -> str:
-    """Its state, as "T" for stopped; proc(5)."""
+    """Its state, such as "T" for stopped; proc(5)."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return (thread / "stat").read_text().rpartition(")")[2].split()[0]
     return "X"

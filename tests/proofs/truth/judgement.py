@@ -1,4 +1,4 @@
-"""What was named against what was injected, and whether the bars hold. Pure."""
+"""Compares named neighbours with the injected culprits, and checks the bars. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 PRECISION = 0.98
 RECALL = 0.95
-COVERAGE = 0.03  # of run_delay, by which what was charged may differ
+COVERAGE = 0.03  # allowed difference of the charged wait, as a share of run_delay
 CONTROLS = 50
-LEAST_DELAY = 0.5  # seconds of run_delay, from which on an episode says something of coverage
+LEAST_DELAY = 0.5  # minimum run_delay in seconds for an episode to count for coverage
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What came of an episode.
+    """The outcome of an episode.
 
     Attributes:
-        to_name: the culprits who are to be named.
-        disturbed: whether anybody was in the victim's way, to be named or not.
-        named: seconds from the culprits' beginning, and a name, for each evaluation in which it was there.
-        strangers: virtual servers that were named and belong to no episode: this machine runs others too.
-        charged: seconds of the victim's waiting that the exporter has charged to anybody.
-        delayed: the same by the kernel's own count, run_delay of all threads.
+        to_name: the culprits that should be named.
+        disturbed: whether any load delayed the victim, named or not.
+        named: seconds since the culprits' start, and a name, for each evaluation that named it.
+        strangers: named virtual servers that belong to no episode: this machine runs others too.
+        charged: seconds of the victim's wait that the exporter has charged to any neighbour.
+        delayed: the same by the kernel, run_delay of all threads.
     """
 
     number: int
@@ -38,89 +38,89 @@ class Observed:
 
     @property
     def first_named(self) -> dict[str, float]:
-        """When each was named first."""
+        """The time at which each was first named."""
         found: dict[str, float] = {}
         for at, name in self.named:
             found[name] = min(at, found.get(name, at))
         return found
 
     def right(self, limit: float) -> frozenset[str]:
-        """Culprits who were named within `limit` seconds."""
+        """Culprits named within `limit` seconds."""
         return frozenset(name for name, at in self.first_named.items() if name in self.to_name and at <= limit)
 
     @property
     def false(self) -> frozenset[str]:
-        """Who was named, be it once, and is not to be."""
+        """Names that should never have appeared, not even once."""
         return frozenset(self.first_named) - self.to_name
 
     @property
     def coverage(self) -> float | None:
-        """Charged of delayed; None if it waited too little to tell."""
+        """Charged / delayed; None if it waited too little to tell."""
         return self.charged / self.delayed if self.delayed >= LEAST_DELAY else None
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of many episodes; `limit` are the seconds in which a culprit is to be named."""
+    """Totals of many episodes; `limit` is the time in seconds within which a culprit should be named."""
 
     episodes: tuple[Observed, ...]
     limit: float
 
     @property
     def right(self) -> int:
-        """Culprits who were named in time."""
+        """Culprits named in time."""
         return sum(len(each.right(self.limit)) for each in self.episodes)
 
     @property
     def late(self) -> int:
-        """Culprits who were named too late."""
+        """Culprits named too late."""
         named = sum(len(each.to_name & each.first_named.keys()) for each in self.episodes)
         return named - self.right
 
     @property
     def false(self) -> int:
-        """Names of others."""
+        """Wrong names."""
         return sum(len(each.false) for each in self.episodes)
 
     @property
     def to_name(self) -> int:
-        """Culprits who are to be named."""
+        """Culprits that should be named."""
         return sum(len(each.to_name) for each in self.episodes)
 
     @property
     def precision(self) -> float | None:
-        """Of all names those of culprits; None if nobody was named."""
+        """The share of culprits among all names; None if no one was named."""
         named = self.right + self.late + self.false
         return (self.right + self.late) / named if named else None
 
     @property
     def recall(self) -> float | None:
-        """Of all culprits those who were named in time; None if there were none."""
+        """The share of culprits that were named in time; None if there were none."""
         return self.right / self.to_name if self.to_name else None
 
     @property
     def controls(self) -> tuple[Observed, ...]:
-        """The episodes in which nobody is in the way."""
+        """The episodes without disturbance."""
         return tuple(each for each in self.episodes if not each.disturbed)
 
     @property
     def seconds_to_name(self) -> list[float]:
-        """Of each culprit who was named, in order."""
+        """The seconds until each named culprit was named, in order."""
         return sorted(at for each in self.episodes for name, at in each.first_named.items() if name in each.to_name)
 
     @property
     def coverage(self) -> float | None:
-        """Of all episodes together; None if nobody waited."""
+        """Coverage of all episodes together; None without waits."""
         measured = [each for each in self.episodes if each.coverage is not None]
         return sum(each.charged for each in measured) / sum(each.delayed for each in measured) if measured else None
 
     @property
     def coverages(self) -> list[float]:
-        """Of single episodes, in order."""
+        """Coverage of single episodes, in order."""
         return sorted(each.coverage for each in self.episodes if each.coverage is not None)
 
     def by_kind(self) -> dict[str, Judgement]:
-        """The same of each kind."""
+        """Totals of each kind."""
         kinds = dict.fromkeys(each.kind for each in self.episodes)
         return {
             kind: Judgement(tuple(each for each in self.episodes if each.kind == kind), self.limit) for kind in kinds
@@ -129,7 +129,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Bar:
-    """One of the bars, with what was measured; `holds` is None if nothing was."""
+    """A bar with its measurement; `holds` is None if there is none."""
 
     what: str
     measured: str
@@ -137,12 +137,12 @@ class Bar:
 
 
 def judge(observed: Sequence[Observed], limit: float) -> Judgement:
-    """Of the episodes in which no virtual server but this run's own was named."""
+    """Episodes that named no virtual server outside this run."""
     return Judgement(tuple(each for each in observed if not each.strangers), limit)
 
 
 def bars(of: Judgement) -> list[Bar]:
-    """All of them."""
+    """All bars."""
     controls = len(of.controls)
     false = sum(bool(each.false) for each in of.controls)
     longest = of.seconds_to_name[-1] if of.seconds_to_name else None
@@ -178,12 +178,12 @@ def _share(ratio: float | None, part: int, whole: int) -> str:
 
 
 def as_document(of: Observed) -> dict[str, Any]:
-    """As JSON has it."""
+    """As JSON values."""
     return {**vars(of), "to_name": sorted(of.to_name), "strangers": sorted(of.strangers)}
 
 
 def from_document(content: Mapping[str, Any]) -> Observed:
-    """The same again; raises `KeyError`, `TypeError` or `ValueError` if it is something else."""
+    """From JSON values; raises `KeyError`, `TypeError` or `ValueError` if they are something else."""
     sets = {name: frozenset(content[name]) for name in ("to_name", "strangers")}
     named = tuple((float(at), str(name)) for at, name in content["named"])
     return Observed(**{**content, **sets, "named": named})

@@ -1,4 +1,4 @@
-"""The table of a run: a row for each kind of episode, what is all of them together, and the bars. Pure."""
+"""The table of a run: a row for each kind of episode, the total, and the bars. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
 
 
 def line(of: Observed, limit: float) -> str:
-    """One episode while the run goes on."""
+    """One episode during the run."""
     said = [f"named {name} after {at:.0f} s" for name, at in sorted(of.first_named.items(), key=lambda item: item[1])]
     wrong = [
         *(f"NOT NAMED IN TIME: {name}" for name in sorted(of.to_name - of.right(limit))),
@@ -24,7 +24,7 @@ def line(of: Observed, limit: float) -> str:
 
 
 def text(of: Judgement, window: float, left_out: Sequence[str]) -> str:
-    """All in Markdown. `window` is that of the rates, in seconds; `left_out` says what is missing, and why."""
+    """All of it in Markdown. `window` is that of the rates, in seconds; `left_out` lists skipped kinds with reasons."""
     rows = [_row(kind, each) for kind, each in of.by_kind().items()]
     lines = [
         _cells(_HEAD),
@@ -44,7 +44,7 @@ def text(of: Judgement, window: float, left_out: Sequence[str]) -> str:
 
 
 def holds(of: Sequence[Bar]) -> bool:
-    """Whether no bar is missed."""
+    """Whether all bars are met."""
     return all(bar.holds is not False for bar in of)
 
 

@@ -1,10 +1,10 @@
-"""Simulated hosts, whose true values are known, as promtool's unit tests take them.
+"""Simulated hosts with known true values, as input of promtool's unit tests.
 
     targets = [Target("xentop", "xen1", "xen", feeds.xentop({"Domain-0": Server(cpu=0.4), "web": Server(cpu=0.6)}, 4))]
     given = exposed(targets, Watching(scrape=15, seconds=720))
 
-feeds.py has what exporters expose of a server with constant values, churn.py hosts whose guests come and go; a page
-here, such as xen.prom, every metric of a platform.
+feeds.py has exporter metrics of servers with constant values, churn.py hosts whose guests come and go; a page here,
+such as xen.prom, has every metric of a platform.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stretch: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True)
 class Target:
-    """What Prometheus scrapes: an exporter's lines, and labels beside those of its host."""
+    """A scrape target: an exporter's lines, and labels besides those of its host."""
 
     job: str
     host: str
@@ -46,11 +46,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Watching:
-    """How hosts are watched: seconds between scrapes, and when scrapes fail.
+    """How hosts are watched: seconds between scrapes, and failures.
 
     phase: time of the first scrape; evaluations are at whole intervals, which real scrapes never coincide with.
-    failed: by job, stretches in which its exporter doesn't answer; away: stretches in which Prometheus doesn't run.
-    clock: the age of counters at a time, which is less if they restart or if hosts do less.
+    failed: by job, periods in which its exporter doesn't answer; away: periods in which Prometheus doesn't run.
+    clock: the age of counters at a time, which is lower after a restart or on less busy hosts.
     """
 
     scrape: int
@@ -70,7 +70,7 @@ class Watching:
         return math.gcd(self.scrape, self.phase)
 
     def values(self, job: str, value: Value) -> str:
-        """The values of a series of this job in promtool's notation; empty if no scrape sees it."""
+        """The values of a series of this job in promtool's notation; empty if no scrape has it."""
         out: list[str] = []
         there = False
         for at in self.times:
@@ -88,7 +88,7 @@ class Watching:
 
 
 def exposed(targets: Iterable[Target], watching: Watching) -> Iterator[tuple[str, str]]:
-    """All series of these targets with their stored values, and what Prometheus adds to each scrape."""
+    """All series of these targets with their stored values, plus the series that Prometheus adds to each scrape."""
     for target in targets:
         scraped = [f"up {target.up:d}", "scrape_duration_seconds 0.25", "scrape_samples_scraped 100"]
         for line in [*scraped, *(target.lines if target.up else ())]:
@@ -99,9 +99,9 @@ def exposed(targets: Iterable[Target], watching: Watching) -> Iterator[tuple[str
 
 
 def every_metric(page: str, label: str = "") -> list[str]:
-    """A host that has every metric of this page's: of guests, called so by this label, db has ten times as much as web.
+    """A host with every metric of this page. `label` is the guests' label; db has ten times the values of web.
 
-    No two metrics of one kind are alike, so that none is taken for another. States and facts are 1 of both.
+    No two metrics of one kind have equal values, so that a mix-up shows. States and facts are 1 for both.
     """
     numbers = {"domain": ',domid="{}"', "guest": ',pid="{}"'}
     lines = []

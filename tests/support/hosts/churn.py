@@ -1,9 +1,9 @@
-"""Simulated hosts whose guests come and go: what their exporters show at any moment, and the true values.
+"""Simulated hosts whose guests come and go: their exporters' pages at any moment, and the true values.
 
-A host of each platform has slots for guests. In a slot one guest follows another, for 30 s to an hour each: batch jobs,
+A host of each platform has slots for guests. In a slot, guests follow each other, for 30 s to an hour each: batch jobs,
 replicas that share a few names, servers that are rebooted, one that migrates away and back, two with the same name.
 Guests start and end anywhere between scrapes; each one's CPU usage changes every 20 s. The host itself uses a constant
-amount and a share of what its guests use, as Dom0 does to forward their packets.
+amount plus a share of its guests' usage, like Dom0 for forwarding their packets.
 
 Pure: seeded, no clock and no files. Times are seconds since the simulation began.
 """
@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from tests.support.hosts import Line, Target, Value
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
-OWN = 0.4  # CPUs that the host uses, whatever its guests do
-SHARE = 0.06  # CPUs that it uses in addition for each CPU used by its guests
-SERVICES = 0.5  # CPUs of a container host's own services, in their own slice
+OWN = 0.4  # CPUs used by the host itself
+SHARE = 0.06  # CPUs of host usage per CPU used by its guests
+SERVICES = 0.5  # CPUs of a container host's own services, in a separate slice
 CPUS = 24
 MINUTE = 60.0  # the range of a rate
 EVER = 1e9
@@ -39,9 +39,9 @@ class Life:
     name: str
     begun: float
     ended: float
-    cpus: tuple[float, ...]  # its usage, PHASE seconds each, repeated
-    brought: float = 0.0  # CPU seconds on its counter at the start: a container that migrates keeps its counter
-    names: tuple[tuple[float, str], ...] = ()  # other names, each with the time until which it is used, in order
+    cpus: tuple[float, ...]  # usage for PHASE seconds each, repeated
+    brought: float = 0.0  # initial CPU seconds: a migrated container keeps its counter
+    names: tuple[tuple[float, str], ...] = ()  # earlier names in order, each with the time until which it is used
 
     def used(self, at: float) -> float:
         """CPU seconds used on this host until then."""
@@ -61,7 +61,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Place:
-    """Guests that follow one another: their names in turn, ranges of lifetimes and of gaps, maximum CPU usage."""
+    """Consecutive guests: names in turn, ranges of lifetimes and gaps, maximum CPU usage."""
 
     names: tuple[str, ...]
     lives: tuple[float, float]
@@ -71,14 +71,14 @@ class Place:
 
 
 PLACES = (
-    # An application whose servers are rebooted, and whose replicas share three names.
+    # An application with servers that are rebooted and replicas that share three names.
     Place(("shop-1-web",), (700, 1500), (4, 15), 1.2),
     Place(("shop-1-db",), (1200, 3600), (4, 15), 1.0),
     Place(("shop-1-web-a", "shop-1-web-b", "shop-1-web-c"), (90, 600), (1, 40), 1.0),
     Place(("shop-1-web-d", "shop-1-web-e"), (60, 400), (1, 40), 1.0),
-    # Another, of short jobs only: the runners of a build server.
+    # An application with only short jobs: the runners of a build server.
     *(Place(tuple(f"runner-{place}{turn}" for turn in "abc"), (30, 120), (1, 10), 0.8) for place in range(4)),
-    # Of no application.
+    # Guests without an application.
     *(Place((f"vm-{place}",), (300, 3600), (5, 60), 1.2) for place in range(5)),
     Place(("same-name",), (100, 500), (2, 30), 0.6),
     Place(("same-name",), (100, 500), (2, 30), 0.6),
@@ -100,7 +100,7 @@ class Host:
         return PLATFORM[self.name]
 
     def guests(self, at: float) -> float:
-        """CPU seconds used by its guests until then, ended ones included."""
+        """CPU seconds used by its guests until then, including ended ones."""
         if at not in self._known:
             self._known[at] = sum(life.used(at) for life in self.lives)
         return self._known[at]
@@ -127,7 +127,7 @@ class Host:
 def host(name: str, seed: int, seconds: float, places: Sequence[Place] = PLACES, load: float = 1.0) -> Host:
     """A host's history up to `seconds`."""
     if name == BASE:
-        # The same work, by processes that come and go.
+        # The same work in short-lived processes.
         return Host(name, host(XEN, seed, seconds, places, load).lives)
     random_ = random.Random(f"{name} {seed}")
     lives = [life for place in places for life in _in_turn(place, random_, seconds, load, name)]
@@ -136,7 +136,7 @@ def host(name: str, seed: int, seconds: float, places: Sequence[Place] = PLACES,
 
 def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, host: str) -> Iterator[Life]:
     names = itertools.cycle(place.names)
-    # The first guest has been running for some time.
+    # The first guest started before the simulation.
     begun = -3000.0 if place.migrates else -random_.uniform(0, place.lives[1])
     brought = 0.0
     while begun < seconds:
@@ -144,7 +144,7 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
         cpus = tuple(load * place.cpus * random_.uniform(0.2, 1) for _ in range(random_.randint(3, 9)))
         others: tuple[tuple[float, str], ...] = ()
         if place.migrates and host == XEN:
-            # libxl's names for incoming domains, and for those that have migrated away.
+            # libxl's names for incoming domains, and for migrated ones.
             others = ((begun + 6, f"{name}--incoming"), (ended - 12, name), (EVER, f"{name}--migratedaway"))
         life = Life(name, begun, ended, cpus, brought if host == OPENVZ else 0.0, others)
         if life.ended > 0:
@@ -172,7 +172,7 @@ def targets(host: Host) -> list[Target]:
 
 
 def _while(life: Life, value: Callable[[float], float], name: str = "") -> Value:
-    """A value for as long as a guest lives, and is called so."""
+    """A value while a guest lives and has this name."""
     return lambda at: value(at) if life.alive(at) and name in ("", life.called(at)) else None
 
 
@@ -190,18 +190,18 @@ def _kvm(host: Host) -> Iterator[Line]:
     yield "kvm_host_cpu_seconds_total", lambda at: 5e4 + host.all(at)
     yield "kvm_host_guest_seconds_total", lambda at: 3e4 + host.guests(at)
     for pid, life in enumerate(host.lives, start=1000):
-        # Two with one name have their process's number added, while both are there.
+        # If two guests have the same name, their process ids are added meanwhile.
         others = [other for other in host.lives if other.name == life.name and other is not life]
         for name in [life.name, f"{life.name} ({pid})"] if others else [life.name]:
             labels = f'guest="{name}",pid="{pid}"'
             used = _while_shared(life, others, name != life.name)
             yield f"kvm_guest_guest_seconds_total{{{labels}}}", functools.partial(used, 1)
-            # Half of what the host does for guests is done by their QEMUs.
+            # Half of the host's work for guests is done by their QEMUs.
             yield f"kvm_guest_cpu_seconds_total{{{labels}}}", functools.partial(used, 1 + SHARE / 2)
 
 
 def _while_shared(life: Life, others: Sequence[Life], shared: bool) -> Callable[[float, float], float | None]:
-    """So many times what a guest has used, while another of its name is there, or none is."""
+    """A guest's usage times this factor, while another guest has its name, or while none has."""
 
     def used(times: float, at: float) -> float | None:
         so = life.alive(at) and any(other.alive(at) for other in others) == shared
@@ -211,7 +211,8 @@ def _while_shared(life: Life, others: Sequence[Life], shared: bool) -> Callable[
 
 
 def ctid(name: str) -> str:
-    """A container's number: 101 to 199 for shop-1, 201 to 299 for runners, above that for guests of no application."""
+    """A container's number: 101 to 199 for shop-1, 201 to 299 for runners, above that for guests without an
+    application."""
     names = sorted({name for place in PLACES for name in place.names})
     hundred = 100 if name.startswith("shop-1") else 200 if name.startswith("runner") else 300
     return str(hundred + 1 + names.index(name))
@@ -274,7 +275,7 @@ def _node(host: Host) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class Truth:
-    """The truth about a record: CPU seconds used until a time; the record is their rate over a minute."""
+    """The true value of a record: CPU seconds used until a time; the record is their rate over a minute."""
 
     record: str
     labels: Mapping[str, str]
@@ -286,7 +287,7 @@ class Truth:
 
 
 def truths(host: Host) -> Iterator[Truth]:
-    """The truths about the host that records are compared with."""
+    """The host's true values that records are compared with."""
     labels = {"host": host.name, "platform": host.platform}
     yield Truth("host:cpu_usage:rate", labels, host.all)
     if host.name != BASE:
@@ -298,7 +299,7 @@ def truths(host: Host) -> Iterator[Truth]:
 
 
 def mapping() -> dict[str, object]:
-    """Rules as `make rules` writes them: which virtual servers belong to which application."""
+    """Rules as written by `make rules`: the application of each virtual server."""
     numbers = {"shop-1": "1..", "runners": "2.."}
     rules = [
         {

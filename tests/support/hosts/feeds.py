@@ -1,4 +1,4 @@
-"""What exporters expose of machines and virtual servers whose true values are known and constant."""
+"""Exporter metrics of machines and virtual servers with known constant values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Server:
     llc_misses: float = 0
     dtlb_misses: float = 0
     itlb_misses: float = 0
-    overhead: float = 0  # CPUs of the host's own work, by whom it is done for
+    overhead: float = 0  # CPUs of the host's own work, by the guest it is done for
     exits: float = 0
     cap: float = 0
     weight: float = 0
@@ -39,7 +39,7 @@ class Server:
 
 
 def total(servers: Sequence[Server]) -> Server:
-    """A machine on which these run."""
+    """A machine that runs these servers."""
     return Server(*map(sum, zip(*map(astuple, servers), strict=True)))
 
 
@@ -120,7 +120,7 @@ def node(true: Server, cpus: int, steal: float = 0) -> Feed:
 
 
 def perf(true: Server, measured: Mapping[str, float], cgroups: Mapping[str, Server] | None = None) -> Feed:
-    """Events of a machine, or of a Dom0 or guest counting its own, and of cgroups: the groups' shares of the time."""
+    """Events of a machine, of a Dom0 or guest counting its own, and of cgroups, with the groups' shares of the time."""
     counted = {'cpu="0",pmu=""': true} | {f'cgroup="{cgroup}",pmu=""': part for cgroup, part in (cgroups or {}).items()}
     for labels, part in counted.items():
         kind = "perf_cgroup" if labels.startswith("cgroup") else "perf"
@@ -133,7 +133,7 @@ def perf(true: Server, measured: Mapping[str, float], cgroups: Mapping[str, Serv
 
 
 def sched(waits: Mapping[str, Mapping[str, float]]) -> Feed:
-    """What each cgroup waits for, in seconds per second, by what ran meanwhile."""
+    """The wait of each cgroup in seconds per second, by what ran meanwhile."""
     yield "sched_switches_total ~5000"
     for cgroup, running in waits.items():
         yield f'sched_waits_total{{cgroup="{cgroup}"}} ~100'
@@ -142,7 +142,7 @@ def sched(waits: Mapping[str, Mapping[str, float]]) -> Feed:
 
 
 def sensor(app: str, requests: float, seconds: float, edges: Sequence[float], below: Sequence[float]) -> Feed:
-    """Requests per second in an access log that isn't new, their mean, and how many of them took at most how long."""
+    """Requests per second of an access log that isn't new, their mean duration, and cumulative counts by duration."""
     of = f'app="{app}",tier="web",method="GET",status="2xx"'
     for edge, rate in zip([*edges, "+Inf"], [*below, requests], strict=True):
         yield f'app_request_duration_seconds_bucket{{{of},le="{edge}"}} 1e6~{rate}'

@@ -1,4 +1,4 @@
-"""What documentation and comments give as an example is accepted as it stands."""
+"""Examples in documentation and comments are accepted unchanged."""
 
 from __future__ import annotations
 

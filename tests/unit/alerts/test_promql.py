@@ -1,4 +1,4 @@
-"""What files say is taken as it is, and reaches Prometheus as it is."""
+"""Texts from files are used literally, and reach Prometheus unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alerts.generator.requests import request_rules
 
 
 def test_a_threshold_has_all_digits_of_its_bucket() -> None:
-    """A `le` that is rounded would be none of the buckets, and nothing would be judged."""
+    """A rounded `le` would match no bucket, and the objective would never be judged."""
     assert [decimal(edge) for edge in (0.001953125, 0.3, 1.0)] == ["0.001953125", "0.3", "1"]
 
 

@@ -1,4 +1,4 @@
-"""What `make rules` refuses is reported in one line: file, line, key, what is wrong and what would be right."""
+"""`make rules` reports each refusal in one line: file, line, key, the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def histograms(text: str) -> list[Histogram]:
 
 
 def checkout(folder: Path, histograms: str = "histograms: []\n", **applications: str) -> Path:
-    """A checkout with these inputs and nothing else."""
+    """A checkout with only these inputs."""
     for name in ("alerts/objectives", "prometheus", "telegraf/local"):
         (folder / name).mkdir(parents=True)
     (folder / "prometheus" / "histograms.yml").write_text(histograms)
@@ -62,7 +62,7 @@ def checkout(folder: Path, histograms: str = "histograms: []\n", **applications:
     return folder
 
 
-# What is replaced in SHOP, by what, and how the message begins: line, key, what is wrong.
+# A replaced part of SHOP, its replacement, and the beginning of the message: line, key, problem.
 APPLICATIONS = [
     # Keys.
     ("low_traffic: 0.2", "low_trafic: 0.2", "11: low_trafic: no such key; did you mean low_traffic?"),
@@ -102,7 +102,7 @@ APPLICATIONS = [
     ("app: shop", "app: ' '", "1: app: should be a name or a regular expression"),
     ("app: shop", "app: shop-[0-9+", "1: app: bad regular expression 'shop-[0-9+': unterminated character set"),
     ("web: shop-web", r"web: (s)\1", r"5: tiers.web: bad regular expression '(s)\\1': Prometheus has no '\\1'"),
-    # Python would take these, and Prometheus not.
+    # Python accepts these, and Prometheus doesn't.
     *(
         ("host: xen1", f"host: '{regex}'", f"3: host: bad regular expression {regex!r}: Prometheus has no {what!r}")
         for regex, what in [
@@ -158,7 +158,7 @@ def changed(text: str, was: str, becomes: str) -> str:
 
 
 def test_a_histogram_that_job_app_would_drop_or_keeps() -> None:
-    """Without a selector by job it may be job app's; with one of another job, it isn't."""
+    """Without a selector for job it may be from job app; with one for another job, it isn't."""
     for name in ("node_request_duration", "container", "app_request_duration", "shop:request"):
         metric = f"{name}_seconds"
         mapped = MAPPED.replace("http_request_duration_seconds", metric)
@@ -167,7 +167,7 @@ def test_a_histogram_that_job_app_would_drop_or_keeps() -> None:
         assert_refused(FileError, problem, histograms, mapped.replace("job: app, ", ""))
         (histogram,) = histograms(mapped.replace("job: app", "job: shop"))
         assert histogram.metric == metric
-    for metric in ("app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"):  # names are close
+    for metric in ("app_http_request_duration_seconds", "nodejs_request_seconds", "upload_seconds"):  # similar names
         mapped = MAPPED.replace("http_request_duration_seconds", metric)
         assert [each.metric for each in histograms(mapped)] == [metric]
     jobs = {job["job_name"]: job for job in yaml.safe_load(CONFIGURATION.read_text())["scrape_configs"]}
@@ -181,7 +181,7 @@ def refusal(folder: Path) -> str:
 
 
 def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application(tmp_path: Path) -> None:
-    """The mapped histogram has applications by a label: this one may be there, or come from a sensor."""
+    """The mapped histogram has applications as a label: this one may be in it, or come from a sensor."""
     shop = SHOP.replace("seconds: 0.3}", "seconds: 0.35}")
     assert refusal(checkout(tmp_path / "sensors", shop=shop)) == (
         "alerts/objectives/shop.yml:8: objectives.latency.seconds: 0.35 is not a bucket edge of "
@@ -192,7 +192,7 @@ def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application
         "http_request_duration_seconds and app_request_duration_seconds; nearest first, it could be 0.25, 0.1, 1"
     )
     named = MAPPED.replace("{label: service}", "{is: shop}")
-    half = SHOP.replace("seconds: 0.3}", "seconds: 0.5}")  # no edge of the sensors
+    half = SHOP.replace("seconds: 0.3}", "seconds: 0.5}")  # not a bucket of the sensors
     other = SHOP.replace("app: shop", "app: cart")
     assert len(read(checkout(tmp_path / "named", named, shop=half, cart=other)).applications) == 2
 
@@ -245,7 +245,7 @@ def test_an_application_that_no_sensor_of_this_machine_names_is_reported(tmp_pat
         many=SHOP.replace("app: shop", "app: s.x+").replace(" shop-", " x{app}-"),
     )
     inputs = read(folder)
-    assert unknown(inputs, folder) == []  # nothing is known here: its sensors may be anywhere
+    assert unknown(inputs, folder) == []  # nothing is known here: its sensors may be on any machine
 
     for name in ("cart", "shop"):
         (folder / "telegraf" / "local" / f"{name}.conf").write_text(f'[inputs.exec.tags]\n  app = "{name}"\n')

@@ -1,4 +1,4 @@
-"""Thresholds of prometheus/settings.yml, and others instead of them, in the rules."""
+"""Thresholds of prometheus/settings.yml and replacements of them, in the rules."""
 
 from __future__ import annotations
 

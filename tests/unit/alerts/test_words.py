@@ -1,4 +1,4 @@
-"""What an alert about an objective says: its numbers, its window and its evidence."""
+"""Texts of alerts about objectives: numbers, window and evidence."""
 
 from __future__ import annotations
 

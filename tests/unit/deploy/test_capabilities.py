@@ -1,4 +1,4 @@
-"""The capabilities that parts get where root starts the stack."""
+"""The capabilities of parts if root starts the stack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An exporter that the distribution installs is known wherever exporters must be named one by one.
+"""A distribution's exporter is known in every list of exporters.
 
-What else names them is made of `deploy.exporters`. In compose.yaml: tests/compose/test_compose.py.
+Other lists are generated from `deploy.exporters`. compose.yaml: tests/compose/test_compose.py.
 """
 
 from __future__ import annotations

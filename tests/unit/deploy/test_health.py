@@ -1,4 +1,4 @@
-"""What Prometheus and exporters say of targets and sources."""
+"""The health of targets and sources, from the answers of Prometheus and exporters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_interval_of_a_target_is_in_seconds_or_an_error() -> None:
 
 
 def page(why: str) -> str:
-    """Of a sched-exporter that lacks a source for this reason, beside one that answers."""
+    """Answers of a sched-exporter that lacks a source for this reason, next to a working one."""
 
     def read() -> list[Metric]:
         if why:
@@ -45,7 +45,7 @@ def test_why_a_source_is_absent_is_the_exporter_s_own_reason_in_one_line() -> No
         "this kernel has no types: /sys/kernel/btf is absent": ["this kernel has no types: /sys/kernel/btf is absent"],
         r'it said "no", in C:\ or so': [r'it said "no", in C:\ or so'],
         "no\nlibrary": ["no library"],
-        "": [],  # what answers is not absent
+        "": [],  # targets that answer aren't absent
     }.items():
         with Exposition(page(why)) as exporter:
             assert health.why_absent(SCHED_EXPORTER, int(exporter.address.rpartition(":")[2])) == said

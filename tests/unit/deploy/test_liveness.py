@@ -1,4 +1,4 @@
-"""deploy/liveness.py: which parts it kills, and which it leaves alone."""
+"""deploy/liveness.py: the parts it kills, and those it leaves alone."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ NAME = PROMETHEUS.name
 
 
 class Looks:
-    """A part as liveness sees it, look by look."""
+    """A part as seen by liveness, check by check."""
 
     def __init__(self) -> None:
-        self.answers = True  # from now on
+        self.answers = True  # from the next check on
         self.killed: list[int] = []
         self.now = 1000.0
         asking = cast(ThreadPoolExecutor, self)
         self.parts = liveness.Parts({NAME: 9090}, failures.Failures(), asking, self.killed.append)
 
     def submit(self, *_: object) -> Future[bool]:
-        """In place of threads that ask."""
+        """Replaces the threads that query parts."""
         done: Future[bool] = Future()
         done.set_result(self.answers)
         return done
 
     def look(self, seconds: float, pid: int = PID, state: str = "running") -> None:
-        """Look at it as often as liveness does, for so long."""
+        """Check it as often as liveness does, for this long."""
         until = self.now + seconds
         while self.now < until:
             self.now += liveness.LOOK_SECONDS
             self.parts.look(PROMETHEUS, Process(NAME, state, None, 0, "", pid), self.now)
 
     def failed(self) -> dict[str, int]:
-        """By reason, as the file has it."""
+        """By reason, as in the file."""
         return {reason: count for (_, reason), count in failures.Failures().counts([NAME]).items() if count}
 
 
@@ -134,7 +134,7 @@ def test_a_liveness_without_heartbeat_is_killed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_one_that_make_down_has_overtaken_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """supervisord was killed, and `make down` has noted that before this did: nothing is to be started again."""
+    """supervisord was killed, and `make down` noted that first: nothing may be restarted."""
     monkeypatch.setattr(supervision, "RUN", tmp_path)
     monkeypatch.setattr(liveness, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}))
     monkeypatch.setattr(supervision, "was_killed", lambda: False)

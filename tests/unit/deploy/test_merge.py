@@ -1,4 +1,4 @@
-"""local/ over the shipped configuration: what is merged, appended, replaced and refused."""
+"""local/ over the shipped configuration: merging, appending, replacing and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/parts.py: what may be set beside ports, and what a running stack keeps of it."""
+"""deploy/parts.py: settings besides ports, and those that a running stack keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make up`, `make status` and `make logs` print of what others have said moves no cursor and forges no line."""
+"""External text in `make up`, `make status` and `make logs` moves no cursor and forges no line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def assert_harmless(printed: str, lines: int) -> None:
 
 
 def test_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program's log has what its clients sent; not all of it is UTF-8."""
+    """A program's log contains its clients' input; not all of it is UTF-8."""
     (tmp_path / "telegraf.log").write_bytes(f"E! {RUDE}".encode() + b"\xff\tat\n")
     monkeypatch.setattr(supervision, "LOG", tmp_path)
     stack.logs("telegraf", follow=False)
@@ -38,7 +38,7 @@ def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such as what the site of a download gives as its reason."""
+    """Such as a reason given by a download site."""
 
     def refused() -> None:
         raise StackError(f"mirror.example.org answers 403 {RUDE}")
@@ -50,7 +50,7 @@ def test_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 def test_a_reader_who_has_enough_is_no_error() -> None:
-    """As in: make status | head."""
+    """Example: make status | head."""
     reader, writer = os.pipe()
     os.close(reader)
     try:

@@ -1,4 +1,5 @@
-"""The list of what packages need; tests/packages/test_bundle.py compares that of archives with what is in one."""
+"""The list of the packages' dependencies; tests/packages/test_bundle.py compares the archives' list with their
+contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other users of the machine can read: nothing that `make up` keeps as a secret."""
+"""Secrets kept by `make up` aren't readable for other users of the machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def test_what_prometheus_3_wrote_needs_2_55_or_newer(tmp_path: Path, monkeypatch
     data = tmp_path / "prometheus"
     monkeypatch.setattr(stored_data, "PROMETHEUS_DATA", data)
     monkeypatch.setattr(stored_data, "WRITER", tmp_path / "prometheus-version")
-    stored_data.require_readable("2.42.0")  # nothing, and then an empty folder
+    stored_data.require_readable("2.42.0")  # no folder, and then an empty one
     data.mkdir()
     stored_data.require_readable("2.42.0")
     for writer, readers in (("2.53.0", "2.42.0 2.53.0 3.13.4"), ("3.13.4", "2.55.0 3.0.0 3.13.4")):

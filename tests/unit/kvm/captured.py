@@ -1,7 +1,7 @@
-"""KVM hosts as folders of tests/fixtures/kvm hold them: files of /proc and cgroups, one after the other.
+"""Captured KVM hosts from tests/fixtures/kvm: concatenated files of /proc and cgroups.
 
-Debian 12 with KVM by kvm_amd, and a host without systemd and with cgroups of version 1. What was not captured of
-them is made here: /proc/stat, and the command lines of the second.
+Debian 12 with KVM by kvm_amd, and a host without systemd and with cgroups of version 1. Missing files are made up here:
+/proc/stat, and the second host's command lines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VERSION_1 = "libvirt9-cgroup1"
 HOSTS = (DEBIAN_12, VERSION_1)
 
 BOOTED = 1_600_000_000  # Unix time
-# user 300 s, of which guests 200; nice 10, of which 5; system 100; idle, iowait; irq, softirq 1 each; stolen 7.
+# user 300 s, of which guests 200; nice 10, of which 5; system 100; idle, iowait; irq, softirq 1 each; steal 7.
 STAT = (
     "cpu  30000 1000 10000 50000 900 100 100 700 20000 500\n"
     "cpu0 15000 500 5000 25000 450 50 50 350 10000 250\ncpu1 15000 500 5000 25000 450 50 50 350 10000 250\n"
@@ -28,13 +28,13 @@ _PART = re.compile(rb"(?m)^--- (.+)\n")
 
 
 def parts(content: bytes) -> dict[str, bytes]:
-    """Return the files of a capture by their paths."""
+    """The files of a capture by path."""
     pieces = _PART.split(content)
     return {path.decode().lstrip("/"): text for path, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def files(host: str) -> dict[str, bytes]:
-    """Return what lies below /, by path."""
+    """The files below /, by path."""
     folder = FIXTURES / host
     found = {"proc/stat": STAT}
     if host == VERSION_1:
@@ -57,7 +57,7 @@ def files(host: str) -> dict[str, bytes]:
 
 
 def _process_stat(found: dict[str, bytes], pid: str) -> bytes:
-    """Return the stat of a process of which those of its threads were captured: its times are their sums."""
+    """The stat of a process whose threads' stats were captured: its times are their sums."""
     threads = [text for path, text in found.items() if path.startswith(f"proc/{pid}/task/") and path.endswith("/stat")]
     times = [[int(field) for field in text.rpartition(b")")[2].split()[11:13]] for text in threads]
     before, _, after = found[f"proc/{pid}/task/{pid}/stat"].rpartition(b")")
@@ -67,12 +67,12 @@ def _process_stat(found: dict[str, bytes], pid: str) -> bytes:
 
 
 def recorded(content: dict[str, bytes]) -> RecordedFiles:
-    """Return these files as the exporter reads those of a recording."""
+    """These files as the exporter reads those of a recording."""
     made = RecordedFiles()
     made.show(content)
     return made
 
 
 def command_line(*words: str, program: str = "/usr/bin/qemu-system-x86_64") -> bytes:
-    """Return what /proc/PID/cmdline holds."""
+    """The contents of /proc/PID/cmdline."""
     return "\0".join([program, *words, ""]).encode()

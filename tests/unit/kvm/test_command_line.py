@@ -1,4 +1,4 @@
-"""What is a guest, by its command line, and what that says of it."""
+"""Guests recognised by their command line, and the values read from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_proxmox_s() -> None:
         *("-m", "size=2048,slots=255,maxmem=4194304M", "-machine", "hpet=off,type=pc+pve0"),
         program="/usr/bin/kvm",
     )
-    # The threads tell the accelerator.
+    # Thread names show the accelerator.
     assert line == CommandLine(
         *("web", "6325b343-01a5-47ab-b796-afc750348cfe", "100", "proxmox", "", 4, 2048 * MIB, ("tap100i0",), ()),
         hugetlb=False,
@@ -45,7 +45,7 @@ def test_names() -> None:
 def test_what_is_none() -> None:
     for program, words in (
         ("/usr/bin/qemu-system-x86_64", ("-version",)),
-        # Libvirt asks what it can.
+        # libvirt's capability probes.
         ("/usr/bin/qemu-system-x86_64", ("-S", "-nodefaults", "-machine", "none,accel=kvm:tcg", "-daemonize")),
         ("/usr/bin/qemu-system-x86_64", ("-M", "help")),
         ("/usr/bin/qemu-img", ("convert", "-m", "16", "a", "b")),
@@ -98,7 +98,7 @@ def test_a_value_may_look_like_an_option() -> None:
 
 
 def test_what_a_command_line_says_is_bounded() -> None:
-    """Any user may start a process of any command line."""
+    """Any user may start a process with any command line."""
     line = parsed(
         *("-name", "n" * 5000, "-accel", "A" * 6000, "-m", "99999t", "-smp", "99999", "-id", "1" * 5000),
         *[word for number in range(9000) for word in ("-netdev", f"tap,ifname=t{number},fd=7")],

@@ -1,4 +1,4 @@
-"""The host's guests as they come and go: which processes they are, and what is put together of each."""
+"""The host's guests as they come and go: their processes, and their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QEMU = command_line("-name", "guest=web", "-m", "16")
 
 
 def process(text: bytes, **fields: int) -> bytes:
-    """A stat of another parent or with other flags."""
+    """A stat with another parent or other flags."""
     before, _, after = text.rpartition(b") ")
     words = after.split()
     words[1] = b"%d" % fields.get("ppid", 1)
@@ -24,7 +24,7 @@ def process(text: bytes, **fields: int) -> bytes:
 
 
 class Machine:
-    """A host whose processes change, read again and again as the live exporter reads its own."""
+    """A host whose processes change, read repeatedly like the live exporter reads its own."""
 
     def __init__(self) -> None:
         self.content = {"proc/stat": STAT, "proc/1/net/dev": b"\n"}
@@ -62,14 +62,14 @@ def test_a_guest_that_starts_again_is_another_one() -> None:
     machine.runs(9, QEMU, stat("qemu", 500, start=100))
     (before,) = machine.look().guests
     machine.runs(9, QEMU, stat("qemu", 3, start=9000))
-    machine.look(1)  # at which the one before is found to have ended
+    machine.look(1)  # notices that the previous one has ended
     (after,) = machine.look(2).guests
     assert (before.cpu_seconds, before.start_time) == (5, BOOTED + 1)
     assert (after.cpu_seconds, after.start_time) == (0.03, BOOTED + 90)
 
 
 def test_a_process_may_become_a_guest() -> None:
-    """A shell that runs QEMU in its place, as scripts and libvirt's daemon do; if late, it is found within a minute."""
+    """A shell that executes QEMU, as in scripts and libvirt's daemon; at the latest it is found after a minute."""
     machine = Machine()
     machine.look()
     late = command_line("-name", "late")
@@ -92,14 +92,14 @@ def test_the_parent_that_waits_for_a_daemon_is_no_second_guest() -> None:
 
 
 def test_the_kernel_s_threads_for_a_guest_are_its_own() -> None:
-    """vhost's before Linux 6.4, and what they used when they end."""
+    """vhost's threads before Linux 6.4, and their time after they end."""
     machine = Machine()
     machine.runs(9, QEMU, stat("qemu", 500), _11=stat("CPU 0/KVM", 400, 0, 300))
     kernel = {"ppid": 2, "flags": 0x200000}
     machine.runs(20, b"", process(stat("vhost-9", 0, 70, start=600), **kernel))
     machine.runs(21, b"", process(stat("kvm-pit/9", 0, 5, start=601), **kernel))
     machine.runs(22, b"", process(stat("vhost-99", 0, 1000), **kernel))
-    machine.runs(23, QEMU, stat("vhost-9", 0, 1000, start=700))  # a program that calls itself so
+    machine.runs(23, QEMU, stat("vhost-9", 0, 1000, start=700))  # a program with the same name
     guest = machine.look().guests[0]
     assert (guest.cpu_seconds, guest.role_seconds["vhost"], guest.role_seconds["kvm"]) == (5.75, 0.7, 0.05)
     machine.ends(20)
@@ -108,7 +108,7 @@ def test_the_kernel_s_threads_for_a_guest_are_its_own() -> None:
 
 
 def test_guest_time_that_is_no_measurement_is_absent_with_its_reason() -> None:
-    """Of TCG, of kvm_pvm, which has a stray tick in hours, and as long as the accelerator isn't known."""
+    """With TCG, with kvm_pvm, which has a stray tick in hours, and while the accelerator isn't known."""
     unknown = command_line("-name", "v1", "-readconfig", "/run/qemu.conf")
     for line, text, threads, absent in (
         (QEMU, stat("qemu", 500, guest=2), {"_11": stat("CPU 0/TCG", 400, 0, 2)}, "tcg"),
@@ -149,7 +149,7 @@ def test_memory_counts_huge_pages() -> None:
 
 
 def test_scrapes_each_second_get_clocks_at_once_and_other_counters_at_the_same_seconds_of_each_minute() -> None:
-    """So that at both ends of a rate over a minute these have the same age."""
+    """So these have the same age at both ends of a rate over a minute."""
     machine, ages = Machine(), []
     for second in range(1000, 1200):
         machine.runs(9, QEMU, stat("qemu", second), _11=stat("CPU 0/KVM", 100))
@@ -163,7 +163,7 @@ def test_scrapes_each_second_get_clocks_at_once_and_other_counters_at_the_same_s
 
 
 def test_guest_time_proves_kvm() -> None:
-    """Proxmox before 7.2 names no accelerator and no threads; Incus gives all by -readconfig."""
+    """Proxmox before 7.2 names neither accelerator nor threads; Incus passes all options by -readconfig."""
     machine = Machine()
     comm, vcpus = "qemu-system-x86", {tid: stat("qemu-system-x86", 245, guest=200) for tid in ("_11", "_12")}
     line = command_line("-name", "v1", "-readconfig", "/run/qemu.conf")
@@ -190,7 +190,7 @@ def test_a_container_s_processes_are_not_the_host_s() -> None:
 def test_libvirt_s_number_is_the_host_s_where_its_cgroup_has_it() -> None:
     for cgroup, id_shown in (
         ("machine.slice/machine-qemu\\x2d7\\x2dweb.scope/libvirt/vcpu0", "7"),
-        ("../../machine.slice/machine-qemu\\x2d7\\x2dweb.scope", "7"),  # as a container sees it
+        ("../../machine.slice/machine-qemu\\x2d7\\x2dweb.scope", "7"),  # as seen in a container
         ("machine/qemu-7-web.libvirt-qemu/emulator", "7"),
         ("production.partition/qemu-7-web.libvirt-qemu", "7"),
         ("machine.slice/machine-qemu\\x2d71\\x2dweb.scope", ""),

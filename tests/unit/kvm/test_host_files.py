@@ -1,4 +1,4 @@
-"""The host's own files, live: what ends between two looks, and descriptors."""
+"""The host's own files, live: files that vanish between two reads, and descriptors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_no_descriptor_is_left_of_what_is_not_read_again(tmp_path: Path) -> None
 
 
 def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:
-    """A FIFO in place of a command line: whoever opens it waits."""
+    """A FIFO instead of a command line blocks whoever opens it."""
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     os.mkfifo(tmp_path / "1/cmdline")
@@ -61,7 +61,7 @@ def test_a_file_that_blocks_costs_no_other(tmp_path: Path) -> None:
         host.looked()
     assert host.beginning("proc/2/cmdline") == (b"tar" * 100_000)[: 128 << 10]
     assert host.beginning("proc/3/cmdline") is None
-    (tmp_path / "1/cmdline").open("wb").close()  # whoever waited goes on
+    (tmp_path / "1/cmdline").open("wb").close()  # the blocked reader continues
     (tmp_path / "1/cmdline").unlink()
     (tmp_path / "1/cmdline").write_bytes(b"web")
 
@@ -91,7 +91,7 @@ def test_a_network_namespace_is_known_without_rights() -> None:
 
 
 def test_of_what_a_process_names_only_regular_files_are_opened(tmp_path: Path) -> None:
-    """Opening a device may do something, such as start a watchdog; opening a FIFO would wake its writer."""
+    """Opening a device may have effects, such as starting a watchdog; opening a FIFO would wake its writer."""
     (tmp_path / "1/root").mkdir(parents=True)
     (tmp_path / "1/root/qemu.conf").write_bytes(b"[memory]")
     os.mkfifo(tmp_path / "1/root/fifo")

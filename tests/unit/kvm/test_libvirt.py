@@ -1,4 +1,4 @@
-"""What libvirt says of guests, and what a libvirt that hangs, fails or is old costs."""
+"""libvirt's values of guests, and the effect of a libvirt that hangs, fails or is old."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOMSTATS = (FIXTURES / DEBIAN_12 / "domstats-t0.txt").read_bytes()
 
 
 def test_a_guest_whose_monitor_was_not_asked_lacks_what_it_tells() -> None:
-    """--nowait, while somebody waits for it."""
+    """--nowait, while another caller waits for it."""
     known = domain({"state.state": "3", "block.count": "1", "block.0.name": "vda", "net.0.name": "vnet0"})
     assert (known.state, known.blocks, known.exits, known.balloon_bytes) == ("paused", (), {}, None)
     assert known.interfaces == ("vnet0",)
@@ -69,7 +69,7 @@ def test_guests_are_joined_by_uuid_and_one_started_since_is_another() -> None:
 
 
 class Programs:
-    """A virsh that answers as a test says."""
+    """A virsh with answers given by a test."""
 
     def __init__(self, answer: Callable[[Sequence[str]], Finished]) -> None:
         self.cpu_seconds = 0.0
@@ -117,7 +117,7 @@ def test_an_old_virsh_is_asked_without_nowait() -> None:
 
 
 def test_one_that_hangs_is_asked_less_and_less_often() -> None:
-    """Each call that hangs holds up a thread of the daemon's. The second is made at once: it skips who hangs."""
+    """Each call that hangs blocks a thread of the daemon. The second is made at once: it skips the hanging guest."""
 
     def hang(_words: Sequence[str]) -> Finished:
         raise SourceTimeout("hangs")
@@ -146,7 +146,7 @@ USERS, SYSTEMS = "user.slice/user-1000.slice", "machine.slice/machine-qemu\\x2d1
 
 
 def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
-    """Guests of this name and libvirt's number 1, by uuid and cgroup."""
+    """Guests with this name and libvirt's number 1, by uuid and cgroup."""
     machine = Machine()
     for pid, (uuid, cgroup) in enumerate(running, 9):
         words = ("-name", "fedora", "-uuid", uuid, "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
@@ -156,7 +156,7 @@ def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
 
 
 def titles(guests: tuple[Guest, ...], state: int) -> list[str | None]:
-    """What the system's libvirt, whose domain fedora is in this state, says of guests."""
+    """The system libvirt's answer about guests; its domain fedora is in this state."""
     stats = f"Domain: 'fedora'\n  state.state={state}\n  balloon.current=1024\n".encode()
     answer: Answer = understand(Raw(2e9, stats, f"{SYSTEM_S} fedora\n".encode(), ((SYSTEM_S, b"payroll"),)))
     return [each.domain.title if each.domain else None for each in joined(guests, answer)]

@@ -1,4 +1,4 @@
-"""Caps where they stand, weights and throttling, as libvirt, Proxmox and systemd make cgroups."""
+"""Caps at every cgroup level, weights and throttling, in the cgroups of libvirt, Proxmox and systemd."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cgroups(content: dict[str, bytes]) -> Cgroups:
 
 
 def of_guest(path: str, **more: bytes) -> dict[str, bytes]:
-    """Process 9 in this cgroup of version 2, whose files are named with _ for dots."""
+    """Process 9 in this cgroup v2, whose files are named with _ instead of dots."""
     folder = f"sys/fs/cgroup{path}"
     return {"proc/9/cgroup": f"0::{path}\n".encode()} | {
         f"{folder}/{name.replace('_', '.')}": text for name, text in more.items()
@@ -68,7 +68,7 @@ def test_proxmox_s_scope_and_the_smallest_cap_of_those_above() -> None:
 
 
 def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
-    """A user's libvirt makes no cgroups: all guests are in its service, as is libvirtd."""
+    """A user's libvirt creates no cgroups: all guests are in its service, together with libvirtd."""
     service = "/user.slice/user-1000.slice/user@1000.service/session.slice/libvirtd.service"
     stat = b"nr_periods 100\nnr_throttled 40\nthrottled_usec 3000000\n"
     shared = {"cgroup_procs": b"700\n9\n810\n", "cpu_weight": b"100\n", "cpu_max": b"200000 100000\n", "cpu_stat": stat}
@@ -81,7 +81,7 @@ def test_guests_that_share_a_cgroup_have_its_cap_and_nothing_else() -> None:
 def test_its_cgroup_is_called_as_other_exporters_call_it() -> None:
     for path, cgroup in (
         ("/kubepods.slice/kubepods-pod7.slice/cri-containerd-1.scope", "/kubepods.slice/kubepods-pod7.slice"),
-        ("/lxc/shop/system.slice/web.service", "/lxc/shop/system.slice/web.service"),  # the container has more in it
+        ("/lxc/shop/system.slice/web.service", "/lxc/shop/system.slice/web.service"),  # not alone in the container
         ("/system.slice/web.service", "/system.slice/web.service"),  # alone in it
         (f"/system.slice/{'w' * 600}.service", f"/system.slice/{'w' * 479}...46bd6febd36d455e"),
     ):
@@ -89,7 +89,7 @@ def test_its_cgroup_is_called_as_other_exporters_call_it() -> None:
 
 
 def in_a_namespace(tmp_path: Path, mount_begins: str, guest: str) -> Cgroups:
-    """As an exporter sees it that is in /vs.slice/exporter.scope, of which its namespace begins, in a folder below."""
+    """As seen by an exporter in a folder below /vs.slice/exporter.scope, where its cgroup namespace begins."""
     own, other = (tmp_path / f"{slice_}.slice/exporter.scope/in" for slice_ in ("vs", "other"))
     for folder, processes in ((own, os.getpid()), (other, 1)):
         folder.mkdir(parents=True)
@@ -119,7 +119,7 @@ def test_what_the_mount_does_not_show_is_said_and_nothing_is_guessed(tmp_path: P
     hidden = in_a_namespace(tmp_path / "a", "/", "/../guest.scope")
     above = in_a_namespace(tmp_path / "b", "/..", "/../../vs.slice/guest.scope")
     lost = in_a_namespace(tmp_path / "c", "/../..", "/../guest.scope")
-    (tmp_path / "c/vs.slice/exporter.scope/in/cgroup.procs").write_text("")  # the exporter's own isn't found
+    (tmp_path / "c/vs.slice/exporter.scope/in/cgroup.procs").write_text("")  # the exporter's own cgroup isn't found
     for groups in (hidden, above, lost):
         assert groups.find(9) == NOTHING
         assert "cgroup namespace" in groups.unseen
@@ -146,7 +146,7 @@ def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
 
 
 def test_a_weight_is_the_guest_s_own_or_none() -> None:
-    """A QEMU that somebody started stands in a unit of its own, or beside all else of a session."""
+    """A QEMU started by a user is in its own unit, or in the session with other processes."""
     for processes, weight in ((b"9\n", 300), (b"9\n10\n", None)):
         limited = {"cgroup_procs": processes, "cpu_weight": b"300\n", "cpu_max": b"50000 100000\n"}
         found = cgroups(of_guest("/system.slice/web.service", **limited)).find(9)
@@ -163,7 +163,7 @@ def test_paths_quotas_and_counters_that_say_nothing() -> None:
         b"4:cpu,cpuacct:/v1\n1:name=systemd:/x\n0::/v2\n": ("v1", True),
         b"3:cpuset:/x\n0::/v2\n": ("v2", False),
         b"3:cpuset:/x\n": None,
-        b"0::/../../machine.slice/a.scope\n": ("../../machine.slice/a.scope", False),  # to a container
+        b"0::/../../machine.slice/a.scope\n": ("../../machine.slice/a.scope", False),  # as seen in a container
         b"0::/\n": ("", False),
     }
     assert {text: parse_path(text) for text in paths} == paths

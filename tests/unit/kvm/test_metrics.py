@@ -1,4 +1,4 @@
-"""The families of a host: names that tell guests apart, and what is absent instead of 0."""
+"""The families of a host: unique guest names, and values that are absent instead of 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOMAIN_1 = ("-name", "fedora", "-mon", "chardev=charmonitor,path=/domain-1-fedor
 
 
 def host(*guests: tuple[tuple[str, ...], str]) -> Machine:
-    """A host of these guests, by their words and cgroups; their ids are 9 and those after it."""
+    """A host with these guests, by command line and cgroups; their ids start at 9."""
     machine = Machine()
     for pid, (words, cgroup) in enumerate(guests, 9):
         machine.runs(pid, command_line(*words), stat("qemu", 5))
@@ -29,7 +29,7 @@ def labels(made: list[Metric], name: str, label: str) -> list[str]:
 
 
 def test_guests_of_one_name_are_kept_apart() -> None:
-    """Two libvirts have a domain 1 each; a name may be like another's with its id."""
+    """Two libvirts have a domain 1 each; a name may equal another one with its id."""
     web = ("-name", "web")
     ids = [("-id", str(number)) for number in (100, 101, 102, 103)]
     like = ("-name", "web (101)")
@@ -46,7 +46,7 @@ def test_guests_of_one_name_are_kept_apart() -> None:
 
 
 def test_who_takes_a_guest_s_name_gets_another_one() -> None:
-    """Its command line claims to be libvirt's domain 1, whose cgroup it can't enter."""
+    """Its command line claims to be libvirt's domain 1, but it can't enter that cgroup."""
     own, other = r"/machine.slice/machine-qemu\x2d1\x2dfedora.scope/libvirt/emulator", "/user.slice/session-1.scope"
     made = families(host((DOMAIN_1, own), (DOMAIN_1, other)).look())
     assert labels(made, "kvm_guest_info", "guest") == ["fedora", "fedora (10)"]
@@ -72,7 +72,7 @@ def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
 
 
 def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:
-    """The job refuses a host with a label of more than 4,096 bytes, and the page a label that is no UTF-8."""
+    """Prometheus refuses a scrape with a label of more than 4,096 bytes, and a page with a label that isn't UTF-8."""
     machine = Machine()
 
     def page(now: float) -> list[str]:

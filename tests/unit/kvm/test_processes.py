@@ -1,4 +1,4 @@
-"""Which processes are guests: by what the kernel says of them, not by the words of their command lines."""
+"""Processes that are guests, recognised by the kernel's data and not by their command line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def found(comm: str, line: bytes, files: dict[str, bytes] | None = None, guest: 
 
 def test_a_process_that_runs_qemu_is_a_guest() -> None:
     for comm, program, exe in (
-        ("qemu-system-x86", "qemu-system-x86_64", b""),  # whose file only root may know
+        ("qemu-system-x86", "qemu-system-x86_64", b""),  # only root may read its exe
         ("qemu-kvm", "/usr/libexec/qemu-kvm", b"/usr/libexec/qemu-kvm"),
         (".qemu-system-x8", "/nix/store/a/bin/qemu-system-x86_64", b""),
         ("qemu:web", "/usr/bin/qemu-system-x86_64", b""),  # libvirt's set_process_name
-        ("shop", "shop", b"/usr/bin/qemu-system-x86_64 (deleted)"),  # after an upgrade,
+        ("shop", "shop", b"/usr/bin/qemu-system-x86_64 (deleted)"),  # after an upgrade
     ):
         assert found(comm, command_line(*WORDS, program=program), {"exe": exe}) == [("web", "qemu")], comm
 
@@ -34,7 +34,7 @@ def test_words_of_qemu_s_make_no_guest() -> None:
     for comm, program, exe in (
         ("sleep", "qemu-system-x86_64", b""),
         ("sleep", "/usr/bin/qemu-system-x86_64", b"/usr/bin/sleep"),
-        ("qemu-system-x86", "qemu-system-x86_64", b"/usr/bin/python3.11"),  # a script of this name
+        ("qemu-system-x86", "qemu-system-x86_64", b"/usr/bin/python3.11"),  # a script with this name
         ("vmm-3.1", "/opt/vmm-3.1", b""),
         ("qemu-storage-da", "qemu-storage-daemon", b"/usr/bin/qemu-storage-daemon"),
     ):
@@ -49,7 +49,7 @@ def test_a_build_of_another_name_is_a_guest_by_guest_time_or_its_open_files() ->
     for before, seen in ((255, [("web", "qemu")]), (256, [])):  # it is among the first open files
         files = {f"fd/{number}": b"/dev/null" for number in range(before)}
         assert found("vmm-3.1", line, {**files, "fd/999": b"anon_inode:kvm-vm"}) == seen
-    # Crosvm's devices are processes of its program, too; Firecracker waits for its API's caller.
+    # Crosvm's devices are processes of the same program; Firecracker waits for API calls.
     assert found("crosvm", command_line("run", "vmlinux", program="crosvm")) == []
     assert found("firecracker", command_line("--id", "a", program="firecracker")) == []
 
@@ -79,7 +79,7 @@ def test_a_vcpu_that_has_not_run_yet_makes_a_known_monitor_a_guest_and_no_other_
 
 
 def blocking(machine: Machine, path: str) -> set[str]:
-    """Files that block whoever reads them, of which this is the first."""
+    """Files that block their reader, starting with this one."""
     blocked, read = {path}, machine.files.beginning
 
     def beginning(path: str) -> bytes | None:

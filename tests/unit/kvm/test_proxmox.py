@@ -1,4 +1,4 @@
-"""Guests' names as Proxmox has them now."""
+"""Guests' current names in Proxmox."""
 
 from __future__ import annotations
 

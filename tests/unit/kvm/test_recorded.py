@@ -1,4 +1,4 @@
-"""A recording of a host shows what the host shows, and with stand-ins nothing that anyone has chosen."""
+"""A recording of a host shows the host's values; with pseudonyms, nothing that a person has named."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_libvirt_s_answers_with_stand_ins() -> None:
     text = repr(stood_in).encode()
     assert not re.search(rb"db_1\.prod|capped|/var/lib|my shop|" + UUID.encode(), text)
     was, now = libvirt.understand(raw), libvirt.understand(stood_in)
-    # The same name has the same stand-in in the files.
+    # The same name has the same pseudonym in all files.
     name = stand_ins(b"db_1.prod").decode()
     assert now.domains[name].title == stand_ins(b"my shop").decode()
     assert now.domains[name]._replace(title="") == was.domains["db_1.prod"]._replace(title="")

@@ -14,12 +14,12 @@ TAP0 = ("-netdev", "tap,ifname=tap0")
 
 
 def row(name: str) -> bytes:
-    """An interface whose guest has sent and received that."""
+    """An interface with the guest's sent and received values."""
     return f"{name}: 1000 10 1 2 0 0 0 0 500 5 3 4 0 0 0 0\n".encode()
 
 
 class Host(Machine):
-    """A host with guests, a process 1 with its interfaces, and what each guest has."""
+    """A host with guests, a process 1 with its interfaces, and the interfaces of each guest."""
 
     def __init__(self, interfaces: bytes = b"") -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def test_what_a_tap_receives_the_guest_has_sent() -> None:
     host.starts(9, "-netdev", "tap,ifname=vnet7")
     assert host.networks() == [(Network("vnet7", receive=RECEIVED, transmit=SENT),)]
     host.starts(9)
-    named = Domain(interfaces=("vnet7", "gone0"))  # libvirt names them too
+    named = Domain(interfaces=("vnet7", "gone0"))  # libvirt also lists them
     assert host.networks(domain=named) == [(Network("vnet7", receive=RECEIVED, transmit=SENT),)]
     turned = network("macvtap0", range(16))
     assert turned == Network("macvtap0", Traffic(0, 1, 2, 3), Traffic(8, 9, 10, 11)), "a macvtap is not turned"
@@ -59,7 +59,7 @@ def test_a_malformed_line_is_passed_over() -> None:
 
 
 def test_a_name_of_the_host_s_is_another_interface_in_a_pod() -> None:
-    """KubeVirt's guests each have a tap0; the host's is a VPN's."""
+    """Each KubeVirt guest has a tap0; the host's own tap0 is a VPN's."""
     host = Host(row("eth0") + row("tap0").replace(b"1000", b"9999"))
     host.starts(9, *TAP0, net_dev=HEAD + row("tap0"))
     host.starts(10, *TAP0, net_dev=HEAD + row("eth0"))

@@ -1,4 +1,4 @@
-"""Threads of a guest: what each is for, and counters that never fall."""
+"""Threads of a guest: their purposes, and counters that never decrease."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def stat(comm: str, user: int, system: int = 0, guest: int = 0, start: int = 500
 
 
 class Process:
-    """A QEMU with threads that come and go, read again and again."""
+    """A QEMU with threads that come and go, read repeatedly."""
 
     def __init__(self) -> None:
         self.files = recorded({})
@@ -37,7 +37,7 @@ def test_what_a_thread_is_for() -> None:
     roles = {
         "iothread": ("IO iothread1",),
         "emulator": ("IO mon_iothread", "call_rcu", "CPU x/KVM", "CPU 12345/KVM", "CPU 0/FORGED"),
-        "worker": ("worker", "iou-wrk-390", "iou-sqp-390"),  # and the kernel's, for io_uring
+        "worker": ("worker", "iou-wrk-390", "iou-sqp-390"),  # plus the kernel's, for io_uring
         "vhost": ("vhost-415",),
         "kvm": ("kvm-nx-lpage-re",),
     }
@@ -54,8 +54,8 @@ def test_a_vcpu_s_times_are_schedstat_s_and_stat_s() -> None:
     assert threads.accelerator == "kvm"
 
     assert Process().look(_7=stat("qemu-system-x86", 50), _8=stat("qemu-system-x86", 9))[:1] == ((),), "no names"
-    # A kernel without schedstat says neither run nor wait. Guest and user time are samples in most kernels, and only
-    # user time is made to fit what was measured.
+    # A kernel without schedstat has neither run nor wait times. In most kernels, guest and user time are sampled, and
+    # only user time is scaled to the measured total.
     (vcpu,) = Process().look(_8=stat("CPU 0/KVM", 300, 50, 310)).vcpus
     assert (vcpu.run_seconds, vcpu.wait_seconds, vcpu.guest_seconds) == (None, None, 3)
     one, other = (stat("CPU 0/KVM", 10), b"100000000 0 1\n"), (stat("CPU 0/KVM", 20), b"200000000 0 1\n")
@@ -83,10 +83,10 @@ def test_what_ended_threads_used_is_not_lost() -> None:
     after = process.look(_7=stat("qemu", 60), _8=vcpu)
     assert after.role_ticks == {"emulator": 80}
     assert after.worker_ticks(process_ticks=210) == 30
-    # A thread's number may be another one's next.
+    # A thread id may be reused by the next one.
     assert process.look(_7=stat("qemu", 400), _8=vcpu).role_ticks == {"emulator": 420}
     assert process.look(_7=stat("qemu", 1), _8=vcpu).role_ticks == {"emulator": 421}
-    later = Process().look(_7=stat("qemu", 60), _8=vcpu)  # by an exporter that was started later
+    later = Process().look(_7=stat("qemu", 60), _8=vcpu)  # seen by an exporter started later
     assert later.worker_ticks(process_ticks=210) == 50
 
 

@@ -1,4 +1,4 @@
-"""What is asked of hosts whose guests' caps are switched, and what they answer."""
+"""Requests to hosts whose guests' caps are switched, and the hosts' answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab import LabError
 from lab.allocation.platforms import kvm, of, openvz, xen
 from tests.support.refusals import assert_refused
 
-# In the forms of Xen 4.17, vzlist and libvirt 9.0.
+# Formats of Xen 4.17, vzlist and libvirt 9.0.
 SCHED_CREDIT2 = """\
 Cpupool Pool-0: ratelimit=1000us
 Name                                ID Weight  Cap

@@ -1,4 +1,4 @@
-"""When caps are switched, and to which second after a switch each sample belongs."""
+"""The times at which caps are switched, and the second after a switch that each sample belongs to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCENARIO = "study: allocation\nabout: x.\nmagnitudes: [[0.2, 0.8]]\nintervals: 3
 
 
 class Containers:
-    """Each second, one uses as much as its cap of then allows, and the host nothing."""
+    """Each second, one guest uses its current cap, and the host uses nothing."""
 
     def __init__(self) -> None:
         self.clock = 0

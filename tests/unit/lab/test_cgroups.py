@@ -1,4 +1,4 @@
-"""Cgroups of either version, on a made-up tree: which files are written, and what is said where it can't be done."""
+"""Cgroups of both versions on a made-up tree: written files, and errors if something can't be limited."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SYS = Path("/sys/fs/cgroup")
 
 
 class Kernel:
-    """A tree of version 2 in which folders get the kernel's files as they are made."""
+    """A cgroup v2 tree in which new folders get the kernel's files."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -67,7 +67,7 @@ def test_hierarchies_are_found_among_the_mounts() -> None:
     assert hybrid.by_controller["cpu"] == hybrid.by_controller["cpuacct"] == SYS / "cpu,cpuacct"
     assert hybrid.roots[0] == SYS / "unified"
     assert set(hybrid.roots[1:]) == {SYS / name for name in ("cpu,cpuacct", "cpuset", "memory", "perf_event")}
-    # Controllers of version 1 that limit nothing leave version 2 in charge.
+    # Version 1 controllers that limit nothing leave version 2 in charge.
     net = "40 30 0:37 / /sys/fs/cgroup/net_cls rw - cgroup cgroup rw,net_cls\n"
     perf = "41 30 0:38 / /sys/fs/cgroup/perf_event rw - cgroup cgroup rw,perf_event\n"
     assert parse_mounts(net + perf + UNIFIED) == unified
@@ -83,7 +83,7 @@ def test_same_limits_in_the_words_of_either_version() -> None:
         1: ["cpu.shares=2048", "cpu.cfs_period_us=20000", "cpu.cfs_quota_us=5000", "cpuset.cpus=0-1"],
         2: ["cpu.weight=200", "cpu.max=5000 20000", "cpuset.cpus=0-1"],
     }
-    assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)  # they take back what was set
+    assert ("cpu", "cpu.max", "max 20000") in settings(TierLimits(), 2)  # resets the limit
     assert ("cpu", "cpu.cfs_quota_us", "-1") in settings(TierLimits(), 1)
 
 
@@ -96,7 +96,7 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
     assert kernel.read("virtscope/auction-1-web/cpu.max") == "10000 20000"
     assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "1"
     (kernel.root / "virtscope/auction-1-web/cpu.weight").write_text("as it was")
-    made.cap(0.2)  # and nothing else
+    made.cap(0.2)  # and no other setting
     assert kernel.read("virtscope/auction-1-web/cpu.max") == "4000 20000"
     assert kernel.read("virtscope/auction-1-web/cpu.weight") == "as it was"
     made.limit(TierLimits())

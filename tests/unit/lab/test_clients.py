@@ -1,4 +1,4 @@
-"""The clients' mix, the site's data that it asks for, and the histogram by which sensors are compared with clients."""
+"""The clients' request mix, the site's data that it queries, and the histogram that compares sensors with clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run remembers, how it is scaled and placed, and what a person sees of it."""
+"""A run's saved state, its scaling and placement, and its output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
 
 
 def test_clients_follow_from_the_cost_of_a_request() -> None:
-    # 20 s of CPU for 2,000 answers is 10 ms each; 0.3 CPU are 30 of them per second, asked for by 30 * 7.01 clients.
+    # 20 s of CPU for 2,000 answers is 10 ms each; 0.3 CPUs serve 30 of them per second, for 30 * 7.01 clients.
     scale = calibration.scale(cpu_seconds=20, answers=2000, think_seconds=7)
     assert scale.request_cpu_seconds == pytest.approx(0.010)
     assert scale.clients(800) == 210
@@ -77,9 +77,9 @@ def test_nodes_are_the_last_cpus_and_clients_keep_off_them() -> None:
 
 
 def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None:
-    for name in ("lab.yml", "lab-laboratory.yml"):  # somebody else's
+    for name in ("lab.yml", "lab-laboratory.yml"):  # files of other runs
         (tmp_path / name).touch()
-    left_over = tmp_path / "cadvisor-lab-1.yml"  # by a run that the machine's crash has ended
+    left_over = tmp_path / "cadvisor-lab-1.yml"  # from a run that ended with a crash of the machine
     left_over.touch()
     with scrapes.targets_written({"telegraf": [1], "lab": [3, 4]}, tmp_path):
         assert not left_over.exists()
@@ -111,7 +111,7 @@ def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pyt
     os_release.write_text('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n')
     known = machine.host(cpuinfo, os_release)
     assert (known["cpu"], known["os"]) == ("A Good CPU @ 3 GHz", "Debian GNU/Linux 12 (bookworm)")
-    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model's name
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 100.00\n")  # arm64 has no model name
     assert machine.host(cpuinfo, os_release)["cpu"]
 
 

@@ -1,4 +1,4 @@
-"""What a step becomes: the measurements of its virtual servers or its guest, and the plan of a run."""
+"""The measurements of a step in its virtual servers or its guest, and the plan of a run."""
 
 from __future__ import annotations
 

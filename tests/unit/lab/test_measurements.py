@@ -1,4 +1,4 @@
-"""Measurements as they are exposed, and as a report reads them back."""
+"""Measurements as exposed, and as read back by a report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first()
 
 
 class Answers(Prometheus):
-    """A Prometheus whose answers are these, by metric."""
+    """A Prometheus with these answers by metric."""
 
     def __init__(self, given: dict[str, list[Sample]]) -> None:
         super().__init__("http://127.0.0.1:1")

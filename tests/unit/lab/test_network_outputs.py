@@ -1,4 +1,4 @@
-"""What a step's script prints: over a veth pair, iperf3 3.12 or vegeta 12.13, on a machine that counts no events."""
+"""Output of a step's script: over a veth pair, iperf3 3.12 or vegeta 12.13, on a machine without event counters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTED = "4710341,,instructions,1000413,100.00,1.05,insn per cycle\n4502113,,cy
 
 def test_bytes_and_cpu_time_are_of_the_same_seconds() -> None:
     found = outputs.read(STEP)
-    # User, nice, system and softirq of both lines: nothing else of them counts.
+    # User, nice, system and softirq of both lines; the others don't count.
     ticks = (972437 + 653972 + 506403 + 18635) - (972395 + 653903 + 506311 + 18615)
     assert found.cpu_seconds == pytest.approx(ticks / TICKS)
     assert found.throughput == pytest.approx(1303614853.5)
@@ -79,13 +79,13 @@ def test_requests_and_cpu_time_are_of_the_same_seconds() -> None:
 
 
 def test_a_request_that_is_sent_late_has_waited_since_it_was_due() -> None:
-    # 10 a second: the second one and the third wait for the first, which takes a third of a second.
+    # 10 a second: the second and third one wait for the first, which takes a third of a second.
     answers = answer(0, 300, 0), answer(300, 2, 1), answer(302, 2, 2), answer(304, 2, 3)
     found = outputs.read_web(web(*answers), rate=10)
     assert found.latencies == pytest.approx([0.006, 0.104, 0.202, 0.3])
     assert found.latency(0.5) == pytest.approx(0.104)
     assert found.latency(0.99) == pytest.approx(0.3)
-    # A late start of the first one does not shorten the others.
+    # A late start of the first request doesn't shorten the others.
     found = outputs.read_web(web(answer(40, 1, 0), answer(100, 1, 1), answer(200, 1, 2)), rate=10)
     assert found.latencies == pytest.approx([0.001, 0.001, 0.041])
 

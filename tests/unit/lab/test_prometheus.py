@@ -1,4 +1,4 @@
-"""A report asks whatever is at the address that it was given, and says what is wrong there."""
+"""A report queries the given address, whatever server answers there, and reports its errors."""
 
 from __future__ import annotations
 

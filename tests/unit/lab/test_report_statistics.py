@@ -33,13 +33,13 @@ def test_quantiles_of_students_distribution() -> None:
 def test_a_line_through_points_beside_it() -> None:
     found = line([(0, 1.1), (1, 2.9), (2, 5.1), (3, 6.9)])
     assert found is not None
-    # By hand: slope = 9.8 / 5, residuals 0.04, -0.12, 0.12, -0.04.
+    # Calculated manually: slope = 9.8 / 5, residuals 0.04, -0.12, 0.12, -0.04.
     deviation = (0.032 / 2) ** 0.5
     assert (found.slope.value, found.slope.half) == pytest.approx((1.96, 4.303 * deviation / 5**0.5))
     half = 4.303 * deviation * (1 / 4 + 1.5**2 / 5) ** 0.5
     assert (found.intercept.value, found.intercept.half) == pytest.approx((1.06, half))
     assert found.r_squared == pytest.approx(1 - 0.032 / 19.24)
-    assert found.slope.deviation is None  # the points' are in y's unit, not in the slope's
+    assert found.slope.deviation is None  # the points have the unit of y, not of the slope
     for points in ([], [(0, 1), (1, 2)], [(1, 1), (1, 2), (1, 3)]):
         assert line(points) is None, "no freedom or no spread"
 
@@ -55,12 +55,13 @@ def test_differences_that_begin_at_zero() -> None:
 def test_a_ratio_has_the_spread_of_both_or_is_noise() -> None:
     found = ratio([2.1, 1.9, 2.0, 2.3, 1.7], [1.0, 1.1, 0.9, 1.0, 1.0])
     assert found is not None
-    # Variances of the means, by hand: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5; 6.76 degrees of freedom.
+    # Variances of the means, calculated manually: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5; 6.76 degrees of
+    # freedom.
     half = 2.447 * (0.01 + 0.004) ** 0.5
     assert (found.value, *found.ends) == pytest.approx((2, 2 - half, 2 + half))
     for values, base, differs in (
         ([1.02, 0.98, 1.01], [1.0, 1.03, 0.97], False),
-        ([3.0], [1.0, 1.1], False),  # it needs two repetitions of each
+        ([3.0], [1.0, 1.1], False),  # needs two repetitions of each
         ([5.0, 5.0], [5.0, 5.0], False),
         ([10.0, 10.0], [5.0, 5.0], True),
     ):

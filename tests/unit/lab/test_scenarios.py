@@ -1,4 +1,4 @@
-"""Scenarios of all studies: which steps they mean, how long they take, and what is said of one with a mistake."""
+"""Scenarios of all studies: their steps, their durations, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SUITES = "study: suites\nabout: Here and in a cgroup.\nenvironments: [base, {nam
 
 
 def documented(name: str) -> list[float]:
-    """How many minutes docs/ says that a scenario takes, in its table and beside its command."""
+    """The minutes that docs/ gives for a scenario, in its table and next to its command."""
     pages = [page.read_text() for page in (CHECKOUT / "docs").glob("lab*.md")]
     patterns = (rf"(?m)^\| `{name}` \|.* \| ([\d.]+) (min|h) \|$", rf"SCENARIO={name} +# ([\d.]+) (minutes|hours)")
     found = [(page, pattern) for page in pages for pattern in patterns]
@@ -289,7 +289,7 @@ class TestSuites:
         assert str(alone.cpus).isdecimal()
 
 
-# A scenario, what is added to it, and what is said of that. Types that all studies share are tried with the first.
+# A scenario, an addition to it, and the message. Keys that all studies share are tried with the first.
 ADDED = {
     (scenario.parse, SITES): (
         ("instanzes: 1\n", "5: instanzes: no such key; did you mean instances?"),
@@ -344,7 +344,7 @@ ADDED = {
         ("cpus: all\n", "4: cpus: should match pattern "),
     ),
 }
-# A part of a scenario, what replaces it, and what is said of that.
+# A part of a scenario, its replacement, and the message.
 REPLACED = {
     (scenario.parse, SITES): (
         (SITES, "about: x\n", "1: instances: is missing"),

@@ -1,4 +1,4 @@
-"""What benchmark suites print: which values are read of it, in which unit and direction, and what is refused."""
+"""Outputs of benchmark suites: parsed values with unit and direction, and refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_suite_is_known_by_its_output() -> None:
         [rows] = outputs.parse(text)
         assert {row.test.suite for row in rows} == {suite}
     assert outputs.parse(NBENCH[NBENCH.index("TEST  ") :]) == (nbench.parse(NBENCH),), "without its title"
-    kept = STRESS_NG[STRESS_NG.index("metrics:") :]  # its script prints nothing above
+    kept = STRESS_NG[STRESS_NG.index("metrics:") :]  # its script prints nothing before this
     assert outputs.parse(kept) == (stress_ng.parse(kept),)
 
 
@@ -70,7 +70,7 @@ class TestLmbench:
         [printed] = lmbench_summary.parse(SUMMARY)
         computed = values(lmbench.parse(RESULTS))
         assert values(printed).keys() == computed.keys()
-        for row in printed:  # three or four digits, cut off
+        for row in printed:  # three or four digits, truncated
             assert row.value == pytest.approx(computed[row.test.group, row.test.name], rel=0.04)
         expected = {
             (lmbench.PROCESSES, "null I/O"): (0.1450 + 0.1601) / 2,
@@ -103,7 +103,7 @@ class TestLmbench:
         for line in (
             "lmbench: 105: netstat: not found",
             "lmbench: line 9: ifconfig: command not found",
-            "unable to register (XACT_PROG, XACT_VERS, udp).",  # these without rpcbind
+            "unable to register (XACT_PROG, XACT_VERS, udp).",  # printed if rpcbind isn't running
             "localhost: RPC: Remote system error - Connection refused",
             "Segmentation fault (core dumped)",
         ):
@@ -122,7 +122,7 @@ class TestSummary:
         assert first == second == lmbench_summary.parse(SUMMARY)[0]
 
     def test_what_make_and_getsummary_say_beside_it_and_more_room_for_the_system_change_nothing(self) -> None:
-        tables = SUMMARY[: SUMMARY.index("Memory latencies")].rstrip()  # the last one of tests of the system alone
+        tables = SUMMARY[: SUMMARY.index("Memory latencies")].rstrip()  # the last table of tests of the system alone
         argument = 'Argument "" isn\'t numeric in numeric gt (>) at ../scripts/getsummary line 944, <FD> line 1914.'
         said = (
             "cd results && make summary percent 2>/dev/null | more\nmake[1]: Entering directory '/opt/results'\n"
@@ -160,7 +160,7 @@ def test_unixbenchs_indexes_of_a_single_copy() -> None:
 
 
 def test_nbenchs_composites_follow_from_its_tests() -> None:
-    """Relative to the AMD K6/233, for Linux. A value behind a warning is that of the test before it."""
+    """Relative to the AMD K6/233, for Linux. A value after a warning belongs to the test before it."""
     found = {row.test.name: row.value for row in nbench.parse(NBENCH)}
     computed = nbench.composites(found)
     assert list(computed) == ["Memory Index", "Integer Index", "Floating-Point Index"]
@@ -172,7 +172,7 @@ def test_nbenchs_composites_follow_from_its_tests() -> None:
 
 def test_stress_ngs_rates_are_in_real_time() -> None:
     found = stress_ng.parse(STRESS_NG)
-    assert {row.test.name: row.value for row in found}["fork"] == 2495.108271  # not that of CPU time
+    assert {row.test.name: row.value for row in found}["fork"] == 2495.108271  # not the CPU time's
     assert {(row.test.unit, row.test.better) for row in found} == {("bogo_operations_per_second", "higher")}
     assert len(found) == 7
     remark = STRESS_NG.replace("    - stressor: exec", "# [clone: status 3: not here]\n    - stressor: exec")

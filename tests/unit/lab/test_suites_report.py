@@ -1,4 +1,4 @@
-"""The report of benchmark suites: the study's own arithmetic from its own rows, and runs whose truth is known."""
+"""The report of benchmark suites: the study's own results from its own rows, and runs with known true values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
 
 
 class TestStudy:
-    """What the study prints follows from its rows, or it is said why not."""
+    """The study's printed results follow from its rows, or the difference is explained."""
 
     def test_printed_means_are_those_of_the_runs_but_for_known_misprints(self) -> None:
         off = set()
@@ -95,7 +95,7 @@ LINE = "mine,all,fork,microseconds,lower,base,100,110,,\n"
 
 
 class TestTables:
-    """Results that were made elsewhere, in the study's columns."""
+    """Results from elsewhere, in the study's columns."""
 
     def test_an_empty_run_has_no_value_and_means_may_be_missing(self) -> None:
         [found] = table.parse(HEAD + LINE.replace("110", ""), "mine.csv")
@@ -121,7 +121,8 @@ SPREAD = (-0.02, -0.01, 0.0, 0.01, 0.02)
 
 
 def measured(name: str, times: float, *, emulated: bool = False, runs: Sequence[float] = SPREAD) -> list[Measurement]:
-    """An environment in which fork and exec take so many times as long, bandwidth is as often less, stat as before."""
+    """An environment in which fork and exec take this many times as long, bandwidth is divided by it, stat is
+    unchanged."""
     kind = (name, "xen" if emulated else "none", emulated)
     truth = (
         ("lmbench/processor_processes/fork proc", "microseconds", "lower", 100 * times),
@@ -163,7 +164,7 @@ def test_the_geometric_mean_and_its_interval() -> None:
     assert found is not None
     assert found.n == 3
     assert found.value == pytest.approx(0.25 ** (1 / 3))
-    # Six means with a relative error of 0.0158 / sqrt(5) each, over three tests; t of 24 degrees of freedom.
+    # Six means with a relative error of 0.0158 / sqrt(5) each, over three tests; t with 24 degrees of freedom.
     half = 2.064 * math.sqrt(6 * (math.sqrt(0.00025) ** 2 / 5)) / 3
     assert [math.log(end / found.value) for end in found.ends] == pytest.approx([-half, half], rel=1e-6)
 
@@ -190,7 +191,7 @@ def test_the_verdict_has_what_an_environment_costs_and_where_most() -> None:
 
 
 class TestDocument:
-    """The page has the study's numbers beside ours, names its queries, and says what was skipped."""
+    """The page compares the study's results with ours, names its queries, and lists skipped tests."""
 
     def test_a_run(self) -> None:
         skipped = "nbench in base: no distribution packages it"
@@ -215,13 +216,13 @@ class TestDocument:
     def test_the_study_against_itself_gives_its_own_numbers(self) -> None:
         text = markdown(of_files(table.measurements(fisher()), ["fisher2012.csv"]))
         assert "| fork proc | µs | lower | xen | 421 | 6.95 | 412 to 429 | 5 | 4.146 | " in text
-        # Without the three composites of nbench, and 2p/0K, which is in two of lmbench's tables, once.
+        # Without nbench's three composites; 2p/0K, which is in two of lmbench's tables, counts once.
         assert "nbench's 10 tests reach" in text
         assert "lmbench's 39 tests reach 0.692 of host's performance" in text
 
 
 class TestCommand:
-    """Files of suites' own output, and tables."""
+    """Files with the suites' own output, and tables."""
 
     def test_files_of_an_environment_are_repetitions(self) -> None:
         files = [f"base={FIXTURES}/lmbench-results.txt", f"base={FIXTURES}/lmbench-summary.txt"]

@@ -1,4 +1,4 @@
-"""One step of benchmark suites: where programs are found, what is kept of what they print, and what fails."""
+"""One step of benchmark suites: program lookup, stored output, and failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WHAT = parse(SCENARIO, "mine.yml")
 
 
 class Guest(environments.Guest):
-    """One in which each command prints the same, or fails."""
+    """An environment in which each command prints the same, or fails."""
 
     model_config = ConfigDict(str_strip_whitespace=False)
     name: str = "web"
@@ -75,11 +75,11 @@ def test_a_suite_is_where_a_guest_has_it_or_is_skipped_with_the_reason() -> None
         ("nbench", "no distribution packages it; give the folder of a copy with `nbench: /path`"),
     ):
         assert assert_refused(SkippedError, "", PROGRAMS[suite].find, WHAT, Guest(prints="")) == reason
-        if suite in {"lmbench", "stress-ng"}:  # which need no libraries there
+        if suite in {"lmbench", "stress-ng"}:  # they need no libraries there
             assert PROGRAMS[suite].find(WHAT, Guest(prints="/usr/bin/suite\n")) == Place("/usr/bin/suite", "")
 
     class WithBusybox(Guest):
-        """Whose setpriv knows no --reuid, as stress-ng needs it."""
+        """An environment whose setpriv lacks --reuid, which stress-ng needs."""
 
         def run(self, command: Sequence[str], timeout: float) -> str:
             return "" if "setpriv" in command[2] else super().run(command, timeout)

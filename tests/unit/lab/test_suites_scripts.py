@@ -1,4 +1,4 @@
-"""The scripts that run lmbench and stress-ng, with programs that print what the real ones do."""
+"""The scripts that run lmbench and stress-ng, with programs that print the real ones' output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LMBENCH = {
         esac""",
     "lat_pipe": 'say "Pipe latency: 4.3 microseconds"',
     "lat_unix": 'say "AF_UNIX sock stream latency: 8.5 microseconds"',
-    # As the real one, it executes hello.
+    # Like the real one, it executes hello.
     "lat_proc": """case $1 in
         fork) say "Process fork+exit: 130 microseconds";;
         exec) /tmp/hello >/dev/null || exit 3; say "Process fork+execve: 590 microseconds";;
@@ -68,7 +68,7 @@ def fakes(tmp_path: Path) -> Path:
 
 
 def run(script: str, *arguments: object, hello: Path = Path("/nowhere")) -> str:
-    """What a script prints, with `hello` in the place where lmbench's own lat_proc looks for it."""
+    """A script's output, with `hello` where lmbench's own lat_proc looks for it."""
     text = (SCRIPTS / script).read_text().replace("/tmp/hello", str(hello))
     command = ["sh", "-c", text, script, *map(str, arguments)]
     return subprocess.run(
@@ -83,7 +83,7 @@ def test_lmbenchs_programs_print_a_results_file_and_leave_nothing(
     hello = tmp_path / "hello"
     said = run("lmbench.sh", fakes, "", 4, interval, tmp_path / "work", hello=hello)
     found = {(row.test.group, row.test.name): row.value for row in lmbench.parse(said)}
-    # A program that fails costs its own value, and is named.
+    # A failing program only loses its own value, and is named.
     missing = {(test.group, test.name) for test in lmbench.LINES.values()} - found.keys()
     assert missing == {(lmbench.LATENCIES, "TCP conn"), (lmbench.BANDWIDTHS, "AF Unix")}
     assert f"[lat_connect localhost: status 2: no more ports in {of_connections}]" in said
@@ -122,7 +122,7 @@ MEASURED = dict.fromkeys(("fork", "get", "pipe", "switch", "cpu", "qsort"), 3.5)
 
 
 def test_stress_ngs_measures_leave_nothing_and_what_fails_is_named(tmp_path: Path) -> None:
-    # As root, this tests that nobody may run it: pytest's own folder is closed to others, so that it is copied.
+    # As root, this covers programs that nobody can't run: pytest's own folder is closed to others, so it is copied.
     program(tmp_path, "stress-ng", STRESS)
     (tmp_path / "lib").mkdir()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
@@ -135,7 +135,7 @@ def test_stress_ngs_measures_leave_nothing_and_what_fails_is_named(tmp_path: Pat
 
 
 def test_of_an_installed_stress_ng_no_libraries_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path, "stress-ng", STRESS)  # for root alone, where pytest runs as root
+    program(tmp_path, "stress-ng", STRESS)  # only for root, if pytest runs as root
     (tmp_path / "bin").mkdir()
     program(tmp_path / "bin", "cp", f'[ "$1" != -R ] && exec {shutil.which("cp")} "$@"')  # of an empty folder's name: /
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")

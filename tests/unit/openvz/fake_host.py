@@ -1,4 +1,4 @@
-"""Files of /proc/vz as OpenVZ's kernels print them, for containers made up by a test."""
+"""Files of /proc/vz as printed by OpenVZ's kernels, for made-up containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTHS_64 = [20] * 12
 
 
 def row(ctid: str, seconds: int, *, hz: int = 1000, per_second: int = 10**9, waits: int = 0) -> Row:
-    """A container up for this long, that used half a CPU: 4/10 in user mode, 1/100 nice, the rest system."""
+    """A container with this uptime that used half a CPU: 4/10 in user mode, 1/100 nice, the rest system."""
     jiffies, ticks = seconds * hz, seconds * per_second
     user, nice = jiffies // 5, jiffies // 200
     system = jiffies // 2 - user - nice
@@ -25,7 +25,7 @@ def row(ctid: str, seconds: int, *, hz: int = 1000, per_second: int = 10**9, wai
 
 
 def vestat(rows: Iterable[Row], widths: list[int] = WIDTHS_64) -> str:
-    """/proc/vz/vestat, with the version line padded as the kernel pads it."""
+    """/proc/vz/vestat, with the version line padded as by the kernel."""
     lines = [
         " ".join(f"{value:>{width}}" for value, width in zip(line, widths, strict=True)) for line in (COLUMNS, *rows)
     ]
@@ -41,14 +41,14 @@ def stats(cycles_per_jiffy: int, jiffies_per_second: int) -> str:
 
 
 def write(procfs: Path, **files: str) -> None:
-    """Write files of /proc/vz, by their names."""
+    """Write files of /proc/vz by name."""
     (procfs / "vz").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (procfs / "vz" / name).write_text(text)
 
 
 def exposed(families: Iterable[Metric], prefix: str) -> dict[tuple[str, ...], float]:
-    """Every sample: by its name without the prefix, and the values of its labels."""
+    """Every sample: by name without the prefix, and label values."""
     return {
         (sample.name.removeprefix(prefix), *sample.labels.values()): sample.value
         for family in families

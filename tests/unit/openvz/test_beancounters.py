@@ -1,4 +1,4 @@
-"""The beancounters, from the kernel's text to samples. Values of whole hosts are in tests/golden/openvz-*.prom."""
+"""Beancounters, from the kernel's text to samples. Whole hosts' values are in tests/golden/openvz-*.prom."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_malformed_container_costs_only_itself() -> None:
         row("numproc", 1, 2, 3, 4, uid="101"),
         row("numproc", 1, -2, 3, 4, 5, uid="101"),
         row("numproc", 1, 2, 3, 4, 5, uid="101") + "\n" + row("numproc", 1, 2, 3, 4, 5),
-        row("numproc", 1, 2, 3, 4, 5),  # of no uid
+        row("numproc", 1, 2, 3, 4, 5),  # of an unknown uid
     ]
     for bad in malformed:
         text = table(bad, NEXT)
@@ -142,7 +142,7 @@ def test_a_malformed_container_costs_only_itself() -> None:
 
 
 def test_a_row_that_runs_into_the_next_uid_costs_both() -> None:
-    """Neither the last row of the one nor the uid of the other can be known."""
+    """The last row of the first uid and the second uid are both unknown."""
     whole = table(row("numproc", 1, 2, 3, 4, 5, uid="100"), row("numproc", 1, 2, 3, 4, 5, uid="101"), NEXT)
     found = beancounters.parse(whole.replace("5\n       101:", "5       101:"))
     assert ([each.ctid for each in found.containers], found.refused) == (["102"], 2)
@@ -160,7 +160,7 @@ def test_a_cut_end_costs_only_the_last_container() -> None:
 
 @st.composite
 def tables(draw: st.DrawFn) -> str:
-    """Tables of which the next has much in common with the one before, and some can't be understood."""
+    """Consecutive tables that are largely equal, some of them malformed."""
     header = draw(st.sampled_from([HEAD, HEAD, HEAD, HEAD.replace("maxheld", "novelty"), HEAD.replace("2.5", "2.6")]))
     rows = []
     for uid in draw(st.lists(st.sampled_from(["0", "101", "205"]), max_size=4)):
@@ -192,7 +192,7 @@ def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
     found = BeancounterReader(HOSTS / "x86_64-2.6.32-nanoseconds/proc").read()
     held = {each.ctid: each.bytes.resources for each in found.containers}
     assert "swappages" in held["3400"]
-    found = BeancounterReader(HOSTS / "no-container/proc").read()  # has user_beancounters only
+    found = BeancounterReader(HOSTS / "no-container/proc").read()  # only has user_beancounters
     assert [each.ctid for each in found.containers] == ["0"]
     with pytest.raises(SourceUnavailable, match="no OpenVZ host"):
         BeancounterReader(tmp_path).read()
@@ -210,7 +210,7 @@ def test_each_containers_own_file_gives_the_same(tmp_path: Path) -> None:
     found = BeancounterReader(tmp_path).read()
     assert sorted(each[:3] for each in found.containers) == sorted(each[:3] for each in together.containers)
     assert (found.version, found.refused) == (None, 0)
-    for name in ("110-ffff880037a3c000", "43"):  # left behind in memory; gone since the folder was listed
+    for name in ("110-ffff880037a3c000", "43"):  # left in memory; gone since the folder was listed
         (tmp_path / "bc" / name).mkdir()
     file = tmp_path / "bc/110/resources"
     shutil.copy(file, tmp_path / "bc/110-ffff880037a3c000")

@@ -1,4 +1,4 @@
-"""/proc/vz as a whole: what one of its files costs that can't be read."""
+"""/proc/vz as a whole: the effect of an unreadable file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What containers read and write: what isn't in tests/golden/openvz-*.prom."""
+"""Containers' I/O beyond tests/golden/openvz-*.prom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_kernel_that_counts_nothing_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="doesn't count I/O"):
         exposed("i386-2.6.18-cycles")
     with pytest.raises(SourceUnavailable, match="bc is absent: this kernel doesn't count I/O"):
-        ioacct.read(tmp_path)  # early ones have /proc/user_beancounters alone
+        ioacct.read(tmp_path)  # early kernels only have /proc/user_beancounters
 
 
 def test_a_malformed_file_costs_only_its_container(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole host's waits: what isn't in tests/golden/openvz-*.prom."""
+"""The whole host's waits beyond tests/golden/openvz-*.prom."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_waits_are_in_the_units_of_the_kernel_and_swap_s_in_cycles() -> None:
     assert [found["seconds_total", kind] for kind in ("scheduling", "swap_in", "page_in")] == [2561.85, 36, 24]
     found = exposed(text, NANOSECONDS)
     assert (found["seconds_total", "scheduling"], found["max_seconds", "scheduling"]) == (5123.7, 0.008)
-    # These are cycles even there, of a clock whose rate is not given.
+    # These are cycles in any kernel, of a clock with unknown rate.
     assert found["calls_total", "swap_in"] == 6000
     assert not {("seconds_total", "swap_in"), ("max_seconds", "page_in")} & found.keys()
     assert {name for name, *_ in exposed(text, None)} == {*("calls_total", "openvz_latency_refused_rows")}

@@ -1,4 +1,4 @@
-"""Files that are absent or forbidden, and what is said of them."""
+"""Missing and forbidden files, and their messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_text_is_given_as_it_is_and_what_is_absent_or_no_file_named(tmp_path: Pa
 
 @pytest.mark.parametrize("function", ["read_text", "read_optional"])
 def test_a_forbidden_file_says_which_capability_it_takes(tmp_path: Path, function: str) -> None:
-    """The kernel's own refusal: root without the capabilities is refused as anybody is."""
+    """The kernel's own refusal, which also applies to root without the capabilities."""
     file = tmp_path / "vestat"
     file.touch(mode=0o000)
     without: list[str] = []

@@ -1,4 +1,4 @@
-"""What vestat-exporter records: the files as they are, or without an address or UUID."""
+"""Recordings of vestat-exporter: files unchanged, or without addresses and UUIDs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_no_word_of_a_quotas_path_survives() -> None:
     assert isinstance(written, bytes)
     assert b"/srv/web shop: old/private" in kept
     assert not re.search(rb"srv|shop|private", written)
-    # All else is as it was, so that it is read as the host's is.
+    # Everything else is unchanged, so that it is parsed like the host's.
     assert re.sub(rb": /.*", b"", written) == re.sub(rb": /.*", b"", kept)
 
 
@@ -64,7 +64,7 @@ def test_an_id_has_the_same_stand_in_in_every_file() -> None:
 
 
 def test_a_forbidden_file_is_recorded_as_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may read anything, so the kernel's refusal is made up."""
+    """Root may read anything, so the kernel's refusal is faked."""
     (tmp_path / "vz").mkdir()
     (tmp_path / "vz/vestat").write_text("Version: 2.2\n")
 

@@ -1,4 +1,4 @@
-"""Cycles or nanoseconds, and jiffies of which length: decided on evidence, or not at all."""
+"""Cycles or nanoseconds, and the length of a jiffy: decided on evidence, or left open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def up(seconds: int, hz: int, per_second: int) -> Row:
 
 
 def off(hz: int, parts: float, jiffies: int = 10**12) -> Row:
-    """A container whose uptime in nanoseconds is off by so many parts of it."""
+    """A container whose uptime in nanoseconds is off by this many parts of it."""
     return up(1, 1, 1)._replace(uptime_jiffies=jiffies, uptime=round(jiffies * NANOSECONDS // hz * (1 + parts)))
 
 
@@ -30,9 +30,10 @@ def refused(row: Row, stats: Stats | None = None) -> str:
 
 
 def test_units_are_recognised_from_the_file_where_only_one_is_likely() -> None:
-    """Nanoseconds at 1000 Hz could be cycles of a clock of 1.0 GHz: the same seconds. Clocks to a tenth of a MHz.
+    """Nanoseconds at 1000 Hz could be cycles of a 1.0 GHz clock, which gives the same seconds. Clocks are exact to 0.1
+    MHz.
 
-    At the shortest uptime that counts a jiffy is a ten-thousandth; a row's two uptimes are not of one moment.
+    At the minimum uptime, a jiffy is a ten-thousandth; a row's two uptimes aren't read at the same moment.
     """
     short, longer = up(10, 1000, NANOSECONDS), up(100, 1000, NANOSECONDS)
     for row, units in (
@@ -46,11 +47,12 @@ def test_units_are_recognised_from_the_file_where_only_one_is_likely() -> None:
         (up(DAY, 1000, 2_393_964_000), cycles(2_394_000_000, 1000)),  # 0.60 GHz at 250 Hz
         (up(DAY, 1000, 2_393_949_000), cycles(2_393_900_000, 1000)),
         (up(DAY, 250, 2_200_000_000), cycles(2_200_000_000, 250)),  # 8.8 GHz at 1000 Hz, 0.88 GHz at 100 Hz
-        # Up to where a clock is likely.
+        # The limits of a plausible clock.
         (up(DAY, 1000, 1_000_100_000), cycles(1_000_100_000, 1000)),  # 1 GHz at least
         (up(DAY, 1000, 3_999_900_000), cycles(3_999_900_000, 1000)),  # 0.99998 GHz at 250 Hz
         (up(DAY, 250, 1_250_100_000), cycles(1_250_100_000, 250)),  # 5.0004 GHz at 1000 Hz
-        # 0.99996 GHz at 100 Hz; almost what nanoseconds at 100 Hz are: taken for these, all were wrong by 2.5 times.
+        # 0.99996 GHz at 100 Hz, almost equal to nanoseconds at 100 Hz: taken for those, all values were wrong by a
+        # factor of 2.5.
         (up(DAY, 250, 2_499_900_000), cycles(2_499_900_000, 250)),
         (up(DAY, 100, 2_000_100_000), cycles(2_000_100_000, 100)),  # 5.00025 GHz at 250 Hz
         (up(DAY, 100, 5_000_000_000), cycles(5_000_000_000, 100)),  # 5 GHz at most
@@ -66,7 +68,7 @@ def test_units_are_not_guessed() -> None:
         (up(DAY, 1000, 4_000_100_000), "4.00 GHz at 1000 Hz"),  # or 1.000025 GHz at 250 Hz
         (up(DAY, 1000, 5_000_000_000), "5.00 GHz at 1000 Hz"),  # or 1.25 GHz at 250 Hz
         (up(DAY, 250, 2_500_100_000), "2.50 GHz at 250 Hz"),  # or 1.00004 GHz at 100 Hz
-        (up(DAY, 1000, 999_900_000), "1.00 GHz at 1000 Hz"),  # none is likely
+        (up(DAY, 1000, 999_900_000), "1.00 GHz at 1000 Hz"),  # none is plausible
         (up(DAY, 100, 5_000_001_000), "5.00 GHz at 100 Hz"),
     ):
         assert said in refused(row), row
@@ -114,7 +116,7 @@ def test_how_far_the_two_files_may_be_from_each_other() -> None:
         (1_112_000, NANOSECONDS, False),
         (910_000, NANOSECONDS, True),
         (908_000, NANOSECONDS, False),
-        (2_000_000, 3_000_000_000, True),  # one that was migrated here
+        (2_000_000, 3_000_000_000, True),  # a container that was migrated here
     ):
         row, stats = up(DAY, 1000, per_second), Stats(per_jiffy, 1000)
         if agree:

@@ -1,4 +1,4 @@
-"""/proc/vz/vestat as text: what is read, what is counted as not understood, and what is refused whole."""
+"""/proc/vz/vestat as text: parsed rows, counted malformed rows, and files refused as a whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_column_is_taken_by_its_position_whatever_its_width() -> None:
 
 
 def test_columns_and_versions_to_come() -> None:
-    """A version we have not seen is read as long as its columns begin as those we know."""
+    """An unknown version is read if its first columns are the known ones."""
     text = "Version: 2.3\n" + "".join(
         f"{line} {more}\n" for line, more in zip(TEXT.splitlines()[1:], "x123", strict=True)
     )

@@ -1,4 +1,4 @@
-"""Containers' names, as vzlist prints them and as a vzlist of our own does."""
+"""Containers' names, as printed by vzlist and by our own vzlist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from virtscope.toolkit.exposition import Encoder
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/openvz-names.prom"
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
 
-# As vzctl's vzlist does: a field it doesn't know is an error, and all fields but the last are padded.
+# Like vzctl's vzlist: an unknown field is an error, and all fields except the last are padded.
 PROGRAM = """#!/bin/sh
 case "$*" in
   "-H -o veid,name") printf '       101 web shop\\n       205 -\\n' ;;
@@ -58,7 +58,7 @@ def names() -> Iterator[Vzlist]:
 
 
 def asked(names: Vzlist) -> None:
-    """Have vzlist asked once."""
+    """Run vzlist once."""
     names.start()
     names.background.wait_for_first(60)
 

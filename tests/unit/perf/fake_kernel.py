@@ -1,4 +1,4 @@
-"""A kernel with counters of its own: few of them, given to the groups in turns as the real one does."""
+"""A kernel with few counters, which it multiplexes between the groups like the real one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from virtscope.perf.machine import Machine
 
 SECOND = 10**9
 SOFTWARE = 1
-CGROUP_SHARE = 0.5  # of the time, that each cgroup runs on each CPU
+CGROUP_SHARE = 0.5  # of the time that each cgroup runs on each CPU
 
 
 def hardware(attr: Attr) -> bool:
@@ -33,15 +33,15 @@ class _Group:
 
 
 class FakeKernel(Kernel):
-    """Counts `rates` of each event a second on every CPU, in `counters` counters that its hardware groups share."""
+    """Counts `rates` per second of each event on every CPU, with `counters` counters shared by its hardware groups."""
 
     def __init__(self, *, cpus: int = 2, counters: int = 4, most_files: int = 10**6) -> None:
         self.online = set(range(cpus))
         self.counters, self.most_files = counters, most_files
-        self.taken = 0  # of these, by someone else; the kernel doesn't say so when a group is opened
-        self.counts_once = False  # of the counters of an event on a CPU all but the first stand at 0, as on some guests
+        self.taken = 0  # counters used by others; the kernel doesn't report that when a group is opened
+        self.counts_once = False  # only an event's first counter on a CPU counts, as on some guests
         self.rates: Callable[[Attr], float] = lambda attr: 1000.0 * (1 + attr.config % 7)
-        self.refuse: Callable[[Attr, int, int], int] = lambda _attr, _cpu, _leader: 0  # an errno
+        self.refuse: Callable[[Attr, int, int], int] = lambda _attr, _cpu, _leader: 0  # returns an errno
         self.asked = 0
         self._next = 3
         self._attrs: dict[int, Attr] = {}  # by descriptor
@@ -75,7 +75,7 @@ class FakeKernel(Kernel):
 
     def read(self, leader: int, size: int) -> bytes:
         group = self._groups[leader]
-        members = group.members if group.alive else [leader]  # the kernel takes the group apart
+        members = group.members if group.alive else [leader]  # the kernel breaks up the group
         values = [round(self._counted[member]) for member in members]
         return struct.pack(f"={3 + len(values)}Q", len(values), group.enabled, group.running, *values)[:size]
 
@@ -86,13 +86,13 @@ class FakeKernel(Kernel):
             group.members = [member for member in group.members if member != descriptor]
 
     def set_online(self, *cpus: int) -> None:
-        """Take the other CPUs away; groups on them never count again."""
+        """Take the other CPUs offline; groups on them never count again."""
         self.online = set(cpus)
         for group in self._groups.values():
             group.alive = group.alive and group.cpu in self.online
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, in ten turns."""
+        """Advance time in ten turns."""
         for _ in range(10):
             self._turn += 1
             for cpu in self.online:
@@ -127,7 +127,7 @@ def _error(number: int) -> OSError:
 
 
 class FakeMachine(Machine):
-    """The machine of a fake kernel: a folder with what procfs and sysfs would say."""
+    """The machine of a fake kernel: a folder with its procfs and sysfs."""
 
     def __init__(self, folder: Path, kernel: FakeKernel) -> None:
         (folder / "proc/sys/kernel").mkdir(parents=True)

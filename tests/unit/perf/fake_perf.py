@@ -1,4 +1,4 @@
-"""A perf of a test's own: notes what it is asked, and records and reports what the test wants."""
+"""A fake perf that records its arguments and runs the test's scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPORT = (
 
 
 class FakePerf:
-    """A folder for PATH with a program `perf` that runs one shell script for `record`, another for `report`."""
+    """A folder for PATH with a program `perf` that runs one shell script for `record` and another for `report`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "fake-perf"

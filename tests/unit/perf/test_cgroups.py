@@ -1,4 +1,4 @@
-"""Which cgroups are found, by which globs, in which of the hierarchies that a machine or a container has mounted."""
+"""Cgroups found by globs, in the hierarchies that a machine or a container has mounted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTAINER = ["/lxc/größe mit leer"]
 
 
 class Host:
-    """A procfs, and a cgroup2 hierarchy with folders of a test's own."""
+    """A procfs, and a cgroup2 hierarchy with folders made by a test."""
 
     def __init__(self, folder: Path) -> None:
         self.procfs = folder / "proc"
@@ -63,7 +63,7 @@ def test_a_glob_chooses_by_whole_names(host: Host) -> None:
         ("/machine.slice/machine-qemu\\x2d?\\x2dweb.scope", ["/machine.slice/machine-qemu\\x2d1\\x2dweb.scope"]),
         ("/lxc/* *", CONTAINER),
         ("/system.slice/**/most", ["/system.slice/docker-4567.scope/inner/most"]),
-        ("/system.slice/**/cron.service", ["/system.slice/cron.service"]),  # ** may stand for nothing
+        ("/system.slice/**/cron.service", ["/system.slice/cron.service"]),  # ** matches the empty path
         ("/**/**/libvirt/**/vcpu0", ["/machine.slice/machine-qemu\\x2d1\\x2dweb.scope/libvirt/vcpu0"]),
         ("/slice", []),
         ("/system", []),
@@ -89,7 +89,7 @@ def test_symbolic_links_are_not_followed(host: Host) -> None:
 def test_a_name_that_is_not_utf_8_is_escaped(host: Host) -> None:
     (host.root / "lxc" / os.fsdecode(b"\xff")).mkdir()
     assert host.found("/lxc/*") == ["/lxc/\\xff", *CONTAINER]
-    (host.root / "lxc" / "\\xff").mkdir()  # by its name nothing could tell it from the first
+    (host.root / "lxc" / "\\xff").mkdir()  # its name couldn't be distinguished from the first one's
     assert host.found("/lxc/*") == ["/lxc/\\xff", *CONTAINER]
 
 
@@ -112,7 +112,7 @@ def test_the_folder_of_one_that_has_gone_is_not_another_one_s(host: Host) -> Non
 
 
 def test_branches_that_no_glob_reaches_are_not_read(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    """So whoever owns a branch can't break what is counted elsewhere: here by a path longer than a path can be."""
+    """Otherwise a branch's owner could break other counters: here with a path longer than PATH_MAX."""
     here = os.open(host.root / "user.slice", os.O_RDONLY)
     for _ in range(20):
         os.mkdir("x" * 250, dir_fd=here)
@@ -135,7 +135,7 @@ def test_the_hierarchy_that_perf_event_counts_by(host: Host) -> None:
         return f"41 31 0:38 {root} {at} rw,relatime shared:9 - cgroup2 {source} rw,nsdelegate"
 
     v1_cpu = version_1("/c/cpu", "cpu")
-    # A container's own part of it mounted before the host's whole one, and once more behind that.
+    # A container's own part mounted before the host's hierarchy, and mounted again after it.
     own = [version_2("/docker/0123", "/part"), version_2("/", "/own"), version_2("/../..", "/host/sys/fs/cgroup")]
     for lines, chosen in (
         ([version_2("/", "/sys/fs/cgroup")], "/sys/fs/cgroup"),
@@ -154,7 +154,7 @@ def test_what_shows_only_a_part_of_the_host_is_said(host: Host) -> None:
         ("/", "0::/init.scope", False),
         ("/", "0::/../../init.scope", True),  # a container's own part
         ("/../..", "0::/../../init.scope", False),  # the host's, mounted into a container
-        ("/", "4:cpu:/../../init.scope\n0::/", False),  # of another hierarchy
+        ("/", "4:cpu:/../../init.scope\n0::/", False),  # another hierarchy's
     ):
         (host.procfs / "1/cgroup").write_text(f"{process_1}\n")
         host.shows(mount)

@@ -1,4 +1,4 @@
-"""What is opened, closed, left out and said of it, on a fake kernel that shares out too few counters."""
+"""Events opened, closed and left out, and their messages, on a fake kernel with too few counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WEB_AGAIN = Cgroup("/web", 4)  # made under the same path, after the other one w
 
 
 class Setting:
-    """Counters over a fake kernel, with a clock that goes on with the kernel's time."""
+    """Counters over a fake kernel, with a clock that follows the kernel's time."""
 
     def __init__(self, folder: Path, kernel: FakeKernel, most_files: int = 1000, **wanted: list[str]) -> None:
         self.kernel, self.machine = kernel, FakeMachine(folder, kernel)
@@ -71,7 +71,7 @@ def values(counts: Counts, group: str, cpu: int = 0) -> tuple[float | None, ...]
 
 
 def reasons(counts: Counts) -> dict[str, str]:
-    """Why events aren't counted, by group and event; what is counted is left out."""
+    """Reasons of uncounted events, by group and event; counted ones are left out."""
     return {f"{each.group}/{each.event.name}": no.reason for each, no in counts.support.items() if no}
 
 
@@ -103,7 +103,7 @@ def test_a_group_that_never_ran_gives_no_count_and_says_why(make: Make, caplog: 
 
 
 def busy(attr: Attr) -> float:
-    """A processor at 3 GHz: instructions and cycles, and of each other event a thousandth."""
+    """A 3 GHz processor: instructions and cycles, and a thousandth of each other event."""
     return 3e9 if (attr.type, attr.config) in {(0, 0), (0, 1)} else 3e6 if attr.type != 1 else 1000.0
 
 
@@ -253,7 +253,7 @@ def test_cgroups_are_counted_on_all_cpus_while_they_are_there(make: Make) -> Non
     setting.after(0, WEB, DB)
     counts = setting.after(10, WEB, DB)
     assert {count.target for count in counts.cgroups} == {WEB, DB}
-    # Half the time on each of two CPUs, of which three groups share the counters.
+    # Half the time on each of two CPUs, where three groups share the counters.
     assert counts.cgroups[0].total.enabled_seconds == pytest.approx(10)
     assert counts.cgroups[0].total.values[0] == pytest.approx(10_000, rel=0.2)
     files = setting.kernel.files
@@ -273,7 +273,7 @@ def test_cgroups_that_are_counted_stay_counted_when_descriptors_run_out(
         counts = setting.after(1, DB, MAIL, WEB)
         assert counts.left_out == [DB]
         assert {count.target for count in counts.cgroups} == {MAIL, WEB}
-    setting.after(1, DB._replace(inode=99), MAIL, WEB)  # another one comes for it: the metric shows it, the log doesn't
+    setting.after(1, DB._replace(inode=99), MAIL, WEB)  # replaced by another one: the metric shows it, the log doesn't
     assert len([record for record in caplog.records if "not every cgroup" in record.getMessage()]) == 1
     setting.after(1, DB, WEB)
     assert {count.target for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}

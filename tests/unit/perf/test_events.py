@@ -1,4 +1,4 @@
-"""Event names, on machines of several kinds (tests/fixtures/sysfs), into what the kernel expects."""
+"""Event names on machines of several kinds (tests/fixtures/sysfs), translated for the kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_codes_formats_and_bits_that_lie_apart() -> None:
     """AMD's event number has its upper four bits at 32 to 35."""
     for name, machine, attr in (
         ("cpu/event=0xcd,umask=0x1,inv/", INTEL, Attr(4, 0xCD | 0x1 << 8 | 1 << 23)),
-        ("cpu/mem-loads/", INTEL, Attr(4, 0x1CD, config1=3)),  # sysfs lists it
+        ("cpu/mem-loads/", INTEL, Attr(4, 0x1CD, config1=3)),  # listed in sysfs
         ("cpu/event=0x18c,umask=0x2/", AMD, Attr(4, 0x8C | 0x2 << 8 | 0x1 << 32)),
     ):
         assert [event.attr for event in resolve(name, machine)] == [attr]

@@ -1,4 +1,4 @@
-"""Files of groups: what is wrong with them, by file, line and key. What machines make of them: golden pages."""
+"""Mistakes in group files, by file, line and key. The events that machines support are in golden pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is handed to perf_event_open(2), byte for byte, in either byte order."""
+"""Arguments of perf_event_open(2), byte for byte, in either byte order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from virtscope.toolkit.collect import SourceUnavailable
 
 
 class Libc:
-    """Takes down what the system call is given."""
+    """Records the system call's arguments."""
 
     def __init__(self, descriptor: int = 42) -> None:
         self.calls: list[tuple[bytes, list[int]]] = []
@@ -32,7 +32,7 @@ class Libc:
 
 @pytest.mark.skipif(sys.byteorder == "big", reason="the numbers here are a little-endian machine's")
 def test_a_counter_is_opened_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader waits until its group is whole. Both times and the whole group are read."""
+    """A leader is enabled when its group is complete. Both times and the whole group are read."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     opener = Kernel()
     for leader, exclude_guest, flags in ((-1, False, 1), (0, False, 0), (-1, True, 1 | 1 << 20), (7, True, 1 << 20)):

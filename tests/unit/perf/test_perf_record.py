@@ -1,4 +1,4 @@
-"""Rounds of a fake perf: what it is asked, and how each of its failures is reported."""
+"""Rounds of a fake perf: its arguments, and the reports of its failures."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_perf_records_is_bounded_by_the_kernel(source: PerfRecord, perf: Fa
 def test_an_old_python_records_into_shared_memory(
     source: PerfRecord, perf: FakePerf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One built for CentOS 7's C library, as on XCP-ng 8 and OpenVZ 7, has no memfd_create."""
+    """A Python built for CentOS 7's C library, as on XCP-ng 8 and OpenVZ 7, lacks memfd_create."""
     monkeypatch.delattr(os, "memfd_create")
     perf.record('readlink "$data" > "$folder/link"; echo data > "$data"')
     assert source.read().report.profile
@@ -176,11 +176,11 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
         wait_for(lambda: profiler.background.failures["error"] >= 1)
         perf.record('echo data > "$data"')
         reads = profiler.background.cost.reads
-        wait_for(lambda: profiler.background.cost.reads >= reads + 2)  # the one under way may still fail
+        wait_for(lambda: profiler.background.cost.reads >= reads + 2)  # the current one may still fail
         samples = [sample for family in profiler.read() for sample in family.samples]
         rounds = profiler.background.cost.reads - profiler.background.failures["error"]
         (lost,) = [sample.value for sample in samples if sample.name == "perf_profile_lost_samples_total"]
-        assert abs(lost - 3 * rounds) <= 3  # another may be under way
+        assert abs(lost - 3 * rounds) <= 3  # another may be running
         paces = {sample.labels["event"]: sample.labels["pace"] for sample in samples if "pace" in sample.labels}
         assert paces == {"cpu-clock": f"{source.frequency} Hz", "cache-misses": "each 10000th"}
     finally:

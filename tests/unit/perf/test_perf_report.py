@@ -1,4 +1,4 @@
-"""perf's reports as perf_record asks for them; what is refused."""
+"""perf's reports in the format that perf_record requests, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that are new for each process, build or boot would fill Prometheus with series."""
+"""Names that change with each process, build or boot would fill Prometheus with series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""resctrl's groups and values, and what the kernel says in place of a value."""
+"""resctrl's groups and values, and the kernel's texts instead of a value."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FIXTURES = Path(__file__).resolve().parents[2] / "fixtures/sysfs"
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> Path:
-    """Intel's, to be changed."""
+    """Intel's resctrl, to be changed."""
     return shutil.copytree(FIXTURES / "intel-two-sockets", tmp_path / "sys")
 
 
 def samples(sysfs: Path) -> dict[str, dict[tuple[str, ...], float]]:
-    """What is exposed, by family and labels. Intel's is in a golden page."""
+    """Exposed values by family and labels. Intel's are in a golden page."""
     families = resctrl.families(Resctrl(sysfs).read())
     return {made.name: {tuple(each.labels.values()): each.value for each in made.samples} for made in families}
 
@@ -42,7 +42,7 @@ def test_a_processor_that_measures_occupancy_alone(sysfs: Path) -> None:
 
 
 def test_a_cache_s_nodes_are_in_its_sum(sysfs: Path) -> None:
-    """Sub-NUMA Clusters: mon_sub_L3_YY lies in the cache's folder. Later kernels have folders of other kinds, too."""
+    """Sub-NUMA Clusters: mon_sub_L3_YY is in the cache's folder. Later kernels also have other kinds of folders."""
     before = Resctrl(sysfs).read()
     cache = sysfs / "fs/resctrl/mon_data/mon_L3_00"
     shutil.copytree(cache, sysfs / "fs/resctrl/mon_data/mon_PERF_PKG_00")
@@ -57,7 +57,7 @@ def test_groups_come_and_go(sysfs: Path) -> None:
     shutil.copytree(groups / "web", groups / "größe")
     assert {each.group for each in resctrl.read()} > {"/größe", "/größe/mon_groups/db"}
     shutil.rmtree(groups / "größe")
-    shutil.rmtree(groups / "web/mon_data")  # as while it is being removed
+    shutil.rmtree(groups / "web/mon_data")  # as during its removal
     assert {each.group for each in resctrl.read()} == {"/", "/mon_groups/cron", "/web/mon_groups/db"}
 
 

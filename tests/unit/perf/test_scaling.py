@@ -1,4 +1,4 @@
-"""Multiplexed groups: what is counted, what is estimated, and that no value ever falls."""
+"""Multiplexed groups: counted values, extrapolated values, and that no value ever decreases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECOND = 10**9
 
 
 def totals(*readings: tuple[float, float, int]) -> list[Total]:
-    """What is known after each reading of a group of one event: seconds enabled, seconds it ran, its value."""
+    """The result after each reading of a group with one event: seconds enabled, seconds running, value."""
     total = Sum(1)
     group = Scaled(total, [0])
     found = []
@@ -26,7 +26,7 @@ def totals(*readings: tuple[float, float, int]) -> list[Total]:
 
 
 def test_each_stretch_is_scaled_by_itself() -> None:
-    """As by hand: 1000 in a half of the first second make 2000, 300 in a quarter of the next make 1200."""
+    """Calculated manually: 1000 in half of the first second become 2000, 300 in a quarter of the next become 1200."""
     assert totals((1, 0.5, 1000), (2, 0.75, 1300))[1] == (2.0, 0.75, (3200.0,))
 
 
@@ -61,15 +61,15 @@ def test_an_event_that_was_not_opened_has_no_count() -> None:
     assert total.total().values == (7.0, None, 5.0)
 
 
-# Nanoseconds enabled, the share of them that it ran, what was counted meanwhile, whether it was opened again before.
+# Nanoseconds enabled, share of them running, counts meanwhile, whether it was reopened before.
 STRETCH = st.tuples(st.integers(0, 10**10), st.floats(0, 1), st.integers(0, 2**50), st.booleans())
 
 
 @given(st.lists(STRETCH, min_size=1, max_size=50), st.integers(0, 2**64 - 1))
 def test_no_value_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, float, int, bool]], start: int) -> None:
-    """Each stretch adds what was counted, at least, and at most that times the time enabled over the time run.
+    """Each interval adds at least the counted value, and at most that times enabled / running.
 
-    The time enabled is that since the last turn. Values begin anywhere, so they wrap.
+    Enabled is the time since the last turn. Values start anywhere, so they wrap.
     """
     total = Sum(1)
     group = Scaled(total, [0])

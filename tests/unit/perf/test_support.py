@@ -1,4 +1,4 @@
-"""Why events are refused, by the kernel's error and the machine, and what the user can do about it."""
+"""Reasons of refused events, by the kernel's error and the machine, with remedies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VENDOR = "sys/class/dmi/id/sys_vendor"
 
 
 def machine(folder: Path, files: dict[str, str]) -> Machine:
-    """A machine with these files, in a folder of its own."""
+    """A machine with these files, in its own folder."""
     folder /= str(len(list(folder.iterdir())))
     folder.mkdir()
     for name, text in files.items():
@@ -33,13 +33,13 @@ def machine(folder: Path, files: dict[str, str]) -> Machine:
 
 
 def why(folder: Path, files: dict[str, str], error: int, event: str = "cycles") -> Refusal:
-    """What is said of an event that a machine refuses."""
+    """The message about an event that a machine refuses."""
     (resolved,) = resolve(event, Path("/nowhere"))
     return refusal(OSError(error, os.strerror(error)), resolved, machine(folder, files))
 
 
 def test_the_capability_that_is_missing_and_the_setting_that_would_do(tmp_path: Path) -> None:
-    """At Debian's level 3, the capability isn't enough."""
+    """At Debian's perf_event_paranoid level 3, the capability isn't enough."""
     for release, level, capability, enough in (
         ("6.1.0-13-amd64", 3, "CAP_PERFMON", True),
         ("6.1.0-13-amd64", 2, "CAP_PERFMON", False),

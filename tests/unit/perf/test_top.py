@@ -1,4 +1,4 @@
-"""Few series whatever runs, and no sample lost between them."""
+"""Few series, whatever runs, and no sample lost between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HITS = st.tuples(st.integers(1, 1000), st.integers(1, 9)).map(lambda pair: Hits(
 
 
 def profile(**samples: int) -> Profile:
-    """Return a profile of samples by symbol, each of them standing for ten events."""
+    """A profile of samples by symbol, each worth ten events."""
     return {Place("cycles", "web", symbol, "user"): Hits(count, 10.0 * count) for symbol, count in samples.items()}
 
 
@@ -28,7 +28,7 @@ def counted(top: Top, *profiles: Profile) -> dict[str, int]:
 
 @given(st.lists(st.dictionaries(PLACES, HITS, max_size=30), max_size=12))
 def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profiles: list[Profile]) -> None:
-    """A new series begins with 0, but for the first round: Prometheus counts from a series' first value on."""
+    """A new series starts with 0, except in the first round: Prometheus counts from a series' first value on."""
     top = Top(MOST, NEWCOMERS)
     for found in profiles:
         before = top.counts()
@@ -66,13 +66,13 @@ def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own(
 
 
 def test_twice_the_weight_takes_a_series_over() -> None:
-    """Of the round before, four fifths still weigh: 8."""
+    """Of the previous round, four fifths still count: 8."""
     for late, shown in ((15, {"early", OTHER}), (16, {"late", OTHER})):
         assert set(counted(Top(1, 1), profile(early=10), profile(late=late))) == shown
 
 
 def test_chance_moves_no_series() -> None:
-    """In the long tail symbols have a sample or two in some rounds: one more now doesn't make it heavier."""
+    """In the long tail, symbols have a sample or two in some rounds: an additional one doesn't make them heavier."""
     top = Top(2, 1)
     top.add(profile(heavy=50, some=2))
     for number in range(100):
@@ -90,6 +90,6 @@ def test_a_symbol_that_is_gone_ends_though_nothing_takes_its_series() -> None:
 
 
 def test_events_weigh_not_samples() -> None:
-    """With a frequency, an idle CPU's few misses make as many samples as a busy one's many."""
+    """With a frequency, an idle CPU's few misses create as many samples as a busy one's many."""
     idle, busy = (Place("cache-misses", "a", symbol, "user") for symbol in ("idle", "busy"))
     assert "idle" not in counted(Top(1, 1), {idle: Hits(100, 1e3), busy: Hits(90, 1e6)})

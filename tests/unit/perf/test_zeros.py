@@ -1,4 +1,4 @@
-"""Which counts stand still while there is work: at the threshold, and with counts that are missing."""
+"""Counters that stay 0 while there is work: at the threshold, and with missing counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def counted(*values: float | None, seconds: float = 100, share: float = 1.0) -> 
 
 
 def on_cpu(zeros: Zeros, *readings: Mapping[int, Sum]) -> set[Member]:
-    """What is found at the last of these readings of a CPU."""
+    """The result for the last of these readings of a CPU."""
     return [zeros.find([(0, sums)], []) for sums in readings][-1]
 
 

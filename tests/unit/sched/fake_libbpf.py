@@ -1,4 +1,4 @@
-"""A libbpf with a kernel below it that takes the program, or refuses it or its maps as a real one does."""
+"""A libbpf over a kernel that accepts the program, or refuses it or its maps like a real one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ WORDS = 20  # of struct cpu
 
 
 class FakeLibbpf:
-    """What is called of the library; all of it is as ctypes gives it: pointers are integers, and None is NULL."""
+    """The functions of the library that are called, with ctypes's types: pointers are integers, and None is NULL."""
 
     def __init__(self, *, version: int = 1, refuses: int = 0, said: str = "", without: str = "") -> None:
-        """`refuses` is the errno with which the kernel refuses the program, `without` a function that isn't there."""
+        """`refuses` is the errno with which the kernel refuses the program, `without` a missing function."""
         self.version, self.refuses, self.said, self.without = version, refuses, said, without
         self.closed: list[int] = []
         self.unreadable = 0  # the errno with which maps are refused
         self.functions: dict[str, Any] = {}
 
     def open(self, name: str, *, use_errno: bool) -> FakeLibbpf:
-        """What ctypes.CDLL does."""
+        """Replaces ctypes.CDLL."""
         assert use_errno
         if name != f"libbpf.so.{self.version}":
             raise OSError(f"{name}: cannot open shared object file: No such file or directory")
@@ -35,7 +35,7 @@ class FakeLibbpf:
         if name not in self.functions:
             method = getattr(type(self), f"_{name.replace('__', '_')}")
 
-            def function(*arguments: Any) -> Any:  # which takes restype and argtypes
+            def function(*arguments: Any) -> Any:  # accepts restype and argtypes
                 return method(self, *arguments)
 
             self.functions[name] = function

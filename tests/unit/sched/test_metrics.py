@@ -1,4 +1,4 @@
-"""The page: each pair that is named, from counters that only grow."""
+"""The page: each named pair, from monotonic counters."""
 
 from __future__ import annotations
 

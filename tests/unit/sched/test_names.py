@@ -1,4 +1,4 @@
-"""Whose a cgroup is: a container's, a guest's, a chosen one's, a unit's or the host's."""
+"""The owner of a cgroup: a container, a guest, a chosen cgroup, a unit or the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def there(root: Path, include: tuple[str, ...] = (), exclude: tuple[str, ...] = 
 
 
 def names(root: Path, *paths: str, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> dict[str, Name]:
-    """Whose each of these cgroups is, by its path; all of them are made."""
+    """The owners of these cgroups by path; all of them are created."""
     for path in paths:
         (root / path.strip("/")).mkdir(parents=True, exist_ok=True)
     found = there(root, include, exclude).find().names
@@ -80,7 +80,7 @@ def test_what_is_not_utf_8_is_escaped(tmp_path: Path) -> None:
 
 
 def test_a_long_name_is_cut_and_stays_one_of_its_own(tmp_path: Path) -> None:
-    """To a shell's argument 250 bytes that aren't UTF-8 are 1,000, and four of these are more than Prometheus takes."""
+    """As shell arguments, 250 bytes that aren't UTF-8 become 1,000, and four of these exceed Prometheus's limit."""
     deep = os.fsdecode(b"/user.slice" + 3 * (b"/" + b"\xff" * 250))
     found = names(tmp_path, f"{deep}/lxc/a", f"{deep}/lxc/b", f"{deep}/lxc/a/in")
     a, b, inside = (name.waiting for name in found.values())
@@ -92,7 +92,7 @@ def test_a_long_name_is_cut_and_stays_one_of_its_own(tmp_path: Path) -> None:
 def test_a_user_s_many_containers_are_in_the_rest_and_no_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of 4 places the user, who has 6, gets those that are left: the 2 others are shown."""
+    """Of 4 places the user, who has 6 cgroups, gets the remaining ones: the 2 other users' are shown."""
     monkeypatch.setattr("virtscope.sched.names.MAX_SHOWN", 4)
     flood = [f"/user.slice/user-1000.slice/{folder}/{number:064x}" for folder in "xyz" for number in (1, 2)]
     others = [f"/docker/{ID}", "/user.slice/user-1001.slice/app.slice/lxc.payload.web"]
@@ -107,7 +107,7 @@ def test_a_user_s_many_containers_are_in_the_rest_and_no_other_one(
 
 
 def test_long_names_of_a_user_are_in_the_rest_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Room for 400 bytes: the short one's 9, and 1 of 211."""
+    """Room for 400 bytes: 9 for the short name, and 1 of 211."""
     monkeypatch.setattr("virtscope.sched.names.MAX_NAMES_BYTES", 400)
     long = [f"/user.slice/user-1000.slice/{'w' * 178}/lxc/{number}" for number in range(3)]
     found = names(tmp_path, *long, "/lxc/shop")

@@ -1,4 +1,4 @@
-"""From the kernel's pairs of cgroups to few counters that only grow."""
+"""From the kernel's pairs of cgroups to few monotonic counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
 
 
 def counted(pairs: Pairs) -> dict[str, dict[str, int]]:
-    """What has been counted, without what is 0."""
+    """The counters without zeros."""
     rows = {name: {who: ns for who, ns in row.ns.items() if ns} for name, row in pairs.rows.items()}
     return {name: row for name, row in rows.items() if row}
 
@@ -37,7 +37,7 @@ def named(pairs: Pairs, number: int) -> set[str]:
 
 
 def each(ms: float, *running: int) -> Kernel:
-    """Container 2 waited so long for each of these."""
+    """Container 2 waited this long for each of these."""
     return {(2, number): Waited(int(ms * MS), 1) for number in running}
 
 
@@ -77,7 +77,7 @@ def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
     dice, pairs, there = random.Random(1), Pairs(), found(*range(2, 60))
     kernel: Kernel = {}
     before: dict[int, dict[str, int]] = {2: {}, 3: {}, 4: {}}
-    ended = dict.fromkeys(before, 0)  # of counters that ended for another's
+    ended = dict.fromkeys(before, 0)  # of counters replaced by another neighbour's
     for moment in range(300):
         for _ in range(30):
             key = dice.choice((2, 3, 4)), dice.randrange(2, 60)
@@ -100,7 +100,7 @@ def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> No
     pairs, there, late = Pairs(), found(*range(2, 60)), 50
     kernel: Kernel = {(2, other): Waited(2 * MS * other, 1) for other in range(10, 10 + MAX_NAMED + 4)}
     pairs.add(kernel, there, 0)
-    assert named(pairs, 2) == {container(other) for other in range(14, 14 + MAX_NAMED)}  # those that did most
+    assert named(pairs, 2) == {container(other) for other in range(14, 14 + MAX_NAMED)}  # the longest waits
     pairs.add(kernel | each(900, late), there, 15)
     assert pairs.rows[container(2)].ns[container(late)] == 900 * MS
     assert named(pairs, 2) == {container(other) for other in (*range(15, 14 + MAX_NAMED), late)}

@@ -1,4 +1,4 @@
-"""Capabilities are given up for good, in a process that has them: as root."""
+"""Capabilities are dropped permanently, in a process that has them: as root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabiliti
 
 
 def said(code: str) -> str:
-    """What a process prints that has virtscope.sched.privileges, and prints its capabilities at its end."""
+    """The output of a process with virtscope.sched.privileges that prints its final capabilities."""
     shown = "print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith(('Cap', 'NoNew'))))"
     program = f"from virtscope.sched import privileges\n{code}\n{shown}"
     ended = subprocess.run(
@@ -57,4 +57,4 @@ print("limits", *resource.getrlimit(resource.RLIMIT_MEMLOCK))
 """
     _, soft, hard = said(code).splitlines()[0].split()
     assert soft == hard
-    assert int(hard) == -1 or not privileges.effective() >> 24 & 1  # CAP_SYS_RESOURCE, which may raise it
+    assert int(hard) == -1 or not privileges.effective() >> 24 & 1  # CAP_SYS_RESOURCE may raise it

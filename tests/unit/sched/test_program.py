@@ -1,6 +1,6 @@
-"""What is said when libbpf or the kernel refuse the program, and that its object is its source's.
+"""Messages if libbpf or the kernel refuse the program, and a check of the object against its source.
 
-What it counts: tests/e2e/test_sched_exporter.py, and on other kernels tests/kernels.
+The program's results: tests/e2e/test_sched_exporter.py, and on other kernels tests/kernels.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None
 
 
 def test_the_object_is_what_clang_makes_of_its_source(tmp_path: Path) -> None:
-    """Byte for byte with the clang of Debian 12, which `make bpf` wants too."""
+    """Byte for byte with Debian 12's clang, which `make bpf` requires too."""
     if not shutil.which(bpf.CLANG) or not shutil.which(bpf.STRIP):
         pytest.skip(f"{bpf.CLANG} or {bpf.STRIP} is absent: install what tests/packages.txt lists")
     built = tmp_path / program.OBJECT.name
@@ -84,6 +84,6 @@ def test_the_object_carries_no_path_and_says_its_licence() -> None:
 
 
 def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes() -> None:
-    """By which it decides when to have idle ones forgotten."""
+    """The reader decides with this limit when idle pairs are forgotten."""
     (rooms,) = re.findall(r"max_entries, (\d+)\);\s*__type\(key, struct pair\)", bpf.SOURCE.read_text())
     assert int(rooms) == program.MAX_PAIRS

@@ -1,4 +1,4 @@
-"""Why the program isn't loaded: a sentence that says what is missing and what to do."""
+"""Reasons why the program can't be loaded: a sentence with the missing part and a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from virtscope.toolkit.collect import SourceUnavailable
 
 BPF_AND_PERFMON = 1 << 39 | 1 << 38
 SYS_ADMIN = 1 << 21
-HAS_TYPES = Path(__file__)  # a file that is there
+HAS_TYPES = Path(__file__)  # any existing file
 MACHINE = Machine("6.1.0-18-amd64", HAS_TYPES, "[none] integrity confidentiality", BPF_AND_PERFMON)
 
 

@@ -1,4 +1,4 @@
-"""What a host may send, by a shell in the place of ssh, and what ssh-exporter makes of it."""
+"""Host output over ssh, with a shell instead of ssh, and ssh-exporter's reaction."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_was_read_and_what_was_not() -> None:
 
 
 def test_a_part_is_not_taken_for_all() -> None:
-    """141: what follows in the pipe has ended before, as one that mistakes how much it is to pass on."""
+    """141: the next command in the pipe has ended early, like one that miscounts the bytes to pass on."""
     for status in (1, 127, 141):
         assert "can't be read" in str(refusal(SourceError, files_of, Finished(status, b"vz/version:2.7\n", b"")))
     refusal(SourceMalformed, files_of, Finished(0, b"2.7\n", b""))  # of no file
@@ -68,7 +68,7 @@ MIB = 1 << 20
 
 @contextmanager
 def talking(script: str, room: Room | None = None) -> Iterator[Child]:
-    """A child that greets as host.sh does, reads a request and runs the rest."""
+    """A child that greets like host.sh, reads a request and runs the rest."""
     started = Child(["sh", "-c", f"echo virtscope 1; read request; {script}"], room or Room())
     try:
         started.greet(in_seconds())
@@ -120,12 +120,12 @@ def test_anything_else_is_malformed() -> None:
     for script in (
         "yes",
         "cat /dev/zero",  # no line break
-        f"echo xentop 5; echo {whole}",  # not what was asked for
+        f"echo xentop 5; echo {whole}",  # not the requested source
         f"echo openvz -5; echo {whole}",
         f"echo openvz 5 5; echo {whole}",
         f"echo openvz 0x5; echo {whole}",
         "echo openvz 10737418240; cat /dev/zero",
-        "echo openvz 9000000; head -c 9000000 /dev/zero; echo; echo 0; echo; echo 0",  # more than is taken
+        "echo openvz 9000000; head -c 9000000 /dev/zero; echo; echo 0; echo; echo 0",  # more than the limit
         "echo openvz 5; echo 123456; echo 0; echo; echo 0",  # longer than announced
         "echo openvz 5; echo 1234; echo 0; echo; echo 0; cat",  # shorter
         "echo openvz 5; echo 12345; echo many; echo; echo 0",
@@ -149,7 +149,7 @@ def test_what_was_not_asked_for_is_malformed() -> None:
 def test_why_there_is_no_answer() -> None:
     for script, kind, words in (
         ("echo openvz 5; echo 123; sleep 600", SourceTimeout, "openvz"),
-        # The last words of ssh are the reason.
+        # The last line of ssh is the reason.
         ("echo first >&2; echo Connection to vz1 closed by remote host. >&2; exit 255", Ended, "closed by remote host"),
         ("echo unknown 0; echo; echo 0; echo; echo 1", SourceError, "authorized-key"),  # an older script
     ):
@@ -163,4 +163,4 @@ def test_all_hosts_share_what_may_be_received_at_a_time(monkeypatch: pytest.Monk
     small = Room(MIB)
     with talking(much, small) as one, pytest.raises(SourceError, match="all hosts together"):
         one.answer("openvz", in_seconds())
-    small.take(MIB)  # all was given back
+    small.take(MIB)  # everything was returned

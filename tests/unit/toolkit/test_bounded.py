@@ -1,4 +1,4 @@
-"""Files and programs within their bounds."""
+"""Reading files and running programs within limits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
 
 
 def started(folder: Path) -> bool:
-    """Say whether the program has written its id."""
+    """Whether the program has written its id."""
     return (folder / "pid").exists() and (folder / "pid").read_text().endswith("\n")
 
 
@@ -62,7 +62,7 @@ def wait_until_gone(folder: Path) -> None:
 )
 def test_one_that_hangs_is_killed(tmp_path: Path, lines: tuple[str, str]) -> None:
     program = script(tmp_path, *lines)
-    for seconds in (1, 10, 60):  # they may be over before it has begun
+    for seconds in (1, 10, 60):  # the time may be over before it starts
         problem = refusal(SourceTimeout, Commands(seconds).run, program, str(tmp_path / "pid"))
         assert f"did not end within {seconds} s" in str(problem)
         if started(tmp_path):

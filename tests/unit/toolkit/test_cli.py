@@ -1,4 +1,4 @@
-"""The flags' values that need more than their type: what is taken, and what is refused before anything starts."""
+"""Flag values with more restrictions than their type: accepted ones, and refusals before anything starts."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_what_flags_take() -> None:
 def test_what_flags_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     addresses = ["", "9100", "host:", "host:65536", "host:-1", "::1:9100", "::1]:80", "[::1:80", "..:80"]
     addresses.append("a" * 64 + ":1")
-    # What no request would match.
+    # Paths that no request can match.
     paths = ["", "/", "metrics", "/-/healthy", "//metrics", "/m?x", "/m#x", "/a b", "/m\u00e9", "/m\n"]
     refused = {
         "--web.listen-address": (addresses, ""),
         "--web.telemetry-path": (paths, "must be a path such as /metrics"),
         "--replay.speed": (["0", "-0.5", "1000001", "inf", "nan", "fast"], ""),
         "--source": (["", "pro", "replay:", "replay", "proc:host.jsonl.gz"], ""),
-        "--web.listen": ([":9100"], ""),  # abbreviated; else a script breaks when another flag that begins so is added
+        "--web.listen": ([":9100"], ""),  # abbreviations would break when another flag with this prefix is added
     }
     for flag, (values, why) in refused.items():
         for text in values:
@@ -83,7 +83,7 @@ def _log_as_it_was() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_log_as_it_was")
 def test_a_name_forges_no_line_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    """What others have named is data in a line, and never a line or a terminal's command."""
+    """External names are data within a line, never a line or a terminal escape sequence."""
     rude = 'web\x1b[2J\u202e"\\\r\nts=2026-11-22T00:00:00.000+00:00 level=error msg="disk full" \x9b1A'
     fields = {"fields": {"domain": rude, "err": OSError(rude)}}
     log = logging.getLogger("virtscope.test")

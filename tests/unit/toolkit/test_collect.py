@@ -1,4 +1,4 @@
-"""Sources under a deadline and in the background, against sources that hang, fail and come back."""
+"""Deadline and background sources that hang, fail and recover."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from virtscope.toolkit.collect import (
 
 
 class Clock:
-    """In the place of the module `time` in collect.py: its time is set by the test."""
+    """Replaces the module `time` in collect.py: its time is set by the test."""
 
     def __init__(self) -> None:
         self.now, self.cpu = 1000.0, 100.0
@@ -47,14 +47,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def let_go() -> Iterator[threading.Event]:
-    """What a hanging source waits for; set at the test's end at the latest."""
+    """A hanging source waits for it; set at the end of the test at the latest."""
     event = threading.Event()
     yield event
     event.set()
 
 
 class Spending:
-    """A source whose reads take 5 s and 2 s of CPU time; each second one fails."""
+    """A source whose reads take 5 s and 2 s of CPU time; every second one fails."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -108,7 +108,7 @@ def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(
     monkeypatch.setattr(collect, "A_LITTLE", 0.1)
     reader = SourceReader("hanging", lambda: let_go.wait(30))
     deadline = time.monotonic() + 60
-    for _ in range(2):  # the one that hangs, and the next
+    for _ in range(2):  # the hanging one, and the next
         assert isinstance(reader.answer(reader.ask(), deadline), SourceTimeout)
     assert time.monotonic() < deadline - 30
     let_go.set()
@@ -128,7 +128,7 @@ def test_a_source_that_was_last_read_long_ago_does_not_hang(monkeypatch: pytest.
 
 
 def test_scrapes_share_the_next_read_and_never_get_values_from_before_they_came(let_go: threading.Event) -> None:
-    """The first read hangs from before the others come until after: its values are old by then."""
+    """The first read hangs from before the others arrive until after: its values are too old for them."""
     numbers, begun = count(), threading.Event()
 
     def read() -> int:
@@ -178,7 +178,7 @@ def test_what_reads_in_the_background_cost_that_of_programs_included(clock: Cloc
 def test_the_values_of_the_read_before_are_served_until_one_hangs_for_three_rounds(
     start: Start, clock: Clock, let_go: threading.Event, takes: int, served: int
 ) -> None:
-    """A round is its minute, or what it takes where that is longer."""
+    """A round is the source's minute, or the duration of a read if that is longer."""
     second, numbers = threading.Event(), count(1)
 
     def read() -> int:
@@ -204,7 +204,7 @@ def test_the_values_of_the_read_before_are_served_until_one_hangs_for_three_roun
 
 
 def test_the_first_read_may_take_what_it_takes_by_design(start: Start, clock: Clock, let_go: threading.Event) -> None:
-    """A profile of half a minute is no hang after twenty seconds."""
+    """A half-minute profile doesn't count as hanging after twenty seconds."""
     begun = threading.Event()
 
     def read() -> bool:
@@ -263,5 +263,5 @@ def test_waking_it_has_it_read_early_but_not_without_a_rest(
     for _ in range(50):
         background.wake()
     wait_for(lambda: background.cost.reads >= reads)
-    time.sleep(0.02)  # for what must not happen
+    time.sleep(0.02)  # gives forbidden events time to happen
     assert background.cost.reads == reads

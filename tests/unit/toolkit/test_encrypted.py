@@ -1,4 +1,4 @@
-"""TLS with clients that keep to the protocol and to nothing else."""
+"""TLS with clients that follow the protocol but not its conventions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ISSUED = CA.issue_cert("127.0.0.1")
 
 @contextmanager
 def connected(keys: Path) -> Iterator[tuple[EncryptedSocket, ssl.SSLSocket]]:
-    """A server's end and a client's, with their handshake done; the client's secrets are written to a file."""
+    """A server's and a client's end after the handshake; the client's secrets are written to a file."""
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ISSUED.configure_cert(server_context)
     client_context = ssl.create_default_context()
@@ -59,7 +59,7 @@ def _until_it_can(step: object, *arguments: object) -> object:
 
 
 def key_updates(keys: Path, count: int) -> bytes:
-    """Return what a client sends that changes its key so often, as the first thing after the handshake.
+    """A client's first bytes after the handshake, with this many key changes.
 
     RFC 8446: 4.6.3, 5.2, 7.1 and 7.2, for the suite that OpenSSL prefers, TLS_AES_256_GCM_SHA384.
     """

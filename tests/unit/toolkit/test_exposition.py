@@ -1,4 +1,4 @@
-"""The exposition is byte for byte what prometheus_client writes, whatever the families and whatever came before."""
+"""The exposition equals prometheus_client's byte for byte, for any families in any order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
 from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Table, page, scalars, table
 from virtscope.toolkit.lines import numbers
 
-_openmetrics_of_the_client: Any = generate_latest_openmetrics  # has no type hints
+_openmetrics_of_the_client: Any = generate_latest_openmetrics  # without type hints
 
 
 def client_text(*families: Metric) -> bytes:
@@ -38,11 +38,11 @@ def assert_as_the_client(encoder: Encoder, families: list[Metric]) -> None:
     assert encoder.openmetrics(families) == client_openmetrics(*families)
 
 
-# Few names and values, and awkward ones, so that they meet again in the next family and the next scrape.
+# Few names and values, and unusual ones, so that they recur in the next family and the next scrape.
 SUFFIXES = ["", "_total", "_bucket", "_count", "_sum", "_info"]
 NAMES = st.sampled_from(["xen_domain_cpu_seconds", "9lives", "température", "a.b-c", "x"]) | st.text(
-    # Not a line break: where a name ends with one, the client writes it out and spoils the page. No exporter's has a
-    # colon, which is for recording rules.
+    # No line breaks: prometheus_client writes those at the end of a name, which breaks the page. The exporters' names
+    # have no colon, which is for recording rules.
     st.characters(exclude_characters="\n:", codec="utf-8"),
     min_size=1,
     max_size=6,
@@ -77,7 +77,7 @@ def test_writes_numbers_as_the_client_does(value: Any) -> None:
 
 
 def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
-    """Return the next scrape of the same exporter: most of it as before, in fresh objects."""
+    """The next scrape of the same exporter: mostly unchanged, in new objects."""
     scrape = []
     for metric in metrics:
         kind = draw(st.sampled_from(["counter", metric.type, metric.type]))
@@ -95,7 +95,7 @@ def _changed(draw: st.DrawFn, metrics: list[Metric]) -> list[Metric]:
     return scrape + [metric for metric in scrape if draw(st.integers(0, 5)) == 0]
 
 
-@settings(max_examples=30)  # of four scrapes each
+@settings(max_examples=30)  # four scrapes each
 @given(st.lists(metrics(), min_size=1, max_size=3), st.data())
 def test_keeps_no_stale_line(metrics: list[Metric], data: st.DataObject) -> None:
     encoder = Encoder()
@@ -104,7 +104,7 @@ def test_keeps_no_stale_line(metrics: list[Metric], data: st.DataObject) -> None
             assert encoder.text(metrics) == client_text(*metrics)
         else:
             assert encoder.openmetrics(metrics) == client_openmetrics(*metrics)
-        for metric in metrics:  # the collector's own dicts, which it is free to go on using
+        for metric in metrics:  # the collector's own dicts, which it may reuse
             for sample in metric.samples:
                 if data.draw(st.integers(0, 3)) == 0:
                     sample.labels["domain"] = data.draw(TEXTS)
@@ -131,7 +131,7 @@ def test_sees_a_single_change_in_a_sample() -> None:
 
 
 def test_a_family_of_the_same_values_is_the_same_object_again() -> None:
-    """So that it isn't compressed again either."""
+    """So it isn't compressed again."""
     encoder = Encoder()
     for form in Format:
         encoder.pieces([_guests("web", "db")], form)
@@ -163,7 +163,7 @@ def test_a_family_that_cant_be_written_costs_only_itself() -> None:
 
 
 def test_a_line_break_at_a_names_end_stays_out_of_the_page() -> None:
-    # The client writes such a name as it is, and Prometheus then rejects the whole page.
+    # prometheus_client writes such a name unescaped, and Prometheus then rejects the whole page.
     family = Metric("odd\n", "Help.", "gauge")
     family.add_sample("odd\n", {"label\n": "x"}, 1)
     assert Encoder().text([family]) == b'# HELP odd_ Help.\n# TYPE odd_ gauge\nodd_{label_="x"} 1.0\n'
@@ -185,7 +185,7 @@ def blocks(draw: st.DrawFn) -> Blocks:
 @given(st.lists(blocks(), max_size=3), st.data())
 def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks], data: st.DataObject) -> None:
     encoder = Encoder()
-    for _ in range(2):  # the second time with the lines that were kept
+    for _ in range(2):  # the second time with cached lines
         assert_as_the_client(encoder, [*made])
     for each in made:  # a new block of the same series
         again = [
@@ -225,7 +225,7 @@ def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a
     assert itself.samples == [Sample("demo", {}, 7)]
 
 
-# Few pieces, large and small ones, that come again as the same object or as a copy.
+# Few pieces, small and large, that recur as the same object or as a copy.
 PIECES = [b"", b"# EOF\n", b"held 1.0\n" * 10_000, b"limit 1.0\n" * 10_000, bytes(range(256)) * 100]
 
 
@@ -234,6 +234,6 @@ def test_any_gzip_reads_every_page(pages: list[list[bytes]]) -> None:
     compressor = Gzip()
     for pieces in pages:
         assert gzip.decompress(compressor.compress(pieces)) == b"".join(pieces)
-    for number in range(20):  # each likely to get the id of the one before, which is gone
+    for number in range(20):  # each probably gets the id of the previous, deleted one
         piece = b"%d\n" % number * 20_000
         assert gzip.decompress(compressor.compress([piece])) == piece

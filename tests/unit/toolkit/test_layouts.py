@@ -1,4 +1,4 @@
-"""Whose a cgroup is, by its path, for every kind of container and guest; and the rules have the same table."""
+"""The owner of a cgroup by its path, for every kind of container and guest; the rules have the same table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPE = r"machine-qemu\x2d1\x2dweb.scope"
 KUBELET = "/kubelet.slice/kubelet-kubepods.slice"
 USER = "/user.slice/user-1000.slice/user@1000.service"
 
-# A container's or guest's path, with " " where what is inside begins.
+# The path of a container or guest, with " " before the nested part.
 CONTAINERS = f"""
 /docker/{ID} /system.slice/cron.service
 /system.slice/docker-{ID}.scope /init
@@ -98,7 +98,7 @@ def test_a_container_begins_at_its_path_holds_what_is_inside_and_is_no_other() -
 
 
 def test_the_rules_have_the_same_table() -> None:
-    """So that what sched-exporter and kvm-exporter name is joined with what cAdvisor and perf-exporter have."""
+    """So that names of sched-exporter and kvm-exporter match those of cAdvisor and perf-exporter in joins."""
     rules = RULES.read_text()
     (written,) = re.findall(r"'part', 'container\$1', 'id',\s*'(/.*?)'\n", rules, re.DOTALL)
     assert re.sub(r"\\\n\s*", "", written) == layouts.OUTERMOST

@@ -1,4 +1,4 @@
-"""Requests and what their headers ask for."""
+"""Requests and their headers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_ends_the_connection() -> None:
 
 def test_malformed_heads_other_versions_and_too_many_headers_are_refused() -> None:
     malformed = [
-        b"GET / HTTP/1.1\r\nContent-Length : 60\r\n\r\n",  # a server that overlooks it takes the body for a request
+        b"GET / HTTP/1.1\r\nContent-Length : 60\r\n\r\n",  # a server that ignores it takes the body for a request
         b"GET / HTTP/1.1\r\n Content-Length: 60\r\n\r\n",
         b"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
         b"GET / HTTP/1.1\r\nA: b\rContent-Length: 60\r\n\r\n",
@@ -100,7 +100,7 @@ def test_sources_have_the_scrapes_time_less_a_margin() -> None:
 
 
 class Scraped:
-    """Serves its name, and knows how it was asked."""
+    """Serves its name, and records the request."""
 
     def __init__(self, name: str = "vestat") -> None:
         self.name = name
@@ -112,7 +112,7 @@ class Scraped:
 
 
 class Hosts:
-    """Probes of every host but one."""
+    """Accepts probes of every host except one."""
 
     def find(self, target: str, module: str) -> Scraped:
         if target == "nowhere":

@@ -1,4 +1,4 @@
-"""What is recorded of sources, and stand-ins for names: unlike them, all different, of the same shape."""
+"""Recorded sources, and pseudonyms: different from names, unique, of the same shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _signals_as_they_were() -> Iterator[None]:
 
 
 def script(*outcomes: object) -> Callable[[], object]:
-    """A source that gives one after the other, and with the last one the signal that ends the recording."""
+    """A source that returns these readings in turn, and sends the signal that ends the recording with the last one."""
     left = list(outcomes)
 
     def read() -> object:
@@ -169,6 +169,6 @@ def test_a_stand_in_has_the_shape_of_its_name() -> None:
 def test_short_names_have_short_stand_ins_while_there_are_any() -> None:
     stand_ins = StandIns()
     assert {len(stand_ins(b"%d" % number)) for number in range(8)} == {1}
-    # A hex digit's stand-in is one of six letters, of which others have taken most.
+    # A hex digit's pseudonym is one of six letters, most of which are taken.
     names = [bytes([letter]) for letter in b"ghijklmnopqrstuvwxyzabcdef"]
     assert len({stand_ins(name) for name in names}) == 26

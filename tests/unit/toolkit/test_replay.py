@@ -1,4 +1,4 @@
-"""A recording played: what is served when, and how counters go on from one pass to the next."""
+"""Playing a recording: the reading served at each time, and counters that continue over passes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(path: Path, readings: Sequence[tuple[float, object]], begins: float | 
 
 
 def write_lines(path: Path, *lines: object, **header: object) -> Path:
-    """Write these lines as they are, below a header with these changes."""
+    """Write these lines unchanged, after a header with these changes."""
     first = {"format": recording.FORMAT, "version": 1, **HEADER._asdict(), **header}
     texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in (first, *lines)]
     path.write_bytes(gzip.compress(b"".join(text + b"\n" for text in texts)))
@@ -80,7 +80,7 @@ def counters(source: Source) -> Counters:
 
 
 def played(source: Source, clock: Clock, count: int, every: float = 1) -> list[float]:
-    """Guest a's counter, so many times."""
+    """Guest a's counter, this many times."""
     seen = []
     for _ in range(count):
         seen.append(counters(source)["a"])
@@ -89,14 +89,14 @@ def played(source: Source, clock: Clock, count: int, every: float = 1) -> list[f
 
 
 def test_the_earlier_of_two_readings_is_served_until_the_later_ones_time(tmp_path: Path, clock: Clock) -> None:
-    """The first reading asked for is the beginning, whatever time the recording's first one has."""
+    """The first requested reading is the beginning, whatever time the recording's first one has."""
     path = write(tmp_path / "r.jsonl.gz", [(5, {"a": 1}), (7, {"a": 2}), (8, {"a": 3})])
     for speed in (1, 8):
         assert played(playing(path, clock, speed), clock, 8, every=0.5 / speed) == [1, 1, 1, 1, 2, 2, 3, 3]
 
 
 def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clock: Clock) -> None:
-    """Whenever the first scrape is, and however late the others are by less than half a reading's time."""
+    """At any time of the first scrape, with others late by less than half a reading's interval."""
     path = write(tmp_path / "r.jsonl.gz", [(t, {"a": t}) for t in range(100)], begins=5000.0)
     for first in (5000.0, 5030.0, 5030.999):
         for late in (-0.4, -0.01, 0, 0.4):
@@ -111,7 +111,7 @@ def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clo
 
 
 def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clock) -> None:
-    """1000 to 1030 in each pass of three seconds. A guest that is started in it is started in each pass."""
+    """1000 to 1030 in each pass of three seconds. A guest that starts in the recording starts in each pass."""
     readings = [(0, {"a": 1000}), (1, {"a": 1010, "b": 5}), (2, {"a": 1030, "b": 6})]
     source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
     seen = []
@@ -123,7 +123,7 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clo
 
 
 def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) -> None:
-    """The ends of a pass count also without a scrape at that moment."""
+    """The end of a pass counts even without a scrape at that moment."""
     source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": 10 * t}) for t in range(10)]), clock)
     counters(source)
     clock.now += 14  # in the fifth second of the second pass
@@ -139,7 +139,7 @@ recordings = st.lists(
 def test_whatever_the_recording_no_counter_falls_at_a_seam(
     tmp_path_factory: pytest.TempPathFactory, readings: list[Counters]
 ) -> None:
-    """Nor elsewhere, unless the recording's own does or is that of a guest which is started later."""
+    """Nor elsewhere, unless it falls in the recording, or belongs to a guest that starts later."""
     clock = Clock()
     path = tmp_path_factory.getbasetemp() / "any.jsonl.gz"
     source = playing(write(path, list(enumerate(readings))), clock)
@@ -156,7 +156,7 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
             recorded_last.update(recorded)
             shown_last.update(shown)
             clock.now += 1
-        recorded_last.clear()  # the seam: the recording starts over
+        recorded_last.clear()  # the recording restarts
 
 
 def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
@@ -201,7 +201,7 @@ def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
     whole = write(path, [(0, {"a": 1}), (1, {"a": 2})]).read_bytes()
     for kept in range(len(whole)):
         path.write_bytes(whole[:kept])
-        with contextlib.suppress(SourceMalformed):  # it says why not
+        with contextlib.suppress(SourceMalformed):  # a refused recording is fine
             assert counters(playing(path, clock)) == {"a": 1}, kept
 
 

@@ -1,4 +1,4 @@
-"""Scrapes, and what an exporter says about itself and its process."""
+"""Scrapes, and an exporter's metrics about itself and its process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
 
 
 def values(exporter: Exporter) -> dict[str, float]:
-    """Scrape; return the value of each series, by its name and the values of its labels: "demo_source_up good"."""
+    """Scrape; return the value of each series by name and label values: "demo_source_up good"."""
     text = exporter.scrape(Format.TEXT, 30).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
@@ -41,7 +41,7 @@ def giving() -> list[Metric]:
 
 
 def raising(*errors: Exception) -> Callable[[], list[Metric]]:
-    """A read that raises one after the other, and then the last."""
+    """A read that raises these errors in turn, and the last one forever."""
     left = list(errors)
 
     def read() -> list[Metric]:
@@ -54,7 +54,7 @@ GOOD = Source("good", giving, lambda: "here")
 
 
 class Counted:
-    """An exporter with a source that counts its reads and another that is always there; each read waits for `let`."""
+    """An exporter with a source that counts its reads and another that always works; each read waits for `let`."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -72,9 +72,9 @@ class Counted:
 
 
 def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is being read for, the others wait for the read behind it: there are two reads and two pages in memory.
+    """One scrape is being read, the others wait for the read after it: two reads and two pages in memory.
 
-    No read begins before the pages of the last are written.
+    A read only begins when the previous pages are written.
     """
     monkeypatch.setattr(scrape, "MAX_HELD_BACK_SECONDS", 30.0)
     counted = Counted()
@@ -101,7 +101,7 @@ def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_comes_in_the_same_moment_has_the_same_values_in_each_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But who doesn't share, such as somebody who looks twice with curl, gets values of its own."""
+    """Requests that don't share, such as repeated curl calls, get their own values."""
     monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     first = counted.scrape()
@@ -138,7 +138,7 @@ def test_a_short_timeout_decides_only_its_own_page(monkeypatch: pytest.MonkeyPat
 def test_a_page_is_let_go_of_after_its_moment_and_served_without_a_thread_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """That of a host with 100,000 series is large, and the next scrape a minute away."""
+    """A page of 100,000 series is large, and the next scrape is a minute away."""
 
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -213,7 +213,7 @@ def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCapt
 
 
 def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at a clock takes a second here: a read looks at both, and writing at that of the CPU."""
+    """Each clock access takes a second here: a read uses both clocks, and writing uses the CPU clock."""
     for module in (collect, scrape):
         clocks = SimpleNamespace(monotonic=count(1000.0).__next__, thread_time=count(100.0).__next__)
         monkeypatch.setattr(module, "time", clocks)
@@ -226,7 +226,7 @@ def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_does_there_and_in_scrapes() -> None:
-    """The golden page holds the names, labels and help of all that an exporter says of itself; values vary."""
+    """The golden page has the names, labels and help of these metrics; here are the values."""
     background = Background("slow", lambda: 1, 600, programs_cpu_seconds=iter([0.0, 7.0]).__next__)
     background.start()
     background.wait_for_first(60)
@@ -272,7 +272,7 @@ def no_list(path: object = None) -> list[str]:
 
 @pytest.mark.skipif(Path("/proc/self/fd").stat().st_size == 0, reason="needs a Linux of 6.2 or newer")
 def test_descriptors_are_counted_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the list's own
+    listed = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the descriptor of the listing
     monkeypatch.setattr(os, "listdir", no_list)
     assert scrape.open_descriptors() == listed
     with Path("/dev/null").open() as _:
@@ -284,7 +284,7 @@ def test_before_linux_6_2_a_few_are_listed_and_many_left_out(monkeypatch: pytest
     monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_size=0))
     monkeypatch.setattr(scrape, "MAX_LISTED", 1 << 20)
     assert scrape.open_descriptors() == counted
-    monkeypatch.setattr(scrape, "MAX_LISTED", 255)  # less room than any process has
+    monkeypatch.setattr(scrape, "MAX_LISTED", 255)  # fewer than any process has
     monkeypatch.setattr(os, "listdir", no_list)
     with ExitStack() as many:
         for _ in range(256):

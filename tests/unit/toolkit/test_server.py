@@ -1,4 +1,4 @@
-"""The server among clients that send too much, too slowly or nonsense, and on a host that runs out of resources."""
+"""The server with clients that send too much, too slowly or nonsense, and on a host that runs out of resources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEALTH = b"GET /-/healthy HTTP/1.1\r\n\r\n"
 
 
 class Scraped:
-    """What is served: a page of so many bytes, once `let` is set."""
+    """A page of this many bytes, served once `let` is set."""
 
     name = "scraped"
 
@@ -44,7 +44,7 @@ class Scraped:
         self.let.wait(30)
         if self.faulty:
             raise ZeroDivisionError
-        return bytes(bytearray(self.page))  # each client's own
+        return bytes(bytearray(self.page))  # a new object for each client
 
     @property
     def asked(self) -> int:
@@ -52,7 +52,7 @@ class Scraped:
 
 
 class Hosts:
-    """Probes of hosts: "good" answers, any other once it is let."""
+    """Probes of hosts: "good" answers immediately, any other once `let` is set."""
 
     def __init__(self) -> None:
         self.good, self.silent = Scraped(), Scraped(held=True)
@@ -63,7 +63,7 @@ class Hosts:
 
 
 class CountedServer(Server):
-    """Counts the turns of its loop."""
+    """Counts the iterations of its loop."""
 
     turns = 0
 
@@ -89,7 +89,7 @@ class Running:
         return [self.connect(source, sends) for source in sources]
 
     def unsent(self) -> int:
-        """Bytes of answers that nobody has taken yet."""
+        """Bytes of answers that clients haven't read."""
         return sum(len(part) for each in self.server._connections() for part in each.unsent)
 
     def wait_until_open(self, count: int) -> None:
@@ -102,7 +102,7 @@ class Running:
         try:
             return len(self.server._connections())
         except RuntimeError:
-            return None  # it changed them, in its own thread, while they were counted
+            return None  # changed by the server's thread while they were counted
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def serving(scraped: Scraped | None = None, probes: Hosts | None = None) -> Iter
 
 
 class Clock:
-    """In the place of the module `time` in server.py and answering.py: its time is set by the test."""
+    """Replaces the module `time` in server.py and answering.py: its time is set by the test."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -131,7 +131,7 @@ class Clock:
     def advance(self, seconds: float, running: Running) -> None:
         turns = running.server.turns
         running.server._wake_up()
-        wait_for(lambda: running.server.turns > turns)  # what is under way has the time of before
+        wait_for(lambda: running.server.turns > turns)  # the current iteration still has the previous time
         self.now += seconds
         running.server._wake_up()
 
@@ -153,7 +153,7 @@ def status(client: socket.socket) -> bytes:
 
 
 def everything(client: socket.socket) -> bytes:
-    """Return what the server sends until it closes."""
+    """Everything that the server sends until it closes."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(1 << 20):
@@ -162,7 +162,7 @@ def everything(client: socket.socket) -> bytes:
 
 
 def closed(client: socket.socket) -> bool:
-    """Say whether the server has closed the connection by now."""
+    """Whether the server has closed the connection."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""
@@ -184,7 +184,7 @@ def test_a_connection_is_kept_and_may_bring_requests_ahead_and_in_pieces() -> No
         running.wait_until_received(LAST[:10])
         client.sendall(LAST[10:])
         assert everything(client).count(b"HTTP/1.1 200 OK\r\n") == 4
-        with pytest.raises(ConnectionRefusedError):  # it listens at its own address alone
+        with pytest.raises(ConnectionRefusedError):  # it listens only at its own address
             socket.create_connection(("127.0.0.2", running.server.server_address[1]))
 
 
@@ -220,7 +220,7 @@ def test_a_client_that_goes_on_sending_still_gets_its_refusal() -> None:
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nX: "])
 @pytest.mark.parametrize("later", [False, True])
 def test_a_head_that_comes_byte_by_byte_is_cut_off(clock: Clock, begin: bytes, later: bool) -> None:
-    """Each byte comes in time; the whole head doesn't: the first of a connection, or a later one."""
+    """Each byte arrives in time, but the whole head doesn't: a connection's first or a later one."""
     with serving() as running:
         client = running.connect(sends=SCRAPE if later else b"")
         running.wait_until_open(1)
@@ -383,7 +383,7 @@ def test_hosts_that_hang_keep_no_other_host_out_and_no_page_of_the_exporter(cloc
         running.wait_until_open(MAX_CONNECTIONS)
         taken = answering.MAX_PROBES_OF_A_CLIENT if spread else answering.MAX_PROBES_OF_A_HOST
         wait_for(lambda: hosts.silent.asked == taken)
-        first = running.connect(sends=HEALTH)  # the only other client: it waits until those before it are refused
+        first = running.connect(sends=HEALTH)  # the only other client: it waits until earlier ones are refused
         clock.advance(server.TURN_SECONDS, running)
         assert status(first) == b"200"
         for source in ("127.0.0.1", "127.0.0.2"):
@@ -455,14 +455,14 @@ def test_a_client_may_go_at_any_time(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(("others", "more"), [("127.1.0.{}", "127.2.0.{}"), ("127.0.0.1", "127.0.0.1")])
 @pytest.mark.usefixtures("clock")
 def test_a_new_connection_among_many_requests_has_time_to_bring_its_own(others: str, more: str) -> None:
-    """They wait for their turn, and so it is the only idle one; more want its place."""
+    """They wait for their turn, so it is the only idle one, and others want its place."""
     scraped = Scraped(held=True)
     with serving(scraped) as running:
         running.connect_all(map(others.format, range(1, MAX_CONNECTIONS)), SCRAPE)
         running.wait_until_open(MAX_CONNECTIONS - 1)
         other = running.connect()
         late = running.connect_all(map(more.format, range(1, 11)), SCRAPE)
-        time.sleep(0.05)  # for what must not happen
+        time.sleep(0.05)  # gives forbidden events time to happen
         other.sendall(SCRAPE)
         scraped.let.set()
         assert {status(client) for client in (other, *late)} == {b"200"}
@@ -473,7 +473,7 @@ def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
         many = []
         for number in range(MAX_CONNECTIONS):
             many.append(running.connect(f"127.0.{number}.2", SCRAPE))
-            assert status(many[-1]) == b"200"  # before the next asks: nothing orders two at once
+            assert status(many[-1]) == b"200"  # before the next request: nothing else orders them
         many[0].sendall(SCRAPE)
         assert status(many[0]) == b"200"
         assert status(running.connect("127.1.0.2", SCRAPE)) == b"200"
@@ -521,7 +521,7 @@ def test_a_network_of_ipv6_counts_as_one_client() -> None:
 
 
 def lack_descriptors(monkeypatch: pytest.MonkeyPatch, outcomes: Iterator[bool]) -> list[float]:
-    """Have accepting a connection fail where the outcome is False; returns the times of all tries, which grow."""
+    """Make accepting a connection fail if the outcome is False; returns the growing list of attempt times."""
     tries: list[float] = []
     accept = socket.socket.accept
 
@@ -576,7 +576,7 @@ def test_answers_under_way_are_given_before_it_stops() -> None:
 
 
 def test_a_restarted_exporter_gets_its_port_again_at_once() -> None:
-    """The kernel keeps it for a minute for the connections that the exporter has closed."""
+    """The kernel reserves it for a minute because of connections closed by the exporter."""
     with serving() as running:
         address = running.server.server_address[:2]
         client = running.connect(sends=SCRAPE)

@@ -1,4 +1,4 @@
-"""A made-up Xen host for the fake libxenstat: described in Python, built and read as the real library is."""
+"""A made-up Xen host for the fake libxenstat: described in Python, compiled and read like the real library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_LIMIT = 2**64 - 1
 
 @dataclass
 class FakeDomain:
-    """A domain as the hypervisor knows it; counters of networks and vbds in the order of xenstat.h."""
+    """A domain in the hypervisor; counters of networks and vbds in the order of xenstat.h."""
 
     id: int
     name: bytes | None
@@ -44,7 +44,7 @@ class FakeDomain:
 
 
 def write_net_dev(procfs: Path, interfaces: Mapping[str, Sequence[int]]) -> Path:
-    """Write a net/dev with these interfaces: each way's bytes, packets, errors and drops, received first."""
+    """Write a net/dev with these interfaces: bytes, packets, errors and drops for each direction, received first."""
     lines = ["Inter-|   Receive                                                |  Transmit"]
     columns = "bytes    packets errs drop fifo"
     lines.append(f" face |{columns} frame compressed multicast|{columns} colls carrier compressed")
@@ -59,7 +59,7 @@ def write_net_dev(procfs: Path, interfaces: Mapping[str, Sequence[int]]) -> Path
 
 
 class FakeXen:
-    """A folder with a libxenstat.so.4.17, a sysfs that says Xen 4.17, a procfs, and the description of the host."""
+    """A folder with a libxenstat.so.4.17, a sysfs of Xen 4.17, a procfs, and the description of the host."""
 
     def __init__(self, folder: Path, *compiler_flags: str) -> None:
         compiler = shutil.which("cc")
@@ -84,11 +84,11 @@ class FakeXen:
         subprocess.run(command, check=True)
 
     def build_libxenctrl(self, *compiler_flags: str) -> None:
-        """Add a libxenctrl: XenServer's, or as the flags say (see there)."""
+        """Add a libxenctrl: XenServer's, or according to the flags (see there)."""
         self.build("libxenctrl.so.4.17", *compiler_flags)
 
     def show(self, *domains: FakeDomain) -> None:
-        """Make this the host, at once: a reader sees either the old one or the new one."""
+        """Replace the host atomically."""
         vifs = [(f"vif{domain.id}.{number}", counters) for domain in domains for number, *counters in domain.networks]
         write_net_dev(self.procfs, dict(vifs))
         lines = ["node 4.17.7 4 2400000000 17179869184 1073741824"]
@@ -97,7 +97,7 @@ class FakeXen:
         self._write("\n".join(lines) + "\n")
 
     def say(self, line: str) -> None:
-        """Have the library do as `line` says: init-fails, fails ERRNO, hangs."""
+        """Set the library's behaviour: init-fails, fails ERRNO, hangs."""
         self._write(line + "\n")
 
     def _write(self, text: str) -> None:
@@ -107,9 +107,9 @@ class FakeXen:
 
     @property
     def flags(self) -> list[str]:
-        """The flags that have xentop-exporter look at this host."""
+        """xentop-exporter's flags for this host."""
         return [f"--path.sysfs={self.sysfs}", f"--path.procfs={self.procfs}"]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which xentop-exporter finds this host."""
+        """The environment in which xentop-exporter finds this host."""
         return {**os.environ, "LD_LIBRARY_PATH": str(self.libraries), "FAKE_XENSTAT": str(self.description)}

@@ -1,4 +1,4 @@
-"""A xentrace of a test's own: notes what it is asked, and does what the test wants."""
+"""A fake xentrace that records its arguments and runs the test's script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ file=$1
 
 
 class FakeXentrace:
-    """A folder for PATH with a program `xentrace` that writes a file, or what else a shell script does with $file."""
+    """A folder for PATH with a program `xentrace` that writes a file, or runs a shell script with $file."""
 
     def __init__(self, folder: Path, trace: bytes) -> None:
         self.folder = folder / "fake-xentrace"

@@ -1,4 +1,4 @@
-"""An xl (or xm) of a test's own: answers what the test wants, and notes what it was asked."""
+"""A fake xl (or xm) that gives the test's answers and records its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ exec cat "$folder/$*" 2>/dev/null
 
 
 class FakeXl:
-    """A folder with a program `name`, whose answers are files named as the arguments are."""
+    """A folder with a program `name`, whose answers are files named like its arguments."""
 
     def __init__(self, folder: Path, answers: Path, name: str = "xl") -> None:
         self.folder = folder / "fake-xl"
@@ -41,7 +41,7 @@ class FakeXl:
         (self.answers / f"{command} hangs").touch()
 
     def asked(self) -> list[str]:
-        """Return all commands since the last call."""
+        """All commands since the last call."""
         noted = self.folder / "asked"
         asked = noted.read_text().splitlines() if noted.exists() else []
         noted.write_text("")

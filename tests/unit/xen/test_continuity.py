@@ -1,6 +1,6 @@
-"""From one look at the host to the next: no counter goes back, and no series passes from one guest to another.
+"""Between two readings of a host: no counter decreases, and no series passes from one guest to another.
 
-test_random_churn.py compares what is shown with what happened; these say what exactly is shown.
+test_random_churn.py compares pages with true values; these tests assert the exact pages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_no_time_of_waiting_goes_back() -> None:
         return (steady.runnable_seconds, *(steady.runstate_seconds[state] for state in account))
 
     assert waited(4, 8.0, 500.0, 1.278300936) == (8.0, 500.0, 1.278300936)
-    # A change of state has a time before that of the last read.
+    # A change of state whose time is before the last read.
     assert waited(4, 7.999999, 500.7, 1.269222564) == (8.0, 500.7, 1.278300936)
     assert waited(4, None, 500.9, 1.3) == (None, 500.9, 1.3)
     assert waited(4, 4.0, 501.0, 60.0) == (8.0, 501.0, 60.0), "as the sum over fewer vCPUs"
@@ -52,27 +52,27 @@ def test_no_time_of_waiting_goes_back() -> None:
 
 
 def duplicates(names: DuplicateNames, *rows: tuple[str, float]) -> list[int | None]:
-    """Show an iteration of (name, CPU seconds); return the number of each row."""
+    """Read an iteration of (name, CPU seconds); return the number of each row."""
     domains = [PLAIN._replace(name=name, cpu_seconds=seconds) for name, seconds in rows]
     return [each.duplicate for each in names.tell_apart(host(*domains)).domains]
 
 
 def test_domains_of_the_same_name_are_numbered_as_long_as_none_changes() -> None:
     names = DuplicateNames()
-    for seconds in (10, 11, 0):  # rebooted, at the end: the name goes on
+    for seconds in (10, 11, 0):  # rebooted at the end: the name continues
         assert duplicates(names, ("copy", seconds), ("db01", 1)) == [None, None]
     for _ in range(2):
         assert duplicates(names, ("copy", 10), ("web01", 1), ("copy", 20)) == [1, None, 2]
     assert duplicates(names, ("copy", 20), ("copy", 0)) == [3, 4], "the first is gone, a third has come"
     for seconds in (20, 21):
-        assert duplicates(names, ("copy", seconds)) == [5]  # which of the two?
+        assert duplicates(names, ("copy", seconds)) == [5]  # it could be either
     dom0 = PLAIN._replace(domid=0, name="Domain-0")
     told_apart = DuplicateNames().tell_apart(host(dom0, dom0._replace(domid=None)))
     assert [each.duplicate for each in told_apart.domains] == [None, None], "Dom0 has an id"
 
 
 def test_an_unused_name_is_forgotten_but_not_soon() -> None:
-    """Guests come and go under new names again and again; a query's range may reach back to them for a while."""
+    """Guests come and go under new names; a query's range may still include old ones for a while."""
     names = DuplicateNames()
     duplicates(names, ("copy", 10), ("copy", 20))
     for _ in range(5000):
@@ -86,7 +86,7 @@ def test_an_unused_name_is_forgotten_but_not_soon() -> None:
 
 
 def vifs(places: Places, *packets: int, seconds: float = 10.0, domain: Domain = PLAIN) -> list[str]:
-    """Show the packets of a guest's interfaces, by their places; return their names."""
+    """Read the packets of a guest's interfaces by place; return the interfaces' names."""
     networks = tuple(
         model.Network(str(place), model.Traffic(0, 0, 0, 0), model.Traffic(0, counted, 0, 0))
         for place, counted in enumerate(packets)
@@ -97,7 +97,7 @@ def vifs(places: Places, *packets: int, seconds: float = 10.0, domain: Domain = 
 
 def test_interfaces_that_stay_keep_their_places() -> None:
     places = Places()
-    for packets in ((), (0, 0), (5, 900), (5, 901)):  # none while the guest was being made
+    for packets in ((), (0, 0), (5, 900), (5, 901)):  # no interfaces while the guest was being created
         assert vifs(places, *packets) == ["0", "1"][: len(packets)]
     both = PLAIN._replace(vifs=2)
     assert vifs(places, 6, domain=both) == ["0"], "a line is missing for once"

@@ -38,7 +38,7 @@ DOMAIN = model.Domain(
     blocks=(model.Block("xvda", "ca:0", "BlkBack", model.Requests(5, 4096), model.Requests(6, 8192), 1),),
 )
 WAITING = model.Waiting(3, "web01", {state: float(number) for number, state in enumerate(model.RUNSTATES)}, 7, 31.25)
-# Domain 9 has ended: it is shown neither as who waited nor as who ran. Domain 7 is called like no domain.
+# Domain 9 has ended, so it appears neither as waiting nor as running. Domain 7 has a name that no other domain has.
 ESTIMATES = model.WaitEstimates(
     {3: {3: 1.5, 0: 2.5, 7: 421.5, 9: 4.0, model.IDLE: 0.25, model.REST: 8.0}, 9: {3: 5.0}}, 17, 2
 )

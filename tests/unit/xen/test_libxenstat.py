@@ -1,4 +1,4 @@
-"""The libxenstat source against a library built for the test: found, read, and its failures named."""
+"""The libxenstat source with a library compiled for the test: lookup, reading, and error messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
 
 
 def _source(xen: FakeXen, *vifs: object) -> Libxenstat:
-    """Return one to which /proc/net/dev says this, and is absent if that is nothing."""
+    """A library with this /proc/net/dev, which is missing if the text is empty."""
     net_dev = Mock(spec=NetDev, path="/proc/net/dev")
     net_dev.read.side_effect = [*vifs, *[SourceUnavailable("absent")] * 9]
     return Libxenstat(net_dev, str(xen.sysfs), str(xen.libraries))
@@ -47,9 +47,9 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
 
 
 def test_the_librarys_networks_are_read_only_where_net_dev_cannot_be(xen: FakeXen) -> None:
-    """Each costs the library a regular expression, compiled for it alone."""
+    """Each makes the library compile a regular expression."""
     xen.show(FakeDomain(1, b"web", networks=[NETWORK], vbds=[VBD]), FakeDomain(2, b"db"))
-    vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}  # 7 has just died
+    vifs = {1: [RawNetwork(0, *range(8)), RawNetwork(1, *range(8))], 7: [RawNetwork(0, *range(8))]}  # 7 has just ended
     reader = _source(xen, SourceUnavailable("absent"), vifs)
     assert [domain.networks for domain in reader.read().domains] == [(RawNetwork(*NETWORK),), ()]
     assert [list(domain.networks) for domain in reader.read().domains] == [vifs[1], []]
@@ -58,7 +58,7 @@ def test_the_librarys_networks_are_read_only_where_net_dev_cannot_be(xen: FakeXe
 def test_the_running_releases_own_library_is_taken_of_several_and_one_that_lacks_a_symbol_passed_over(
     xen: FakeXen,
 ) -> None:
-    """After an upgrade several are installed; others don't speak the running hypervisor's interface."""
+    """After an upgrade several are installed; the others don't support the running hypervisor's interface."""
     for name in ("libxenstat.so.4.9", "libxenstat.so.4.19"):
         xen.build(name)
     for minor in ("17", "19"):
@@ -70,7 +70,7 @@ def test_the_running_releases_own_library_is_taken_of_several_and_one_that_lacks
     xen.build("libxenstat.so.4.13", "-DBROKEN")
     with pytest.raises(SourceUnavailable, match=r"4\.13 can't be used: .*xenstat_domain_cpu_ns"):
         _source(xen).read()
-    # Up to Xen 4.13 it is libxenstat.so.0, whatever the release, and has no xenstat_vbd_error.
+    # Up to Xen 4.13 it is libxenstat.so.0 in every release, and lacks xenstat_vbd_error.
     xen.build("libxenstat.so.0", "-DBEFORE_4_13")
     xen.show(FakeDomain(1, b"old", vbds=[VBD]))
     source = _source(xen)
@@ -98,7 +98,7 @@ def test_after_a_failure_it_starts_over_and_recovers(xen: FakeXen) -> None:
     xen.say("fails 5")
     with pytest.raises(SourceError, match="Input/output error"):
         source.read()
-    xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")  # a count without an array behind it
+    xen.say("domain 1 - 0 0 0 0 0 0 0 0 0 0\nvcpus 4294967295")  # a count without an array
     with pytest.raises(SourceMalformed, match="xenstat_domain_num_vcpus says 4294967295"):
         source.read()
     xen.show(FakeDomain(0, b"Domain-0"))

@@ -1,4 +1,4 @@
-"""From libxenstat's raw fields to seconds, bytes and the guest's point of view, and what a real Xen 4.17 gave."""
+"""libxenstat's raw fields converted to seconds, bytes and the guest's view, with output of a real Xen 4.17."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_
 
 
 def recorded_node() -> RawNode:
-    """What libxenstat gave of a real Xen 4.17."""
+    """libxenstat's output on a real Xen 4.17."""
     return recorded.snapshot({"node": json.loads(RECORDING.read_text())["node"], "runstates": []}).node
 
 
@@ -37,7 +37,7 @@ def test_values_of_a_real_host_worked_out_by_hand() -> None:
     assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)
     assert by_id[0].cpu_seconds == 49.468627568
     assert [*by_id[0].states, *by_id[2].states] == ["running", "paused"]
-    # rbytes 213480 is what Dom0's vif received: what the guest sent.
+    # rbytes 213480 was received by Dom0's vif and so sent by the guest.
     assert by_id[1].networks[0].transmit.bytes == 213480
     # 5832 sectors of 512 bytes.
     assert by_id[1].blocks[0].read == model.Requests(79, 2985984)
@@ -58,7 +58,7 @@ def test_cpu_time_memory_limit_states_and_names() -> None:
 
 
 def test_devices_of_one_name_are_left_out_and_counted() -> None:
-    """libxenstat has vif3.0 and QEMU's vif3.0-emu under 0; their sum would go back when QEMU takes its own away.
+    """libxenstat has vif3.0 and QEMU's vif3.0-emu as 0; their sum would decrease when QEMU removes its own.
 
     A block device may have two back ends, or be xvda by either of its numbers.
     """
@@ -79,7 +79,7 @@ def test_a_block_device_and_one_without_statistics() -> None:
 
 
 def test_sectors_read_are_left_out_of_releases_that_lose_them() -> None:
-    """libxenstat 4.13.0 scanned them into another field; the value is whatever lay in memory."""
+    """libxenstat 4.13.0 scanned them into another field; the value is uninitialised memory."""
     counts = dict.fromkeys(("4.12.4", "4.13.4", "4.14.20", "4.15.1"), True)
     loses = dict.fromkeys(("4.13.0-8.12.2", "4.13.3", "4.14.2", "4.15.0"), False)
     vbd = RawVbd(1, 51712, 7, 154, 51, 11432, 3264, False)
@@ -99,7 +99,7 @@ def test_vbd_names() -> None:
         1 << 28 | 26 << 8: "xvdaa",
         2065: "sdb1",  # 8 << 8 + 1 << 4 + 1
         833: "hdb1",  # 3 << 8 + 1 << 6 + 1
-        5632: "hdc",  # 22 << 8, as xl names a CD-ROM drive
+        5632: "hdc",  # 22 << 8, xl's name for a CD-ROM drive
         7: "7",
     }
     assert {number: vbd_name(number) for number in names} == names

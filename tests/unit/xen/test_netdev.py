@@ -1,4 +1,4 @@
-"""The guests' interfaces from Dom0's /proc/net/dev: whose they are, and what libxenstat lost or got wrong of them."""
+"""The guests' interfaces from Dom0's /proc/net/dev: their owners, and errors of libxenstat."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.xen import model
 from virtscope.xen.netdev import NetDev, RawNetwork, WhereReadable, guests_end, parse
 
-# What Dom0 received of the guest, then what it sent to it: bytes, packets, errors, drops.
+# Dom0's received, then sent bytes, packets, errors, drops.
 COUNTED = (1001, 1002, 3, 4, 2001, 2002, 5, 6)
-WIDE = ((1 << 64) - 1, *COUNTED[1:])  # which leaves no blank after the colon
+WIDE = ((1 << 64) - 1, *COUNTED[1:])  # leaves no blank after the colon
 Interfaces = dict[str, tuple[int, ...]]
 
 
@@ -30,14 +30,14 @@ def _vif(number: int, *counted: int, emulated: bool = False) -> RawNetwork:
 @pytest.mark.parametrize(
     ("interfaces", "guests"),
     [
-        # As on Open vSwitch, where libxenstat loses those of all guests (xcp-ng/xcp#379).
+        # On Open vSwitch, libxenstat loses the interfaces of all guests (xcp-ng/xcp#379).
         ({"lo": (9,) * 8, "vif1.0": COUNTED, "vif1.1": WIDE}, {1: [_vif(0, *COUNTED), _vif(1, *WIDE)]}),
-        # libxenstat takes all that begins with vif3.0 for it, and gives Dom0's own those of the bridge.
+        # libxenstat matches everything that starts with vif3.0, and gives Dom0 the bridge's interface.
         ({"vif3.0": COUNTED, "vif3.0.42": COUNTED}, {3: [_vif(0, *COUNTED)]}),
         ({"vif0.0": (0,) * 8, "xenbr0": COUNTED}, {0: [_vif(0, *[0] * 8)]}),
         ({"web.lan": COUNTED, "eth0": (9,) * 8}, {5: [_vif(1, *COUNTED)]}),
-        ({"eth0:1": (9,) * 8, "vif1.0": COUNTED}, {1: [_vif(0, *COUNTED)]}),  # as old kernels name aliases
-        # The guest uses QEMU's end until its own driver is up; when QEMU takes it away, no counter goes back.
+        ({"eth0:1": (9,) * 8, "vif1.0": COUNTED}, {1: [_vif(0, *COUNTED)]}),  # aliases in old kernels
+        # The guest uses QEMU's interface until its own driver is up; when QEMU removes it, no counter decreases.
         ({"vif3.0": COUNTED, "tap3.0": COUNTED}, {3: [_vif(0, *COUNTED), _vif(0, *COUNTED, emulated=True)]}),
         ({"vif3.0": COUNTED, "vif3.0-emu": WIDE}, {3: [_vif(0, *COUNTED), _vif(0, *WIDE, emulated=True)]}),
         (dict.fromkeys(("vif1", "vif1.0x", "xvif1.0", "tap1.0-emu", "vif123456.0", "tap5b3d1c2e-1f"), COUNTED), {}),

@@ -1,6 +1,6 @@
-"""A minute of a real Xen 4.17, played through the exporter's own code, against values worked out by hand.
+"""A minute of a real Xen 4.17, played by the exporter's own code and compared with manually calculated values.
 
-tests/xen/recordings/README.md says what happened in it.
+tests/xen/recordings/README.md describes the events in it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 class Played:
-    """A recording that stands still at one moment until it is put forward."""
+    """A recording paused at one moment until it is advanced."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -30,10 +30,10 @@ class Played:
             RECORDINGS / f"{self.name}.jsonl.gz", "xentop", speed=1, once=False, clock=lambda: self._now
         )
         self._sources = {each.name: each for each in replayed(playback)}
-        self.samples = self._read(source)  # the first read begins the play
+        self.samples = self._read(source)  # the first read starts playback
 
     def at(self, seconds: float) -> None:
-        """Goes to this second, reading on the way as scrapes would."""
+        """Advance to this second, with reads on the way like scrapes."""
         while self._now < seconds:
             self._now = min(self._now + 1, seconds)
             self._read("xl")
@@ -42,12 +42,12 @@ class Played:
     def _read(self, source: str) -> list[Sample]:
         try:
             families = self._sources[source].read()
-        except SourceError:  # neither xl nor xentop had said anything yet when the recording began
+        except SourceError:  # neither xl nor xentop had answered when the recording started
             return []
         return [sample for family in families for sample in family.samples]
 
     def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
-        """The values of a metric's samples that have these labels, by another label."""
+        """The values of a metric's samples with these labels, by another label."""
         found = [each for each in self.samples if each.name == name and labels.items() <= each.labels.items()]
         return {each.labels[label]: each.value for each in found}
 
@@ -82,7 +82,7 @@ def test_a_paused_guests_values_stand_still(played: Played) -> None:
         played.at(second)
         states = played.by("state", "xen_domain_state", domain="busy")
         assert states["paused"] == (second < 45)
-        if second < 45:  # 31.350994530 s; Dom0's interface received what the guest sent
+        if second < 45:  # 31.350994530 s; Dom0's interface received the guest's packets
             assert int(played.by("domain", CPU)["busy"]) == 31
             assert played.by("domain", "xen_domain_network_transmit_bytes_total")["busy"] == 174388
 

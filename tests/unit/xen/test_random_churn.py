@@ -1,6 +1,6 @@
-"""Guests that start, end, reboot and change their devices at random: all counters stay right.
+"""Guests that start, end, reboot and change their devices at random: all counters stay correct.
 
-What Prometheus makes of each series is compared with what its domain or interface has really done since, also where it
+Prometheus's increase of each series is compared with the true increase of its domain or interface, also if the series
 has passed from one to another.
 """
 
@@ -22,16 +22,16 @@ from virtscope.xen.xentop import Iteration
 
 LOOKS = 200
 NAMES = [b"web", b"db", b"copy", b"copy", b"  copy", b"(null)"]
-MAX_IDS = 12  # so that they come round again, as after 32,752 domains
-# What something does between two looks, and what it has done at the first look at it: in text a new one in the place of
-# another that has done no more than that can't be known for a new one.
+MAX_IDS = 12  # so that they are reused, as after 32,752 domains
+# The increase between two readings, and the initial value at the first one. In text, a successor can't be recognised if
+# the previous guest's counter was no higher than that.
 CPU_SECONDS, NEW_CPU_SECONDS = (0, 0.3, 1, 15), 1
 BYTES, NEW_BYTES = (0, 1, 1000, 10**9), 1000
-APART = 0.009  # seconds that a CPU's clock may be behind another's
+APART = 0.009  # seconds by which a CPU's clock may be behind another's
 
 
 class Thing:
-    """What counts: CPU time, bytes. `was` is what it had counted at each look, 0 before."""
+    """A counter: CPU time, bytes. `was` has its value at each reading, 0 before."""
 
     def __init__(self, looks: int) -> None:
         self.value = 0.0
@@ -49,7 +49,7 @@ class Guest:
 
 
 class Xen:
-    """A host on which anything may happen between two looks."""
+    """A host with random events between two readings."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -58,7 +58,7 @@ class Xen:
         self.guests = [Guest(0, b"Domain-0", 0, 0)]
 
     def go_on(self) -> None:
-        """Let some things happen, and all guests run; note what everything has counted then."""
+        """Run some random events and all guests; record all counters."""
         for _ in range(self.chance.choice([0, 0, 0, 1, 1, 2, 4])):
             self.chance.choice([self._create, self._destroy, self._reboot, self._plug])()
         self.looks += 1
@@ -88,7 +88,7 @@ class Xen:
             self._create(name)
 
     def _plug(self) -> None:
-        """Add an interface or take one away."""
+        """Add an interface or remove one."""
         vifs = self.chance.choice(self.guests).vifs
         if vifs and self.chance.random() < 0.5:
             vifs.remove(self.chance.choice(vifs))
@@ -97,7 +97,7 @@ class Xen:
 
 
 class Library:
-    """Shows the host as libxenstat does, its interfaces as /proc/net/dev does, by numbers that they keep."""
+    """The host in libxenstat, with interfaces from /proc/net/dev and their stable numbers."""
 
     cpu_tolerance = 2 * APART
     bytes_tolerance = 0
@@ -122,7 +122,7 @@ class Library:
 
 
 class Text:
-    """Shows the host as `xentop -b -f -n -x -v` does: no ids, whole seconds, interfaces by their place."""
+    """The host in `xentop -b -f -n -x -v`: no ids, whole seconds, interfaces by place."""
 
     cpu_tolerance = 2.0 + NEW_CPU_SECONDS  # two ticks
     bytes_tolerance = NEW_BYTES
@@ -148,11 +148,11 @@ class Text:
 
 
 class Watched:
-    """The series of one metric, and whose they were."""
+    """The series of one metric, and their owners."""
 
     def __init__(self, metric: str, of: Callable[[Guest], list[Thing]], tolerance: float) -> None:
         self._metric, self._of, self._tolerance = metric, of, tolerance
-        # What each series last was: whose, which value and at which look.
+        # The last owner, value and reading of each series.
         self._last: dict[tuple[tuple[str, str], ...], tuple[Thing, float, int]] = {}
         self.passed_on = 0
 
@@ -164,7 +164,7 @@ class Watched:
             assert abs(sample.value - thing.value) <= self._tolerance
             series = tuple(sorted(sample.labels.items()))
             if last := self._last.get(series):
-                # A fall is one to 0, for Prometheus: one that is none shows as a rise by all that there is.
+                # Prometheus treats a decrease as a reset to 0: a false one appears as an increase by the whole value.
                 owner, value, look = last
                 rise = sample.value - value if sample.value >= value else sample.value
                 done = thing.value - thing.was[look]

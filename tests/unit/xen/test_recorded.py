@@ -1,4 +1,4 @@
-"""What xentop-exporter records: out and in again without a loss, and without a name if so wished."""
+"""xentop-exporter's recordings: lossless, and without names if requested."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RAW = RawToolstack("/usr/sbin/xl", ANSWERS, ((1, b"\xff"),))
 
 
 def written(reading: object) -> object:
-    """Return a reading as it comes out of a file."""
+    """A reading after a round trip through a file."""
     return json.loads(json.dumps(encode(reading)))
 
 
@@ -61,7 +61,7 @@ def test_text_comes_back_as_it_was(printed: bytes, version: str | None) -> None:
 
 
 def with_more(data: object) -> object:
-    """Return the same with a field more in each object, as a later release may write it."""
+    """The same with an additional field in each object, as a later release may write it."""
     if isinstance(data, list):
         return [with_more(each) for each in data]
     if isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""How long domains waited, against a libxenctrl built for the test: XenServer's of either age, and Xen's own."""
+"""Domains' wait, with a libxenctrl compiled for the test: XenServer's old and new one, and stock Xen's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_field_arrives_where_the_header_puts_it(xen: FakeXen) -> None:
     source = _source(xen)
     assert source.read([1]) == [RawRunstate(1, 3, 7, TIMES, longest)]
     assert source.origin() == "libxenctrl.so.4.17, xc_get_runstate_info_ext"
-    # A library newer than the running hypervisor, which doesn't fill in the field: 0 would be a lie.
+    # A library newer than the running hypervisor, which doesn't fill the field: 0 would be wrong.
     xen.show(FakeDomain(1, b"web", runstate=(*ACCOUNT[:9], 0, 0, 0)))
     assert source.read([1])[0].runnable is None
 
@@ -54,7 +54,7 @@ def test_waiting_is_in_seconds_and_summed_over_vcpus() -> None:
     web = waiting(account, "web", 4)
     assert (web.domid, web.name, web.missed_changes) == (1, "web", 7)
     assert web.runstate_seconds == dict(zip(RUNSTATES, (900, 12.5, 3, 4, 5, 6), strict=True))
-    assert web.runnable_seconds == 32  # a mean of 8 s over all four, be they online or not
+    assert web.runnable_seconds == 32  # a mean of 8 s over all four vCPUs, online or not
     assert waiting(account, "web", 0).runnable_seconds is None, "of a domain that ends, 0 would be a counter's fall"
 
 
@@ -69,7 +69,7 @@ def test_without_a_library_that_knows_the_call_the_error_names_the_remedy(xen: F
     absent = rf"libxenctrl.so.4.17 can't be used: .*No such file.*{HERE}"
     with pytest.raises(SourceUnavailable, match=absent):
         Runstate(str(xen.sysfs), str(xen.libraries)).read([0])
-    stock = _source(xen, "-DSTOCK")  # Xen's own, which is never asked
+    stock = _source(xen, "-DSTOCK")  # stock Xen's library is never called
     for _ in range(2):
         with pytest.raises(SourceUnavailable, match=r"only XenServer and XCP-ng .* node_exporter in the guests"):
             stock.read([0])
@@ -78,7 +78,7 @@ def test_without_a_library_that_knows_the_call_the_error_names_the_remedy(xen: F
 def test_an_impossible_account_is_malformed(xen: FakeXen) -> None:
     source = _source(xen)
     for account in (
-        (6, *ACCOUNT[1:]),  # a state beyond the last
+        (6, *ACCOUNT[1:]),  # an invalid state
         (*ACCOUNT[:3], 1 << 63, *ACCOUNT[4:]),  # a time of 292 years
         (*ACCOUNT[:2], 1 << 63, *ACCOUNT[3:]),  # entered in 292 years
         (*ACCOUNT[:9], 1 << 63, *ACCOUNT[10:]),  # runnable for 292 years

@@ -1,4 +1,4 @@
-"""The networks of xentop's domains from /proc/net/dev: no series passes from one interface to another."""
+"""Networks of xentop's domains from /proc/net/dev: no series passes from one interface to another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MORE = (9001, 9002, 3, 4, 9003, 9004, 5, 6)
 
 
 def domain(name: str, *places: tuple[int, ...], domid: int | None = None, duplicate: int | None = None) -> Domain:
-    """A domain as the text has it: its interfaces by place."""
+    """A domain in the text: its interfaces by place."""
     networks = tuple(network(place, counted) for place, counted in enumerate(places))
     return Domain(domid, name, 5.0, 1 << 20, None, 0, frozenset(), (), networks, (), duplicate=duplicate)
 
@@ -24,14 +24,14 @@ def guest(domid: int, name: str) -> Guest:
 
 
 class Looks:
-    """Looks at one host, which has these interfaces by domid, at a clock that a test sets."""
+    """Reads a host with these interfaces by domid, with a clock set by the test."""
 
     def __init__(self, by_domid: Mapping[int, Sequence[RawNetwork]] | None) -> None:
         self.clock = 0.0
         self._networks = TextNetworks(lambda: by_domid, lambda: self.clock)
 
     def at(self, *domains: Domain, guests: Sequence[Guest | None] = ()) -> list[dict[str, int]]:
-        """What each domain has sent, by vif."""
+        """Sent bytes of each domain by vif."""
         seen = self._networks.add_to(Host(domains=domains, guests=tuple(guests)))
         self.missing = seen.missing()
         return [{each.vif: each.transmit.bytes for each in domain.networks} for domain in seen.domains]
@@ -51,7 +51,7 @@ def test_on_open_vswitch_guests_have_the_networks_that_xentop_leaves_out() -> No
 
 
 def test_a_number_never_follows_a_place_that_is_another_interface_s() -> None:
-    """QEMU's end comes first in the text, so that its place is the number of the other."""
+    """QEMU's interface is first in the text, so its place equals the other one's number."""
     looks = Looks({3: [QEMUS, *vifs(0)]})
     hvm = domain("hvm", MORE, COUNTED)
     assert looks.at(hvm) == [{}], "the toolstack has not said which domain it is"

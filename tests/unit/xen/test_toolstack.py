@@ -1,4 +1,4 @@
-"""What a scrape shows of the toolstack's values, and of which domains: of no other, and of none that has ended."""
+"""Toolstack values in a scrape and their domains: never of another domain, and never of an ended one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def toolstack(*domains: tuple[int, str, float], weight: int | None = 256, cap: i
 def answers(
     *domains: tuple[int, str, float], weight: int | None = 256, cap: int = 0, uuid: int | None = None
 ) -> RawToolstack:
-    """Return what xl says of these domains, each given by its id, name and CPU seconds."""
+    """xl's answer about these domains, each given by id, name and CPU seconds."""
     rows = "".join(
         f"{name}  {domid}  96  1  -b----  {seconds:.1f} {UUIDS[domid if uuid is None else uuid]}  -  -  Pool-0\n"
         for domid, name, seconds in domains
@@ -53,7 +53,7 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
 
 
 def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
-    """Return the uuid's last digit of each domain, "" where it is not known."""
+    """The last digit of each domain's uuid, "" if unknown."""
     return [guest.uuid[-1] if guest else "" for guest in joined(scraped, by, age).guests]
 
 
@@ -86,7 +86,7 @@ def test_ended_and_new_domains_have_no_values_and_a_counter_that_is_behind_is_an
     assert uuids(host((3, "other", 1)), toolstack((3, "web01", 100))) == [""]
     assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 100))) == ["3"]
     assert uuids(host((3, "web01", 2e9)), toolstack((3, "web01", 2e9 + 128))) == ["3"]  # rounded by xl
-    assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # a bit that slipped
+    assert uuids(host((3, "web01", 101)), toolstack((3, "web01", 2**63 / 1e9 + 101))) == ["3"]  # an overflowed bit
 
 
 def test_without_ids_unique_names_and_a_plausible_cpu_time_identify_domains() -> None:
@@ -94,18 +94,18 @@ def test_without_ids_unique_names_and_a_plausible_cpu_time_identify_domains() ->
     scraped = host((0, "Domain-0", 9), (None, "web01", 10), (None, "copy", 1), (None, "once", 1), (None, "once", 1))
     assert uuids(scraped, listed) == ["0", "3", "", "", ""]
     listed = toolstack((3, "blue", 100), (4, "green", 5000))
-    assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]  # they swapped names
-    assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy since
-    assert uuids(host((None, "blue", 131.5)), listed, age=30) == ["3"]  # and ahead of the toolstack's clock
+    assert uuids(host((None, "blue", 5001), (None, "green", 101)), listed, age=30) == ["", ""]  # names may be swapped
+    assert uuids(host((None, "blue", 130), (None, "green", 5030)), listed, age=30) == ["3", "4"]  # all busy meanwhile
+    assert uuids(host((None, "blue", 131.5)), listed, age=30) == ["3"]  # also ahead of the toolstack's clock
     assert uuids(host((3, "green", 5001), (4, "blue", 5030)), listed, age=30) == ["3", "4"]  # ids are not swapped
-    assert uuids(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]  # a successor of the same name
+    assert uuids(host((None, "web01", 0)), toolstack((3, "web01", 100))) == [""]  # a successor with the same name
 
 
 def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
-    """Both have used so little CPU time that it fits either."""
+    """Both have used so little CPU time that either matches."""
     listed = toolstack((3, "web01", 3), (4, "db01", 3))
     before = host((None, "web01", 3), (None, "db01", 3))
-    for gone in (host((None, "db01", 3)), before):  # its absence was seen, or only that its counter starts over
+    for gone in (host((None, "db01", 3)), before):  # either its absence was seen, or only its counter's restart
         successors = Successors()
         assert not successors.note(before, now=100)
         successors.note(gone, now=110)
@@ -113,9 +113,9 @@ def test_without_ids_a_young_guests_successor_has_nothing_of_it() -> None:
         assert successors.note(rebooted, now=120)
         for now in (120, 130):
             successors.note(rebooted, now)
-            passed_on = successors.since(moment=90)  # when the toolstack was asked
+            passed_on = successors.since(moment=90)  # time of the toolstack's answer
             assert [bool(guest) for guest in joined(rebooted, listed, 30, passed_on).guests] == [False, True]
-        assert successors.since(moment=125) == set()  # asked again
+        assert successors.since(moment=125) == set()  # answered again
     successors = Successors()
     successors.note(host((3, "web01", 3)), now=100)
     assert not successors.note(host((4, "web01", 1)), now=110), "with ids no name is in doubt"
@@ -135,14 +135,14 @@ def test_changes_are_counted_while_the_domain_lives() -> None:
         guest = rounds.parse(now).guests[3]
         return guest.weight_changes, guest.cap_changes
 
-    assert counted(answers((3, "web01", 0), weight=100)) == (0, 0)  # being made: it hasn't run yet
+    assert counted(answers((3, "web01", 0), weight=100)) == (0, 0)  # being created: it hasn't run yet
     assert counted(answers((3, "web01", 1))) == (0, 0)
     assert counted(answers((3, "web01", 2), weight=512)) == (1, 0)
     assert counted(answers((3, "renamed", 3), weight=512, cap=50)) == (1, 1)
     assert counted(answers((3, "renamed", 4), weight=256, cap=0)) == (2, 2)
     assert counted(answers((3, "renamed", 5), weight=None)) == (2, 2)
     assert counted(answers((3, "renamed", 6))) == (2, 2)
-    assert counted(answers((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # which has taken over the id
+    assert counted(answers((3, "another", 0), weight=1, uuid=9)) == (0, 0)  # it has the same id
 
 
 def test_a_replayed_round_that_is_shown_again_counts_once() -> None:
@@ -158,7 +158,7 @@ def test_a_guests_type_and_its_system_in_its_own_words() -> None:
         known = parse(answered({"list": LIST})._replace(os_names=((1, name), (9, b"dead"))))
         assert known.guests[1].os == os
     rows = f"Name ID Mem VCPUs State Time(s) UUID Reason-Code Security Label\nweb 1 96 1 -b---- 1.0 {UUIDS[1]} - -\n"
-    for uuid, kind in ((UUIDS[1], "hvm"), (UUIDS[2], "")):  # the other is an earlier domain's of this id
+    for uuid, kind in ((UUIDS[1], "hvm"), (UUIDS[2], "")):  # the second one is an earlier domain's with this id
         details = f'[{{"domid": 1, "config": {{"c_info": {{"type": "hvm", "uuid": "{uuid}"}}}}}}]'
         assert parse(answered({"list": rows, "list -l": details})).guests[1].type == kind
 

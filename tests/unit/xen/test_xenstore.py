@@ -1,4 +1,4 @@
-"""XenStore's wire protocol, with a daemon of the test's own: values, none, refusal, silence, malformed answers."""
+"""XenStore's wire protocol, with a fake daemon: values, missing values, refusals, silence, malformed answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def message(kind: int, request: int, body: bytes) -> bytes:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts one that answers the request of a number for a path."""
+    """Starts a daemon whose answers are computed from a request's number and path."""
     monkeypatch.setenv("XENSTORED_PATH", str(tmp_path / "socket"))
     listener = socket.socket(socket.AF_UNIX)
 

@@ -1,4 +1,4 @@
-"""How xentop's child is kept while it fails, in the exporter's own process."""
+"""xentop's child process and its failures, within the exporter's own process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAKE = Path(__file__).resolve().parents[2] / "e2e/fake_xentop.py"
 
 
 class Pauses(threading.Event):
-    """An Event that notes how long the keeper would have waited for it, and waits a hundredth of that."""
+    """An Event that records the requested waits, and waits a hundredth of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Pauses(threading.Event):
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A xentop, the only one that can be found."""
+    """A xentop, the only one installed."""
     program = tmp_path / "4.17/xentop"
     program.parent.mkdir()
     program.write_text(FAKE.read_text().replace("/usr/bin/env python3", sys.executable, 1))
@@ -93,7 +93,7 @@ def test_an_internal_error_ends_a_child_and_not_its_keeper(child: Xentop, monkey
 
 
 def test_a_xentop_that_moved_is_found_again(child: Xentop, program: Path, tmp_path: Path) -> None:
-    """As Debian moves it from /usr/lib/xen-4.17 to the next release's folder."""
+    """Debian moves it from /usr/lib/xen-4.17 to the next release's folder."""
     program.parent.rename(tmp_path / "4.19")
     child.start()
     wait_for(child.read, not_yet=(SourceError,))
@@ -114,7 +114,7 @@ def test_partial_iterations_are_refused(
     child: Xentop, program: Path, monkeypatch: pytest.MonkeyPatch, says: str, said: str
 ) -> None:
     monkeypatch.setattr(xentop, "HUNG", 2.0)
-    monkeypatch.setattr(xentop, "INTERVAL", 60)  # so that none is over, however busy the machine is
+    monkeypatch.setattr(xentop, "INTERVAL", 60)  # so that none ends, even on a busy machine
     (program.parent / "says").write_text(says)
     child.start()
     wait_for(lambda: isinstance(failure(child), SourceMalformed))

@@ -1,4 +1,4 @@
-"""xentop's text: every version, every trap, each value to be seen in the text above it."""
+"""xentop's text in every version, with each value visible in the text above it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_columns_widen_and_may_hold_no_number() -> None:
 def test_names() -> None:
     for name in (
         b"Windows7 (Dev)",
-        "übersichtlichß".encode()[:10],  # cut in the middle of a character
+        "übersichtlichß".encode()[:10],  # cut within a character
         b"(null)",
         b"evil --b--- 1 0.0 2 3.0 4 5.0 6 7 8 9 10 11 12 13 14 15 16",
         row(b"db01").strip() + b" ",  # cut at a blank
@@ -130,7 +130,7 @@ def test_block_devices() -> None:
 
 
 def test_a_counter_printed_after_wrapping_below_zero() -> None:
-    """It goes on where a positive 32 bit number ends; what can't come from 32 bits is left out."""
+    """It continues where a positive 32 bit number ends; values impossible for 32 bits are left out."""
     line = b"VBD BlkBack 51712 [ca: 0]  OO: 0   RD: 1   WR: 1   RSECT: %d   WSECT: 0\n"
     sectors = {2**64 - 146888630: 4148078666, 2**31 - 1: 2**31 - 1, 2**64 - 2**31: 2**31, 2**63: None}
     for printed, meant in sectors.items():
@@ -215,7 +215,7 @@ def test_other_lines_cost_no_value_and_details_behind_them_are_of_no_domain() ->
     found = parse(HEADER + row(b"web01") + broken + NET + row(b"next"))
     assert [(each.name, each.networks) for each in found.host.domains] == [("web01", ()), ("next", ())]
     assert found.unknown == (broken.rstrip(), NET.rstrip())
-    # A detail line of a kind not known yet leaves the others their owner.
+    # An unknown kind of detail line doesn't change the owner of the others.
     assert len(domain(b"VBD new kind\n" + NET).networks) == 1
 
 
@@ -227,7 +227,7 @@ def test_malformed() -> None:
 def test_an_iteration_is_whole_when_the_next_header_has_come() -> None:
     first, second = HEADER + row(b"web01") + VCPUS, HEADER + row(b"web02")
     assert whole_iterations(first + second + HEADER) == ([first, second], HEADER)
-    # A capture broke off before the next.
+    # The capture ended before the next one.
     part = row(b"db01")[:60]
     assert whole_iterations(first + part + second) == ([first], part + second)
     assert parse(part + second) == parse(second)._replace(unknown=(part.strip(),))
@@ -257,7 +257,7 @@ def test_devices_without_end_are_not_gathered() -> None:
 
 @pytest.mark.parametrize("text", [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))])
 def test_a_cut_makes_no_number(text: bytes) -> None:
-    """Cut at any byte, an iteration's values are as they would have been, or absent."""
+    """Cut at any byte, an iteration's values are unchanged or absent."""
     whole, last = whole_iterations(text)
     arriving, seen = b"", []
     for byte in range(len(text)):
@@ -271,7 +271,7 @@ def test_a_cut_makes_no_number(text: bytes) -> None:
                 assert cut.vcpus in {(Vcpu(None, None),) * len(one.vcpus), one.vcpus}
                 assert cut.networks == one.networks[: len(cut.networks)]
                 assert cut.blocks == one.blocks[: len(cut.blocks)]
-                # Dom0 can't be recognised by a row that has lost its state.
+                # A row without its state can't be recognised as Dom0.
                 alike = one._replace(domid=cut.domid, vcpus=cut.vcpus, networks=cut.networks, blocks=cut.blocks)
                 assert cut == alike._replace(missing=cut.missing)
 
@@ -306,5 +306,5 @@ def test_dom0_is_the_one_running_domain_of_its_name() -> None:
         return [each.domid for each in host_of(*rows).domains]
 
     assert domids(row(b"web01"), running) == [None, 0]
-    assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, which so is running when it asks
-    assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing shows which
+    assert domids(blocked) == [None]  # a guest: xentop runs in Dom0, so Dom0 is running at that moment
+    assert domids(running, blocked) == [None, None]  # a guest took the name, and nothing distinguishes them

@@ -1,4 +1,4 @@
-"""Windows of a fake xentrace: how it is run and ended, why there are none, and what is counted of them."""
+"""Windows of a fake xentrace: start and end, reasons for missing ones, and their counts."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_a_window_is_a_second_of_state_changes_and_leaves_no_file_open(source: X
 def test_nothing_is_traced_while_another_program_reads_the_buffer(
     source: Xentrace, fake: FakeXentrace, tmp_path: Path
 ) -> None:
-    process(tmp_path, 7, "xentrace", "Z")  # it has ended, and its parent doesn't know yet
+    process(tmp_path, 7, "xentrace", "Z")  # a zombie
     process(tmp_path, 8, "xentrace_setsiz")
     process(tmp_path, 9, "a) (xentrace) S")
-    (tmp_path / "10").mkdir()  # has ended meanwhile
+    (tmp_path / "10").mkdir()  # just ended
     assert source.read() == REAL
     for name in ("xentrace", "xenbaked"):
         process(tmp_path, 4711, name)
@@ -93,7 +93,7 @@ def test_xentrace_that_writes_too_much_is_asked_to_end(
     source: Xentrace, fake: FakeXentrace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xentrace, "MAX_SIZE", len(REAL) - 1)
-    # As the real one, it ends by itself or, from before it writes, by SIGTERM, and only then switches tracing off.
+    # Like the real one, it ends by itself or, even before it writes, on SIGTERM, and only then stops tracing.
     ends = "trap 'echo ended > \"$folder/ended\"; exit 0' TERM"
     fake.does(f'{ends}; cat "$folder/trace" > "$file"; while :; do sleep 0.02; done')
     assert source.read() == REAL
@@ -106,7 +106,7 @@ def test_xentrace_that_hangs_is_killed_with_its_children(
     started, hours = fake.folder / "pid", count(1)
 
     def monotonic() -> float:
-        """Return 0 until it has started a child, however busy the machine is."""
+        """Return 0 until it has started a child, even on a busy machine."""
         return 3600.0 * next(hours) if started.exists() and started.read_text().endswith("\n") else 0.0
 
     monkeypatch.setattr(xentrace, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
@@ -144,7 +144,7 @@ def test_of_many_domains_those_most_in_the_way_are_named_until_others_clearly_ar
     most = row(1, waits, of=2)
     assert set(most) == {2, DOM0, *range(31 - NAMED, 31), IDLE, REST}
     assert (most[30], sum(most.values())) == pytest.approx((3.0, 10 * sum(waits.values())))
-    assert counts.seconds[3].keys() == {3, DOM0, IDLE, REST}  # nobody was in its way
+    assert counts.seconds[3].keys() == {3, DOM0, IDLE, REST}  # nobody delayed it
     assert row(1, {(1, 5): 0.0005})[REST] == pytest.approx(0.005), "a little is not worth a name"
     named = {(1, other): 0.1 for other in range(2, 2 + NAMED)}
     before = row(1, named)
@@ -158,7 +158,7 @@ def test_of_many_domains_those_most_in_the_way_are_named_until_others_clearly_ar
 
 
 class Dom0:
-    """Windows of the fake xentrace, with an xl that lists Dom0 and three guests on a host of one CPU."""
+    """Windows of the fake xentrace, and an xl that lists Dom0 and three guests on a host with one CPU."""
 
     def __init__(self, folder: Path, xentrace: FakeXentrace) -> None:
         self.xentrace = xentrace
@@ -181,7 +181,7 @@ class Dom0:
         self._source.close()
 
     def estimates(self) -> WaitEstimates:
-        """Return what is shown once there are three windows."""
+        """The values shown once there are three windows."""
         self.start()
         wait_for(lambda: (found := self.windows.background.peek()) and found.windows >= 3)
         return self.windows.background.latest()

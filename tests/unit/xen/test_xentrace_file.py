@@ -1,4 +1,4 @@
-"""xentrace's files: its records, and who waited while who ran."""
+"""xentrace's files: their records, and waits by what ran meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen import model
 from virtscope.xen.xentrace_file import Trace, charge, parse
 
-# A second of Xen 4.17 with credit2 on one CPU, with Dom0 and three guests, of which d3 computes all the time.
+# A second of Xen 4.17 with credit2 on one CPU, Dom0 and three guests; d3 computes all the time.
 REAL = Path(__file__).resolve().parents[2] / "fixtures/xentrace/one-cpu-three-guests.bin"
 HERTZ = 2_599_997_000
 
@@ -24,7 +24,7 @@ def anywhere(_domid: int, _vcpu: int) -> None:
 
 
 def waits(data: bytes, *allowed: int) -> dict[tuple[int, int], float]:
-    """Who waited while who ran, if all may run on these CPUs alone."""
+    """Waits by what ran, with all domains restricted to these CPUs."""
     return charge(parse(data), (lambda _domid, _vcpu: frozenset(allowed)) if allowed else anywhere).waits
 
 
@@ -33,7 +33,7 @@ def test_a_second_of_a_real_host() -> None:
     assert (len(trace.changes), trace.lost, trace.gaps) == (937, 0, [])
     charged = charge(trace, anywhere)
     assert charged.cycles / HERTZ == pytest.approx(0.987, abs=0.001)
-    # xenalyze says of the same file that d1 was runnable for 0.21 s.
+    # xenalyze reports 0.21 s runnable for d1 in this file.
     of_d1 = {other: cycles / HERTZ for (domid, other), cycles in charged.waits.items() if domid == 1}
     assert of_d1 == pytest.approx({3: 0.181, 0: 0.023, 2: 0.008, model.IDLE: 0.0004}, abs=0.0005)
     assert charge(trace, lambda _domid, _vcpu: frozenset({0})) == charged
@@ -52,7 +52,7 @@ def test_a_wait_is_charged_to_who_ran_and_before_and_after_to_nobody() -> None:
         change(400, 2, RUNNING, BLOCKED),
         change(400, IDLE, RUNNABLE, RUNNING),
     )
-    # Domain 3 had waited since before the trace, and waits to its end; from 300 on the CPU was between two vCPUs.
+    # Domain 3 waits from before the trace to its end; from 300 on the CPU was between two vCPUs.
     assert waits(data) == {(2, 1): 50, (2, 3): 50, (2, IDLE): 10, (3, 1): 150, (3, 2): 90, (3, IDLE): 10}
     assert waits(on(0, change(0, 2, BLOCKED, RUNNABLE), goes_on(600, 1), goes_on(1000, 1))) == {(2, 1): 1000}
 
@@ -83,12 +83,12 @@ def test_time_in_which_records_were_lost_counts_for_nothing() -> None:
     after = change(700, 3, RUNNING, BLOCKED), change(700, 2, RUNNABLE, RUNNING), change(800, 2, RUNNING, BLOCKED)
     trace = parse(on(0, *before, lost(700, 41, since=200), *after))
     assert (trace.lost, trace.gaps) == (41, [(200, 700)])
-    # Domain 2 waited from 100 on, but to when isn't known.
+    # Domain 2 waited from 100 on, but the end isn't known.
     assert charge(trace, anywhere) == ({}, 100 + 100)
     kept = on(0, change(0, 1, BLOCKED, RUNNING), change(50, 2, BLOCKED, RUNNABLE), goes_on(150, 1))
     more = on(0, lost(700, 1, since=200), goes_on(700, 3), goes_on(900, 3))
     assert charge(parse(kept + more), anywhere) == ({(2, 1): 100}, 150 + 200)
-    # Those lost before the trace began cost nothing of it, as after a reader that was killed while tracing goes on.
+    # Records lost before the trace don't matter; that happens if a killed reader left tracing on.
     late = change(1000, 1, BLOCKED, RUNNING), change(1100, 2, BLOCKED, RUNNABLE), goes_on(1500, 1)
     assert charge(parse(on(0, lost(1000, 9, since=5), *late)), anywhere) == ({(2, 1): 400}, 500)
 
@@ -96,7 +96,7 @@ def test_time_in_which_records_were_lost_counts_for_nothing() -> None:
 def test_what_is_no_change_of_state_is_passed_over() -> None:
     data = on(
         0,
-        record(0x1F002, 1, 2, 3, 4, 5, 6, 7, tsc=1 << 60),  # what fills a buffer's end has any time stamp
+        record(0x1F002, 1, 2, 3, 4, 5, 6, 7, tsc=1 << 60),  # filler at the end of a buffer, with any time stamp
         record(0x28001, 7),
         change(0, 1, BLOCKED, RUNNING),
         record(0x2800E, 1, 2, 3, tsc=10),
@@ -120,7 +120,7 @@ def test_what_is_no_trace_is_refused_with_its_bytes() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_is_what_going_through_all_vcpus_at_each_change_gives(seed: int) -> None:
-    """Random hosts of up to four CPUs and six vCPUs, each with an affinity of its own."""
+    """Random hosts of up to four CPUs and six vCPUs, each with its own affinity."""
     chance = random.Random(seed)
     cpus = range(chance.randint(1, 4))
     vcpus = [(chance.randint(0, 3), number) for number in range(6)]

@@ -1,4 +1,4 @@
-"""Which commands of the toolstack are run, and what comes of those that fail."""
+"""The toolstack commands that are run, and the effect of failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_round_asks_only_the_schedulers_in_use(fake: FakeXl) -> None:
 
 def test_details_are_asked_again_only_for_new_domains_and_not_for_ever(fake: FakeXl) -> None:
     everything = (REAL / "list -l").read_text()
-    fake.answer("list -l", "[]")  # a domain that is being made
+    fake.answer("list -l", "[]")  # a domain that is being created
     source = Xl()
     assert parse(source.read()).guests[1].type == ""
     fake.answer("list -l", everything)
@@ -51,7 +51,7 @@ def test_details_are_asked_again_only_for_new_domains_and_not_for_ever(fake: Fak
     assert parse(source.read()).guests[1].type == "pv"
     assert "list -l" not in fake.asked()
     fake.answer("list -l", "[]")
-    fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))  # another toolstack's, which xl never describes
+    fake.answer("list -v", LISTED.replace("586d02b6", "00000000"))  # another toolstack's domain
     for _ in range(9):
         source.read()
     assert fake.asked().count("list -l") == xl.ASK_DETAILS
@@ -76,7 +76,7 @@ def test_commands_that_a_version_does_not_know_are_no_problem_and_others_that_fa
     assert fake.asked().count("cpupool-list") == 1
     fake.complain("cpupool-list", "libxl: error: Cannot get pools\n")
     source = Xl()
-    for _ in range(2):  # it is asked again
+    for _ in range(2):  # it is called again
         assert [problem.command for problem in parse(source.read()).problems] == ["cpupool-list"]
     fake.complain("sched-credit", "libxl_domain_sched_params_get failed.\n")
     problem = ("sched-credit", "stderr", "libxl_domain_sched_params_get failed.")
@@ -115,7 +115,7 @@ def test_xm_where_there_is_no_xl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_xl_that_moved_is_found_again(fake: FakeXl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an upgrade of Xen's tools may move it, while it is unpacked."""
+    """An upgrade of Xen's tools may move it while unpacking."""
     source = Xl()
     source.read()
     program = FakeXl(tmp_path / "newer", REAL).folder / "xl"
@@ -151,7 +151,7 @@ def test_a_locked_domain_does_not_cost_the_others_values(fake: FakeXl, monkeypat
     source.read()
 
     def run_with_less_patience(program: str, *arguments: str) -> Finished:
-        """But only for the one that hangs: on a busy machine, others take longer."""
+        """Only for the hanging call: on a busy machine, others take longer."""
         return (impatient.run if arguments == ("list", "-l") else run)(program, *arguments)
 
     monkeypatch.setattr(patient, "run", run_with_less_patience)
@@ -173,13 +173,13 @@ def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
         return any(poller.add_to(Host(domains=(guest,))).guests)
 
-    with closing(ToolstackPoller(600)) as poller:  # which asks once, and then only when it is woken
+    with closing(ToolstackPoller(600)) as poller:  # polls once, and then only when it is woken
         poller.start()
         wait_for(lambda: poller.background.peek() is not None)
         toolstack = poller.background.latest()
         used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
         assert is_shown(used)
         asked = poller.background.cost.reads
-        assert not is_shown(used - 0.5)  # CPU time that would do for the one before
+        assert not is_shown(used - 0.5)  # CPU time that would match the previous domain
         wait_for(lambda: poller.background.cost.reads > asked)
         wait_for(lambda: is_shown(used - 0.5))

@@ -1,4 +1,4 @@
-"""What xl and xm print, of every Xen: each value to be seen in the text above it."""
+"""Output of xl and xm of every Xen version, with each value visible in the text above it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_other_lines_of_a_list_are_unknown() -> None:
     assert parse_list(WITH_POOLS + verbose_row(evil, b"Pool-0"))[0][0].domid == 7, "a guest called like a row"
     text = b"libxl: warning: something\n" + LIST + b"\nwhat is this\n" + row(b"web01") + b"\n"
     assert parse_list(text) == ([Listed(7, "web01", 7.8, "", "")], [b"what is this"])
-    no_name = b"7 96 1 -b---- 7.8"  # a row without a name begins with a blank
+    no_name = b"7 96 1 -b---- 7.8"  # a row without a name starts with a blank
     for odd in (row(b"web01").replace(b"-b----", b"-what-"), row(b"web01", seconds=b"?.0"), no_name, b" 1 -b---- 7.8"):
         assert parse_list(LIST + b"\n" + odd + b"\n") == ([], [odd])
         assert parse_list(WITH_POOLS + odd + b" " + UUID.encode() + b" - - -\n")[0] == []
@@ -66,7 +66,7 @@ def test_details_in_json_and_from_xm_and_xl_4_1() -> None:
         f"(domain\n    (domid 1)\n    (uuid {UUID})\n    (name web01)\n    (image\n        (hvm\n        )\n    )\n)\n"
     )
     assert parse_details((dom0 + web).encode()) == {0: Details("", "pv"), 1: Details(UUID, "hvm")}
-    # xl 4.1 prints `(image` on a line of its own, and doesn't quote names.
+    # xl 4.1 prints `(image` on a separate line, and doesn't quote names.
     of_4_1 = f"(domain\n\t(domid 2)\n\t(hvm 1)\n\t(name (hvm 0) x)\n\t(uuid {UUID})\n\t(image\n\t\t(hvm\n"
     assert parse_details(of_4_1.encode()) == {2: Details(UUID, "hvm")}
     assert parse_details(b"(domain\n    (domid 5)\n(domain\n    (name x)\n") == {5: Details("", "")}
@@ -107,7 +107,7 @@ def test_pools_and_their_cpus() -> None:
     text = (
         b"Name               CPUs   Sched     Active   Domain count\n"
         b"a pool of this name   12   credit2       y          0\n"
-        b"idle                 2      null       n          0\n"  # xm knows pools that are not active
+        b"idle                 2      null       n          0\n"  # xm lists inactive pools
         b"Pool-128           128 credit       y\n"
         b"Pool-9             9999999999 credit   y          4\n"
     )

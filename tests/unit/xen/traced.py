@@ -1,4 +1,4 @@
-"""A file of xentrace's, made record by record."""
+"""A file of xentrace, built record by record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IDLE = 0x7FFF
 
 
 def on(cpu: int, *records: bytes) -> bytes:
-    """What xentrace writes of a CPU's buffer."""
+    """xentrace's output for a CPU's buffer."""
     data = b"".join(records)
     return record(0x1F003, cpu, len(data)) + data
 

@@ -1,6 +1,7 @@
-"""The way into Dom0: runs shell commands and takes files over HTTP, for the tests alone.
+"""The test agent in Dom0: runs shell commands and receives files over HTTP.
 
-POST /?timeout=SECONDS   body: a shell command; answers its output, the header X-Status its exit status (124: too late)
+POST /?timeout=SECONDS   body: a shell command; answers its output, with the exit status in header X-Status (124:
+timeout)
 PUT  /PATH               body: the new content of /PATH
 GET  /                   answers once Dom0 is up
 """
@@ -56,7 +57,7 @@ class Agent(BaseHTTPRequestHandler):
         self.wfile.write(output)
 
     def log_message(self, *_: object) -> None:
-        """The console is for the kernel."""
+        """The console is only for the kernel."""
 
 
 ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), Agent).serve_forever()

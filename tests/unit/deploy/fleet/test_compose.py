@@ -33,11 +33,11 @@ def assert_is_part(service: dict[str, Any], part: Part) -> None:
     assert (data == "None") == (part.kind == "query")
     assert service["command"] == [argument.replace(part.data, data) for argument in part.arguments]
     assert service.get("entrypoint", [])[:-1] == [word.replace(part.data, data) for word in part.starter]
-    assert "$" not in "".join([*service.get("entrypoint", []), *service["command"]])  # compose would fill it in
+    assert "$" not in "".join([*service.get("entrypoint", []), *service["command"]])  # compose would substitute it
 
 
 def test_paths_in_containers_lead_to_what_is_mounted() -> None:
-    """Configurations name the targets relative to .stack/fleet, which is where it is in the checkout."""
+    """Configurations have target paths relative to .stack/fleet, as in the checkout."""
     service = SERVICES["prometheus-0-a"]
     assert volumes(service)["./.stack/fleet"] == service["working_dir"] == "/etc/virtscope/.stack/fleet"
     assert volumes(service)["./prometheus"] == "/etc/virtscope/prometheus"

@@ -1,4 +1,4 @@
-"""The files of a fleet: each shard's share of the hosts, what it writes to the store, and what changes them."""
+"""The files of a fleet: each shard's share of the hosts, the records that it writes to the store, and changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rules.test_rules import run
 
 SHIPPED = settings.read()
 PROMETHEUS = merge.prometheus()
-MADE_ANEW = {"relabel_configs", "file_sd_configs", "static_configs"}  # of a shipped job
+MADE_ANEW = {"relabel_configs", "file_sd_configs", "static_configs"}  # replaced in shipped jobs
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
     assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
-@pytest.mark.system  # Debian's promtool doesn't know all that these have
+@pytest.mark.system  # Debian's promtool doesn't know all keys in these
 def test_promtool_takes_each_file_of_a_prometheus(tmp_path: Path) -> None:
     for interval in ("1s", "5s", "15s", "20s"):
         generate.generate(SHIPPED.model_copy(update={"scrape_interval": interval}), tmp_path)
@@ -52,7 +52,7 @@ def test_promtool_takes_each_file_of_a_prometheus(tmp_path: Path) -> None:
 
 def test_the_two_of_a_pair_differ_by_replica_and_receiver_and_send_each_alert_once(fleet: Path) -> None:
     a, b = config(fleet, "prometheus-1-a"), config(fleet, "prometheus-1-b")
-    # But for what one of them does not store.
+    # Except for samples that one of them doesn't store.
     apart = {"source_labels": ["alertname"], "regex": "SamplesNotStored", "target_label": "prometheus"}
     for name, one in {"prometheus-1-a": a, "prometheus-1-b": b}.items():
         relabelling = one["alerting"].pop("alert_relabel_configs")

@@ -1,4 +1,4 @@
-"""What `python -m deploy.fleet status` knows of a part, and in which order `down` stops them."""
+"""Part states in `python -m deploy.fleet status`, and the order in which `down` stops parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
 
 
 def test_parts_are_stopped_before_those_that_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A Prometheus has samples to write: its receivers end last, and supervisord after all."""
+    """A Prometheus has samples to write, so its receivers end last, followed only by supervisord."""
     stopped: list[str] = []
     running = SimpleNamespace(
         run=tmp_path,

@@ -1,4 +1,4 @@
-"""The parts of a fleet: as many as there should be, each with addresses of its own, and who talks to whom."""
+"""The parts of a fleet: their number, their unique addresses, and their connections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_no_two_parts_have_a_port_in_common() -> None:
 
 def test_all_listen_on_loopback_unless_the_settings_say_otherwise() -> None:
     assert {address.rpartition(":")[0] for part in parts(SHIPPED) for address in listens(part)} == {"127.0.0.1"}
-    # The protocol of receivers among each other that isn't used stays there.
+    # The receivers' unused protocol stays on loopback.
     unused = [address for part in parts(APART) for address in listens(part) if not address.startswith("0.0.0.0")]
     assert len(unused) == APART.receivers
 
@@ -79,7 +79,7 @@ def test_each_bucket_of_hosts_is_one_shard_s_and_a_shard_more_moves_no_others() 
 def test_who_asks_and_tells_whom() -> None:
     stores = [part.grpc for part in (*receivers(SHIPPED), *rules(SHIPPED))]
     assert [values(query, "--endpoint") for query in queries(SHIPPED)] == [stores] * 2
-    # The two that evaluate central rules ask different queries, if there are two.
+    # The Prometheus evaluating central rules query different Queries, if there are two.
     for number, asked in ((1, ([0], [0])), (2, ([0], [1])), (5, ([0, 2, 4], [1, 3]))):
         of = SHIPPED.model_copy(update={"queries": number})
         for rule, numbers in zip(rules(of), asked, strict=True):

@@ -1,4 +1,4 @@
-"""What the Prometheus of a fleet scrape: how long they may wait for it, and how many hosts each has."""
+"""Prometheus's scrapes in a fleet: timeouts, and the number of hosts per shard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deploy.fleet.scraping import configuration
 
 
 def test_a_scrape_times_out_before_the_next_one_begins(tmp_path: Path) -> None:
-    """Prometheus refuses a configuration whose timeout is above the interval."""
+    """Prometheus refuses a configuration whose timeout exceeds the interval."""
     for interval, timeout in [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")]:
         chosen = settings.read().model_copy(update={"scrape_interval": interval})
         found = configuration(chosen, prometheus(chosen, 0, "a"), tmp_path)["global"]

@@ -1,4 +1,4 @@
-"""fleet.yml: what it may say, and what is refused, with the offending text."""
+"""fleet.yml: accepted settings, and refusals with the offending text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/fleet/prometheus.sh: a restarted Prometheus writes nothing to the store until its records are whole."""
+"""deploy/fleet/prometheus.sh: a restarted Prometheus writes nothing to the store until its records are complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from deploy.fleet.parts import STARTER
 from tests.support.waiting import wait_for
 
-# Notes by which configuration it was started, and which one it was to read later.
+# Records the configuration it was started with, and the one to reload.
 PROGRAM = """
 import os, pathlib, signal, time
 link = pathlib.Path("running/p.yml")
@@ -24,12 +24,12 @@ WHOLE, STARTING = "../prometheus/p.yml", "../starting/p.yml"
 
 
 def waits(folder: Path) -> bool:
-    """Whether what waits for the program in this folder is still there."""
+    """Whether the process that waits for the program in this folder still exists."""
 
     def is_there(pid: str) -> bool:
         try:
             return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
-        except OSError:  # it has just ended
+        except OSError:  # just ended
             return False
 
     found = subprocess.run(["pgrep", "-f", f"{STARTER} p data/p"], capture_output=True, text=True, check=False)
@@ -38,13 +38,13 @@ def waits(folder: Path) -> bool:
 
 @contextmanager
 def started(folder: Path, configuration: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, started in a folder by this configuration; two seconds of what it records are too low."""
+    """The program, started in a folder with this configuration; its records are too low for two seconds."""
     (folder / "running").mkdir()
     command = ["sh", str(STARTER), "p", "data/p", "2", sys.executable, "-c", PROGRAM]
     process = subprocess.Popen(command, cwd=folder)
     noted = folder / "started"
     try:
-        # Whoever ends what was started ends the program.
+        # When the started process ends, the program ends.
         wait_for(noted.read_text, until=f"{process.pid} {configuration}".__eq__, not_yet=(FileNotFoundError,))
         yield process
     finally:
@@ -63,7 +63,7 @@ def test_one_that_was_there_before_writes_once_it_has_scraped_for_long_enough(tm
     (wal / "checkpoint.00000006").mkdir(parents=True)
     (wal / "00000007").write_text("samples")
     with started(tmp_path, STARTING):
-        (wal / "00000008").touch()  # of its start: it replays those before
+        (wal / "00000008").touch()  # from this start: it replays earlier ones
         time.sleep(4)
         assert str(link.readlink()) == STARTING
         (wal / "00000008").write_text("samples")

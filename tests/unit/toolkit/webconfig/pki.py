@@ -1,4 +1,4 @@
-"""A host's certificates and keys, of a CA made for the test run, and real handshakes over a socket pair."""
+"""A host's certificates and keys from a CA made for the test run, and real handshakes over a socket pair."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENTS = f"{TLS}, client_ca_file: ca.pem, client_auth_type: RequireAndVerifyCli
 
 
 class Pki:
-    """A folder as an administrator would have it: certificates, keys and the configuration, side by side."""
+    """A folder as an administrator has it, with certificates, keys and the configuration."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -35,7 +35,7 @@ class Pki:
         self.renew()
 
     def renew(self) -> None:
-        """Replace the server's certificate and key by new ones, each at a stroke."""
+        """Replace the server's certificate and key, each atomically."""
         self.issue("server", self.ca, "localhost")
 
     def issue(self, name: str, ca: trustme.CA, identity: str) -> None:
@@ -58,11 +58,11 @@ class Pki:
         return WebConfig.load(self.write(text))
 
     def inline(self, name: str) -> str:
-        """Return a PEM file as the rest of a line of YAML."""
+        """A PEM file as the rest of a line of YAML."""
         return '"# für localhost\\n' + (self.folder / name).read_text().replace("\n", "\\n") + '"'
 
     def client(self, certificate: trustme.LeafCert | None = None) -> ssl.SSLContext:
-        """Return a client's settings, trusting the CA and showing `certificate`."""
+        """A client's settings, trusting the CA and presenting `certificate`."""
         context = ssl.create_default_context()
         self.ca.configure_trust(context)
         if certificate:
@@ -71,7 +71,7 @@ class Pki:
 
 
 class Answer(NamedTuple):
-    """What a client got: the server's word ("welcome" or "go away") and the terms of the connection."""
+    """A client's result: the server's answer ("welcome" or "go away") and the TLS parameters."""
 
     word: str
     version: str | None
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 
 
 def connect(web: WebConfig, client: ssl.SSLContext) -> Answer:
-    """Shake hands as the exporters' server does; raises OSError (ssl.SSLError is one) if either side refuses."""
+    """Handshake like the exporters' server; raises OSError (ssl.SSLError is one) if either side refuses."""
     server_end, client_end = socket.socketpair()
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""Passwords: which clients are accepted, and what a guess costs."""
+"""Passwords: accepted clients, and the cost of guesses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from virtscope.toolkit.webconfig import TooManyGuesses, auth
 
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The hashes that bcrypt was asked to check a password against."""
+    """The hashes that bcrypt was called with."""
     asked: list[bytes] = []
     checkpw = bcrypt.checkpw
 
@@ -37,7 +37,7 @@ def test_only_the_right_user_with_the_right_password_may_ask(pki: Pki) -> None:
     ]
     for prefix in ("$2a$", "$2b$", "$2y$"):
         web = pki.load(f"basic_auth_users: {{alice: {prefix}{ALICES_HASH[4:]}, björn: {bobs_hash}}}")
-        for _ in range(2):  # asked of bcrypt, then remembered
+        for _ in range(2):  # bcrypt the first time, then cached
             assert web.allows(basic("alice", ALICES_PASSWORD))
             assert web.allows(basic("alice", ALICES_PASSWORD).replace("Basic", "bASIC"))
             assert web.allows(basic("björn", "battery:staple"))
@@ -73,7 +73,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(pki: Pki, checks: list[byt
 def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_password(
     pki: Pki, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bcrypt is asked once for each password that is remembered, however many scrapes come with it at once."""
+    """Bcrypt runs once for each cached password, however many scrapes arrive simultaneously."""
     monkeypatch.setattr(auth, "MAX_REFUSALS", 5)
     web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
     with ThreadPoolExecutor(8) as pool:
@@ -82,12 +82,12 @@ def test_a_flood_of_guesses_neither_grows_memory_nor_pushes_out_the_right_passwo
         assert not web.allows(basic("alice", str(guess)))
     assert web.allows(basic("alice", ALICES_PASSWORD))
     assert len(checks) == 1 + 11
-    assert not web.allows(basic("alice", "0"))  # forgotten, so bcrypt was asked again
+    assert not web.allows(basic("alice", "0"))  # forgotten, so bcrypt was called again
     assert len(checks) == 1 + 12
 
 
 class Guesses:
-    """Wrong and right passwords, each in a thread of its own; each check takes until it is let."""
+    """Wrong and right passwords, each in its own thread; each check waits until it is released."""
 
     def __init__(self, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
         self.web = pki.load(f"basic_auth_users: {{alice: {ALICES_HASH}, bob: {ALICES_HASH}}}")
@@ -113,9 +113,9 @@ class Guesses:
             self.outcomes.append("too many")
 
     def wait_until_refused(self, count: int) -> None:
-        """So many, and no other has an answer."""
+        """This many, and no other has an answer."""
         wait_for(lambda: len(self.outcomes) >= count, 30)
-        time.sleep(0.1)  # for what must not happen
+        time.sleep(0.1)  # gives forbidden events time to happen
         assert self.outcomes == ["too many"] * count
 
     def finish(self) -> None:
@@ -157,7 +157,7 @@ def test_a_wrong_guess_makes_the_next_one_wait(pki: Pki, monkeypatch: pytest.Mon
     assert web.allows(basic("alice", "x"))
     assert pauses == []
     assert not web.allows(basic("alice", "wrong"))
-    assert not web.allows(basic("alice", "wrong"))  # known by now
+    assert not web.allows(basic("alice", "wrong"))  # cached by now
     assert len(pauses) == 1
     assert 0 < pauses[0] <= auth.MAX_PAUSE_SECONDS
 

@@ -1,4 +1,4 @@
-"""What a change of the files does while an exporter runs, the terms of TLS, and what a host must have installed."""
+"""Changes of the files while an exporter runs, TLS parameters, and packages that a host needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the `err` field of the error lines so far."""
+    """The `err` field of the error lines so far."""
     return [record.__dict__["fields"]["err"] for record in caplog.records if record.levelno == logging.ERROR]
 
 
@@ -34,14 +34,14 @@ def test_a_renewed_certificate_serves_the_next_connection(pki: Pki) -> None:
         assert connect(web, pki.client()).serial == before
         pki.renew()
         assert connect(web, pki.client()).serial != before
-        # Now as certbot has it: live/NAME/fullchain.pem leads to archive/NAME/fullchainN.pem.
+        # certbot's layout: live/NAME/fullchain.pem links to archive/NAME/fullchainN.pem.
         for name in ("server.pem", "server.key"):
             (pki.folder / name).rename(pki.folder / f"1-{name}")
             (pki.folder / name).symlink_to(f"1-{name}")
 
 
 def test_when_the_first_certificate_of_the_chain_expires_is_known(pki: Pki) -> None:
-    """Dates before 2050 and after it are of two kinds."""
+    """Dates before 2050 and later ones have different encodings."""
     ends = [datetime(2049, 12, 31, 23, 59, 58, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)]
     leaf, later = (pki.ca.issue_cert("localhost", not_after=end) for end in ends)
     pki.replace("server.key", leaf.private_key_pem.bytes())
@@ -154,7 +154,7 @@ def test_tls_serves_http1_to_clients_that_would_speak_http2_and_paths_are_relati
 
 
 def test_a_python_for_an_old_c_library_has_tls(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bundle's is built for glibc 2.17, which has no memfd_create."""
+    """The bundle's Python is built for glibc 2.17, which lacks memfd_create."""
     monkeypatch.delattr(os, "memfd_create")
     assert connect(pki.load(f"{TLS}}}"), pki.client()).word == "welcome"
     monkeypatch.setattr(memory, "SHARED_MEMORY", str(pki.folder / "missing"))
@@ -206,7 +206,7 @@ def test_client_must_have_an_allowed_name(pki: Pki) -> None:
 
 
 def tls12_client(pki: Pki, *ciphers: str) -> ssl.SSLContext:
-    """A client that offers no newer version, and these suites alone."""
+    """A client that offers no newer version, and only these suites."""
     client = pki.client()
     client.maximum_version = ssl.TLSVersion.TLSv1_2
     if ciphers:
@@ -234,7 +234,7 @@ def test_cipher_suites_bind_tls12_in_the_order_of_the_side_that_is_preferred(pki
     with pytest.raises(OSError, match=r"(?i)handshake"):
         connect(web, tls12_client(pki, other))
     assert connect(web, pki.client()).version == "TLSv1.3"
-    tls13 = pki.load(f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256]}}")  # which alone mean TLS 1.3 alone
+    tls13 = pki.load(f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256]}}")  # only TLS 1.3 suites imply TLS 1.3
     assert connect(tls13, pki.client()).version == "TLSv1.3"
     with pytest.raises(OSError, match=r"(?i)version"):
         connect(tls13, tls12_client(pki))

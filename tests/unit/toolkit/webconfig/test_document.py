@@ -1,4 +1,4 @@
-"""The web configuration file: what is accepted and refused, beside what Prometheus's own promtool says of it."""
+"""The web configuration file: accepted and refused ones, compared with Prometheus's promtool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GOOD = [
     "http_server_config: {headers: {Strict-Transport-Security: max-age=1}}",
     f"basic_auth_users: {{alice: $2y${ALICES_HASH[4:]}, 007: $2a${ALICES_HASH[4:]}, yes: {ALICES_HASH}}}",
 ]
-# A file, and how the line it gives must begin after "FILE: ".
+# A file, and the beginning of its error line after "FILE: ".
 BAD = {
     "- a\n": "expected keys with values, not a list",
     "basic_auth_users:\n  alice: 'hunter2\n": "line 3, column 1: not valid YAML",
@@ -60,7 +60,7 @@ BAD = {
         f"basic_auth_users: {{alice: {password}}}": "basic_auth_users.alice: not a bcrypt hash"
         for password in ("hunter2", "", f"$2b$32${ALICES_HASH[7:]}", ALICES_HASH[:-2])
     },
-    # Of tls_server_config alone:
+    # Only for tls_server_config:
     **{
         f"tls_server_config: {{{keys}}}": f"tls_server_config.{said}"
         for keys, said in {
@@ -81,7 +81,7 @@ BAD = {
             "cert_file: server.pem, key_file: other.key": "key_file: is not the key of the certificate in cert_file",
         }.items()
     },
-    # Beside a certificate and its key:
+    # Besides a certificate and its key:
     **{
         f"{TLS}, {keys}}}": f"tls_server_config.{said}"
         for keys, said in {
@@ -98,7 +98,7 @@ BAD = {
         }.items()
     },
 }
-# What we refuse and the toolkit takes, and why.
+# Files that we refuse and the exporter toolkit accepts, with the reason.
 STRICTER = {
     "tls_server_config: {min_version: TLS13}": "cert_file: missing",  # it drops the settings and serves plain HTTP
     f"{TLS}, cert: x}}": "cert: given besides cert_file",  # it drops the inline one
@@ -108,10 +108,10 @@ STRICTER = {
     },
     f"{TLS}, client_auth_type: RequireAndVerifyClientCert}}": "client_ca_file: missing",  # Go trusts every public CA
     f"{TLS}, client_ca_file: malformed.pem, client_auth_type: RequireAndVerifyClientCert}}": (
-        "client_ca_file: holds no valid certificate"  # Go goes on with an empty list, and lets no client in
+        "client_ca_file: holds no valid certificate"  # Go continues with an empty list, and accepts no client
     ),
     f"{TLS}, client_allowed_sans: [prometheus.example]}}": (
-        "client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert"  # releases before ignore the names
+        "client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert"  # earlier releases ignore the names
     ),
     f"{TLS}, min_version: TLS10}}": "min_version: TLS10 is insecure and not offered",
     f"{TLS}, min_version: TLS13, max_version: TLS12}}": "min_version: is above max_version",  # no client could connect
@@ -127,12 +127,12 @@ STRICTER = {
     f"basic_auth_users: {{alice: {ALICES_HASH}x}}": "basic_auth_users.alice: not a bcrypt hash",
     "rate_limit: {interval: 1m30s, burst: 5}": "rate_limit: not offered, as any client could use it up for all",
 }
-NEWER_THAN_PROMTOOL = ("rate_limit", "client_allowed_sans", "cert: ")  # keys that Debian's (2.42) refuses as unknown
+NEWER_THAN_PROMTOOL = ("rate_limit", "client_allowed_sans", "cert: ")  # keys unknown to Debian's release (2.42)
 
 
 @pytest.fixture
 def files(pki: Pki) -> Pki:
-    """With files that are no certificate, or not the right key."""
+    """With files that aren't certificates, or with the wrong key."""
     (pki.folder / "malformed.pem").write_text("not a certificate\n")
     other, another = pki.ca.issue_cert("localhost"), pki.ca.issue_cert("localhost", key_type=trustme.KeyType.RSA)
     other.private_key_pem.write_to_path(pki.folder / "other.key")
@@ -153,7 +153,7 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         said = line.removeprefix(f"{path}: ").removeprefix("tls_server_config.")
         assert said.startswith(expected.removeprefix("tls_server_config.").replace("FOLDER", str(files.folder))), text
         assert "\n" not in line, text
-        assert "hunter2" not in line, text  # what the files hold where a secret belongs
+        assert "hunter2" not in line, text  # the files' content in place of a secret
         assert ALICES_HASH[7:-2] not in line, text
 
     missing = f"{files.folder}/none.yml"
