@@ -14,7 +14,7 @@ from typing import NamedTuple
 from alerts.generator.sensors import SCRIPT, sensors_edges
 from demo import shop, story, study
 from demo.story import Job, Step, instances_on
-from demo.study import CHOSEN, MOST, PUBLISHED, between
+from demo.study import CHOSEN, MAX_CLIENTS, PUBLISHED, between
 
 EDGES = tuple(float(edge) for edge in sensors_edges((study.CHECKOUT / SCRIPT).read_text()))
 HOST = ""  # the host itself as one of its virtual servers: Dom0, or everything outside the containers
@@ -140,7 +140,7 @@ def _tier_cpus(platform: str, tier: str, clients: int) -> float:
         return between(least, CHOSEN["database_tier_cpus_800_clients"][platform], clients)
     most = {**PUBLISHED["web_tier_cpus_800_clients"], **CHOSEN["web_tier_cpus_800_clients"]}[platform]
     slope = PUBLISHED["web_tier_cpus_per_100_clients"][platform] / 100
-    return float(most - slope * (MOST - clients))
+    return float(most - slope * (MAX_CLIENTS - clients))
 
 
 def _overhead_cpus(platform: str, guests: int, clients: int) -> float:
@@ -148,7 +148,7 @@ def _overhead_cpus(platform: str, guests: int, clients: int) -> float:
     if platform != "xen":
         return float(CHOSEN["openvz_host_cpus"])
     one, four = (PUBLISHED["dom0_cpus_800_clients"][f"instances_{number}"] for number in (1, 4))
-    return float((one + (four - one) * (guests - 1) / 3) * clients / MOST)
+    return float((one + (four - one) * (guests - 1) / 3) * clients / MAX_CLIENTS)
 
 
 class _Events:
@@ -175,8 +175,8 @@ class _Events:
             self._misses = base_misses * CHOSEN["misses_per_instruction_over_base"][f"{platform}_1_instance"] * grown
             factor = self._instructions_beyond_cpu(instances)
         # So that instructions match those published for both tiers on one node and 800 clients.
-        full = {tier: _tier_cpus("base", tier, MOST) for tier in ("web", "db")}
-        here = sum(_tier_cpus(platform, tier, MOST) for tier in full) + _overhead_cpus(platform, 2, MOST)
+        full = {tier: _tier_cpus("base", tier, MAX_CLIENTS) for tier in ("web", "db")}
+        here = sum(_tier_cpus(platform, tier, MAX_CLIENTS) for tier in full) + _overhead_cpus(platform, 2, MAX_CLIENTS)
         self._per_cpu = base_per_cpu * over["instructions"] * sum(full.values()) / here * factor
 
     def _instructions_beyond_cpu(self, instances: int) -> float:
@@ -186,7 +186,10 @@ class _Events:
         instructions = (
             PUBLISHED["misses_1_to_2_instances"]["xen"] / PUBLISHED["misses_per_instruction_1_to_2_instances"]["xen"]
         )
-        one, two = (count * _tier_cpus("xen", "web", MOST) + _overhead_cpus("xen", count, MOST) for count in (1, 2))
+        one, two = (
+            count * _tier_cpus("xen", "web", MAX_CLIENTS) + _overhead_cpus("xen", count, MAX_CLIENTS)
+            for count in (1, 2)
+        )
         return float(instructions / (two / one))
 
     def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Collection[str]) -> Work:

@@ -23,7 +23,7 @@ _NONE = (  # in ioacct: no sync(), each fsync() returns at once, and there are n
 _WRITEBACK = 5  # seconds until a change in memory is written to disk
 _KERNEL, _FILES = 65536, 12  # per process: kernel memory in bytes, and files
 _KERNEL_BARRIER, _KERNEL_LIMIT = 32 << 20, 36 << 20
-_MOST_PROCESSES = 240
+_MAX_PROCESSES = 240
 _TURN, _LONGEST = 10**6, 2 * 10**6  # nanoseconds of each wait of a process: usual, and the recent maximum
 _COLUMNS = "VEID user nice system uptime idle strv uptime used maxlat totlat numsched"
 
@@ -75,7 +75,7 @@ def _resources(names: list[str]) -> str:
         processes = _processes(name)
         lines += [
             f"kmemsize {processes * _KERNEL} {processes * _KERNEL} {_KERNEL_BARRIER} {_KERNEL_LIMIT} 0",
-            f"numproc {processes} {processes + 2} {_MOST_PROCESSES} {_MOST_PROCESSES} 0",
+            f"numproc {processes} {processes + 2} {_MAX_PROCESSES} {_MAX_PROCESSES} 0",
             f"numfile {processes * _FILES} {processes * _FILES} {_NO_LIMIT} {_NO_LIMIT} 0",
         ]
     return "\n".join([*lines, ""])

@@ -190,17 +190,17 @@ def _measurements() -> list[Metric]:
                 continue
             labels = {
                 "run": _RUN["run"],
-                "step": f"{instances}x{study.MOST}{' one node' if placement == 'one node' else ''}",
+                "step": f"{instances}x{study.MAX_CLIENTS}{' one node' if placement == 'one node' else ''}",
                 "environment": platform,
                 "virtualization": "none" if platform == "base" else platform,
                 "emulated": "no",
-                "test": f"mean response, {instances} x {study.MOST} clients on {placement}",
+                "test": f"mean response, {instances} x {study.MAX_CLIENTS} clients on {placement}",
                 "unit": "milliseconds",
                 "better": "lower",
                 "repetition": "1",
                 "attempt": "0",
             }
-            found.append((labels, 1000 * study.mean_response(platform, placement, instances, study.MOST)))
+            found.append((labels, 1000 * study.mean_response(platform, placement, instances, study.MAX_CLIENTS)))
     return families(
         {
             "lab_run_info": [({**_RUN, "study": "consolidation"}, 1)],

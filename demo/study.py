@@ -20,7 +20,7 @@ STEPS: Mapping[str, Any] = _CONTENT["steps"]
 PUBLISHED: Mapping[str, Any] = _CONTENT["published"]
 CHOSEN: Mapping[str, Any] = _CONTENT["chosen"]
 PLATFORMS = ("base", "openvz", "xen")
-LEAST, MOST = 500, 800  # clients
+MIN_CLIENTS, MAX_CLIENTS = 500, 800  # clients
 
 
 def _responses() -> dict[tuple[str, str, int, int], float]:
@@ -42,10 +42,10 @@ _RESPONSES = _responses()
 
 def mean_response(platform: str, placement: str, instances: int, clients: int) -> float:
     """Seconds; exponential between the fixed points at the fewest and the most clients."""
-    few, many = (_RESPONSES[platform, placement, instances, end] for end in (LEAST, MOST))
-    return float(few * math.pow(many / few, (clients - LEAST) / (MOST - LEAST)))
+    few, many = (_RESPONSES[platform, placement, instances, end] for end in (MIN_CLIENTS, MAX_CLIENTS))
+    return float(few * math.pow(many / few, (clients - MIN_CLIENTS) / (MAX_CLIENTS - MIN_CLIENTS)))
 
 
 def between(few: float, many: float, clients: int) -> float:
     """A value that is linear in the clients, like CPU and throughput in the study."""
-    return few + (many - few) * (clients - LEAST) / (MOST - LEAST)
+    return few + (many - few) * (clients - MIN_CLIENTS) / (MAX_CLIENTS - MIN_CLIENTS)

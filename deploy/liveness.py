@@ -45,7 +45,7 @@ LOOK_SECONDS = 1.0
 STOPPED_LOOKS = 2  # a single one may be a debugger that attaches
 ASK_SECONDS = 5.0  # between two probes, and for an answer
 HUNG_SECONDS = 30.0  # without an answer; Kubernetes's default is as long
-LEAST_QUESTIONS = 5  # unanswered as well, as the machine may have been suspended
+MIN_QUESTIONS = 5  # unanswered as well, as the machine may have been suspended
 RETRY_SECONDS = 5.0  # between two starts of a part that supervisord has given up
 SUPERVISOR_TIMEOUTS = 3  # of supervision.REQUEST_SECONDS each
 KILLED_SECONDS = 3.0  # for parts to end by themselves after supervisord's death
@@ -72,7 +72,7 @@ class Watched:
             return "stopped"
         if self.answered_at is None:  # it may have much to replay first
             return "no_answer" if now - self.since > health.READY_SECONDS else ""
-        silent = now - self.answered_at > HUNG_SECONDS and self.unanswered >= LEAST_QUESTIONS
+        silent = now - self.answered_at > HUNG_SECONDS and self.unanswered >= MIN_QUESTIONS
         return "no_answer" if silent else ""
 
 

@@ -106,7 +106,7 @@ def make() -> dashboard.Dashboard:
                     panels.small(panels.against(application.WAITS_MEDIAN, application.WAITS)),
                     panels.small(panels.lines(application.NEIGHBOURS)),
                     panels.small(
-                        panels.against(application.MOST_REQUESTS, application.REQUESTS).title(
+                        panels.against(application.MAX_REQUESTS, application.REQUESTS).title(
                             "Request rate and past maximum"
                         )
                     ),

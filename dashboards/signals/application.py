@@ -79,7 +79,7 @@ REQUESTS = _of_users(
     decimals=1,
 )
 # One follows the other in time, so they form one line.
-MOST_REQUESTS = _of_users(
+MAX_REQUESTS = _of_users(
     "Past maximum",
     f"max by (app) ({on_host('app:requests:rate_max1w', app='$app')}"
     f" or {on_host('app:requests:rate_max1h', app='$app')})",

@@ -26,7 +26,7 @@ _ESTIMATED = "On Xen these are estimates, from one second of each minute."
 _NOT_MEASURED = "Nobody waits, or not measured: docs/sched-exporter.md; on Xen --xentrace.interval."
 _NO_TIERS = "Nobody waits, not measured (docs/sched-exporter.md), or tiers unknown (docs/objectives.md)."
 
-_LEAST = 0.005  # smallest cell value: less would display as 0.00
+_MIN_SHOWN = 0.005  # smallest cell value: less would display as 0.00
 
 
 def _waiting(reasons: str) -> str:
@@ -43,13 +43,13 @@ _TOTALS = f'label_replace({_waiting("neighbour|host|unknown")}, "{COLUMN}", "{TO
 MATRIX = Signal(
     "Who waits for whom on the host",
     f"sort_desc((sum by (vserver, {COLUMN}) ({_WITH_COLUMN}) or sum by (vserver, {COLUMN}) ({_TOTALS}))"
-    f" >= {_LEAST} and on (vserver) {_VICTIMS})",
+    f" >= {_MIN_SHOWN} and on (vserver) {_VICTIMS})",
     units.NoUnit,
     "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
     "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
-    f"{ROWS} that wait most and the {COLUMNS} that are waited for most, cells below {_LEAST}, and waiting for a cap, a "
-    f"hypervisor below and waking up, which the graphs have. {TOTAL} is of all neighbours, without its own threads, "
-    f"which stand where row and column are the same. {_ESTIMATED} A click leads to either.",
+    f"{ROWS} that wait most and the {COLUMNS} that are waited for most, cells below {_MIN_SHOWN}, and waiting for a "
+    f"cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is of all neighbours, without its own "
+    f"threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either.",
     _NOT_MEASURED,
     decimals=2,
 )

@@ -18,7 +18,7 @@ IN_GUEST = Path(__file__).with_name("nginx.sh")
 PORT = 8080  # as in CONFIG
 SERVER = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
 STARTED = "start worker process "  # nginx's message when it listens
-MOST_AT_ONCE = 1_000  # requests in flight; others wait, which counts as response time
+MAX_AT_ONCE = 1_000  # requests in flight; others wait, which counts as response time
 TIMEOUT = 10  # seconds until a request fails
 VEGETA = "/srv/config/vegeta"
 RESULTS = "/srv/state/results"
@@ -68,5 +68,5 @@ def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
 
 def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
     """The requests for this many seconds; their results go to this file."""
-    when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MOST_AT_ONCE}", f"-timeout={TIMEOUT}s"]
+    when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MAX_AT_ONCE}", f"-timeout={TIMEOUT}s"]
     return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]

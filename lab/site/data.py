@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 SEED = 2007
 USERS = 1_000
 ITEMS_PER_CATEGORY = 120
-MOST_BIDS = 24  # per item
-MOST_COMMENTS = 12  # per user
+MAX_BIDS = 24  # per item
+MAX_COMMENTS = 12  # per user
 STATEMENT_CHARACTERS = 50_000  # `mariadbd --bootstrap` refuses statements over 60,000 bytes, and lines over 20,000
 
 # The site's dates are fixed, so its pages never change: no auction closes during an experiment.
@@ -145,9 +145,9 @@ def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[
     price = start_price = chance.randrange(100, 20_000)
     placed = closes - timedelta(days=7)
     bids: list[Row] = []
-    for _ in range(chance.randint(0, MOST_BIDS)):
+    for _ in range(chance.randint(0, MAX_BIDS)):
         price += chance.randrange(50, 500 + price // 10)
-        placed += timedelta(minutes=chance.randrange(1, 7 * 24 * 60 // MOST_BIDS))
+        placed += timedelta(minutes=chance.randrange(1, 7 * 24 * 60 // MAX_BIDS))
         bids.append((number, f"{placed:%Y-%m-%d %H:%M:%S}", chance.randint(1, USERS), price))
     words = {"noun": noun, "adjective": adjective, "material": material}
     description = _description(chance, words)
@@ -171,7 +171,7 @@ def _description(chance: random.Random, words: dict[str, str]) -> str:
 def _comments(chance: random.Random, about: int) -> list[Row]:
     written = OPENED - timedelta(days=400)
     comments: list[Row] = []
-    for _ in range(chance.randint(0, MOST_COMMENTS)):
+    for _ in range(chance.randint(0, MAX_COMMENTS)):
         written += timedelta(minutes=chance.randrange(1, 40_000))
         noun = chance.choice(chance.choice(list(CATEGORIES.values())))
         text = _fill(chance, chance.choice(REMARKS), {"noun": noun, "material": chance.choice(MATERIALS)})

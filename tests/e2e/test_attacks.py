@@ -24,7 +24,7 @@ from tests.unit.toolkit.webconfig.pki import TLS, Pki
 CONNECTIONS = 500
 SCRAPES = 5
 SCRAPE_TIMEOUT = 10  # Prometheus's default
-MOST_BYTES = 100 << 20
+MAX_BYTES = 100 << 20
 USER, PASSWORD = "prometheus", "correct horse"
 
 # The attackers' addresses: one address or one network per attacker.
@@ -72,7 +72,7 @@ def scrapes_under_attack(
     answers.append(scrape())
     assert [answer.status_code for answer in answers] == [200] * (SCRAPES + 2)
     peak = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{exporter.process.pid}/status").read_text())
-    assert int(peak[0]) << 10 < MOST_BYTES
+    assert int(peak[0]) << 10 < MAX_BYTES
     assert "Traceback" not in exporter.log()
     return [len(answer.content) for answer in answers]
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.running_exporter import EXPORTERS, RunningExporter
 from tests.support.privileges import (
-    MOST_EXPOSURE,
+    MAX_EXPOSURE,
     NOBODY,
     UNITS,
     capabilities,
@@ -52,7 +52,7 @@ def test_systemd_understands_them_and_they_are_confined(tmp_path: Path) -> None:
     verified = systemd_analyze("verify", *copies)
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
     for unit in ALL:
-        threshold = f"--threshold={MOST_EXPOSURE * 10:.0f}"
+        threshold = f"--threshold={MAX_EXPOSURE * 10:.0f}"
         review = systemd_analyze("security", "--offline=true", "--no-pager", threshold, unit)
         assert review.returncode == 0, review.stdout
 

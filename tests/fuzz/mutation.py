@@ -17,7 +17,7 @@ TOKENS = [
     b"9" * 5000,  # more digits than Python converts
 ]
 
-_MOST_PLACES = 6
+_MAX_PLACES = 6
 _SHORT, _LONG = 9, 400  # mutation lengths in bytes
 _WORD = re.compile(rb"\w{2,40}|\W")
 
@@ -41,7 +41,7 @@ class Mutations:
         if rolled() < 0.05:  # the beginning of one seed and the end of another
             other = self._seeds[int(rolled() * len(self._seeds))]
             data = data[: int(rolled() * (len(data) + 1))] + other[int(rolled() * (len(other) + 1)) :]
-        for _ in range(1 + int(rolled() * _MOST_PLACES)):
+        for _ in range(1 + int(rolled() * _MAX_PLACES)):
             begin = int(rolled() * (len(data) + 1))
             end = begin + int(rolled() * (_SHORT if rolled() < 0.7 else _LONG))
             part = data[begin:end]

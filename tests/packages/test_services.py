@@ -18,7 +18,7 @@ from tests.packages.test_deb import EXPORTERS, block_of
 from tests.packages.test_wheel import build
 from tests.stack.conftest import ROOT
 from tests.support.ports import free_port
-from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
+from tests.support.privileges import MAX_EXPOSURE, UNITS, capabilities, directives, exposure
 
 VESTAT = "vestat-exporter"
 PAGE = (ROOT / "docs/watched-hosts.md").read_text()
@@ -102,7 +102,7 @@ def test_a_package_from_installation_to_purge(host: CleanHost, boot: Boot, packa
         assert status == 200
         assert re.search(rf"^{exporter.removesuffix('-exporter')}_up ", text, re.MULTILINE)
         assert re.findall(r"msg=listening address=(\S+)", log(live, exporter))[-1] in asking
-        assert exposure(live.must(f"systemd-analyze security --no-pager {exporter}.service")) <= MOST_EXPOSURE
+        assert exposure(live.must(f"systemd-analyze security --no-pager {exporter}.service")) <= MAX_EXPOSURE
     assert states(live, EXPORTERS) == dict.fromkeys(EXPORTERS, RUNS)
     assert live.must("stat -c '%U %G %a' /etc/virtscope") == "root virtscope 2750\n"
     assert live.must("stat -c '%U %a' /var/lib/ssh-exporter /var/lib/ssh-exporter/.ssh") == "ssh-exporter 700\n" * 2

@@ -13,7 +13,7 @@ from tests.support.needs import need_root
 pytestmark = pytest.mark.system
 
 MARGIN = 0.01
-LEAST = {"page-faults": 50_000, "context-switches": 10_000}  # per CPU's load
+MIN_COUNT = {"page-faults": 50_000, "context-switches": 10_000}  # per CPU's load
 
 
 def counted_by_the_kernel() -> dict[str, int]:
@@ -41,7 +41,7 @@ def test_events_of_all_cpus_as_the_kernel_counts_them(exporter: Start) -> None:
         pages.append(page(running))
         truth.append(counted_by_the_kernel())
     before, after = pages
-    for event, least in LEAST.items():
+    for event, least in MIN_COUNT.items():
         labels = {"group": "software", "event": event}
         grown = after.total("perf_events_total", **labels) - before.total("perf_events_total", **labels)
         within, around = truth[2][event] - truth[1][event], truth[3][event] - truth[0][event]

@@ -21,7 +21,7 @@ SECONDS = 10
 THROUGHPUT = {"loopback": 2e9, "veth": 1.8e9, "bridge": 1.25e9}
 CPU = {"loopback": 1.6, "veth": 1.584, "bridge": 1.5}  # per second: a byte costs 1, 1.1 and 1.5 times as much
 SMALL, WITHOUT = 40.0, 6.0  # times a byte's cost, through lower throughput
-MOST = 2_000  # requests per second of the fastest path
+MAX_RATE = 2_000  # requests per second of the fastest path
 GUESTS = """\
 guests:
   - {name: web 1, ssh: root@web1, platform: kvm}
@@ -43,7 +43,7 @@ def counted(of: Configuration, noise: float, *, events: bool) -> Counted:
 
 def served(of: WebLoad, noise: float) -> Served:
     """A request costs 1, 1.1 and 1.5 times as much, like a byte; p99 is ten times the median."""
-    answered = min(of.rate, MOST) * SECONDS
+    answered = min(of.rate, MAX_RATE) * SECONDS
     cost = CPU.get(of.path, 6.0) / THROUGHPUT.get(of.path, 1e9) * 1e6
     median = 0.0005 * noise
     latencies = [median] * round(0.98 * answered) + [10 * median] * (answered - round(0.98 * answered))
@@ -197,7 +197,7 @@ def test_requests_are_part_of_the_answer_and_have_their_latencies_in_a_table() -
 
 
 def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> None:
-    of = document(recording(SCENARIO + GUESTS + f"web_rates: {2 * MOST}\n"))
+    of = document(recording(SCENARIO + GUESTS + f"web_rates: {2 * MAX_RATE}\n"))
     *before, first = [one for one in of.verdict if "trial" in one]
     assert first.startswith(
         "On emulated hardware, so no more than a sign that it works. To and from guest trial, a byte "
@@ -205,7 +205,7 @@ def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> No
     assert "To and from guest trial, a request costs " in first
     assert of.verdict.index(first) > of.verdict.index(next(one for one in of.verdict if "Over bridge" in one))
     [not_reached] = before
-    assert f"guest trial, web, 1024 bytes, {2 * MOST} requests/s (emulated): " in not_reached
+    assert f"guest trial, web, 1024 bytes, {2 * MAX_RATE} requests/s (emulated): " in not_reached
     lines = [line for line in markdown(of).splitlines() if line.startswith("| guest trial, ")]
     assert {line.split(", ")[1] for line in lines} == {"send", "receive", "web"}
     assert all("(emulated)" in line for line in lines)

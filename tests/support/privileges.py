@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-MOST_EXPOSURE = 2.0  # by `systemd-analyze security`, from 0 to 10; a service without any confinement has 9.6
+MAX_EXPOSURE = 2.0  # by `systemd-analyze security`, from 0 to 10; a service without any confinement has 9.6
 UNITS = Path(__file__).resolve().parents[2] / "exporters" / "systemd"
 NOBODY = 65534  # Debian's user and group nobody
 

@@ -23,7 +23,7 @@ from tests.distributions import chroots
 from tests.distributions.chroots import DEBIAN_12
 from tests.distributions.machine import Machine
 from tests.packages.conftest import CleanHost, Packages, packages
-from tests.support.privileges import MOST_EXPOSURE, UNITS, capabilities, directives, exposure
+from tests.support.privileges import MAX_EXPOSURE, UNITS, capabilities, directives, exposure
 from tests.support.waiting import wait_for
 from tests.xen.exporters import Page
 from tests.xen.host import XenHost
@@ -199,7 +199,7 @@ def test_scraped_from_outside_with_every_line_of_its_unit_in_force(debian: Debia
         assert "probed" in said
         assert re.findall("can .*", said) == []
         assert "listening" in debian.must(f"systemctl status {exporter}")
-        assert exposure(debian.must(f"systemd-analyze security --no-pager {exporter}.service", 300)) <= MOST_EXPOSURE
+        assert exposure(debian.must(f"systemd-analyze security --no-pager {exporter}.service", 300)) <= MAX_EXPOSURE
         assert not re.search("(?i)unknown|ignor", debian.must(f"systemd-analyze verify {exporter}.service || true"))
 
         process = debian.must(f"systemctl show --property=MainPID --value {exporter}").strip()

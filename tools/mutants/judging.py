@@ -19,8 +19,8 @@ from deploy import programs
 from deploy.programs import CHECKOUT, cache
 from tools.mutants.mutant import Mutant
 
-PATIENCE = 4  # limit for a mutant's tests: PATIENCE times the duration without it, plus LEAST seconds
-LEAST = 5
+PATIENCE = 4  # limit for a mutant's tests: PATIENCE times the duration without it, plus MIN_SECONDS seconds
+MIN_SECONDS = 5
 LONGEST = 600  # seconds, limit for tests without a mutant
 
 
@@ -82,7 +82,7 @@ class Court:
         """
         changed = self.root / mutant.file
         changed.write_text(mutant.text)
-        most = Cost(*(LEAST + PATIENCE * seconds for seconds in usual))
+        most = Cost(*(MIN_SECONDS + PATIENCE * seconds for seconds in usual))
         try:
             return not (self._writes(writer) and self._run(tests, most, keep=False)[0])
         finally:

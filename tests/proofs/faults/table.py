@@ -10,7 +10,7 @@ from tests.proofs.faults.catalogue import Fault
 from tests.proofs.faults.observer import Outcome
 from tests.proofs.faults.stack import SCRAPE_SECONDS
 
-MOST_LOST = 2  # scrapes more than fall into the fault's own duration
+MAX_LOST = 2  # scrapes more than fall into the fault's own duration
 _LONGEST_SAID = 110
 # The cut network next to the other faults, and the sum of all.
 _ALWAYS_TRUE = ("HostDown of vz1", "ExporterDown of vz1", "PartFailsRepeatedly of dom0")
@@ -58,7 +58,7 @@ def row(fault: Fault, outcome: Outcome, complaint: str) -> Row:
 
 def _samples_missed(fault: Fault, outcome: Outcome) -> Iterable[str]:
     time = fault.seconds + ((outcome.seconds or 0) if fault.silent else 0)
-    allowed = MOST_LOST + round(time / SCRAPE_SECONDS)
+    allowed = MAX_LOST + round(time / SCRAPE_SECONDS)
     for target, count in outcome.lost.items():
         if not re.fullmatch(fault.loses, target):
             yield f"{count} samples lost of {target}"

@@ -28,7 +28,7 @@ from deploy.terminal import print_table
 from tests.proofs.fleet import hosts as simulated
 from tests.proofs.fleet import judging, story
 from tests.proofs.fleet.comparison import TOLERANCE, Tally, total
-from tests.proofs.fleet.faults import LONG, MOST_PENDING, SHORT, Plan, Step, steps
+from tests.proofs.fleet.faults import LONG, MAX_PENDING, SHORT, Plan, Step, steps
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.proofs.fleet.running import Running, metrics, query
 
@@ -221,8 +221,8 @@ def _missed(step: Step, tally: Tally) -> list[str]:
         missed.append(f"{step.name}: no sample is equal, so nothing was compared")
     if step.drained is None or step.drained > DRAINED_SECONDS:
         missed.append(f"{step.name}: the backlog was not drained in {DRAINED_SECONDS} s")
-    if step.most_pending > MOST_PENDING:
-        missed.append(f"{step.name}: {step.most_pending:.0f} samples waited in memory, more than {MOST_PENDING}")
+    if step.most_pending > MAX_PENDING:
+        missed.append(f"{step.name}: {step.most_pending:.0f} samples waited in memory, more than {MAX_PENDING}")
     return missed
 
 

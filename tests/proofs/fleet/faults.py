@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.proofs.fleet.running import Running, metrics
 
-MOST_PENDING = 10 * (10_000 + 2 * 2_000)  # limit of the write queue: deploy/fleet/scraping.py
+MAX_PENDING = 10 * (10_000 + 2 * 2_000)  # limit of the write queue: deploy/fleet/scraping.py
 WRITTEN_SECONDS = 15  # a queue this close to the last appended sample has no backlog: it sends every 5 s
 GIVE_UP_SECONDS = 300
 _LOOK_SECONDS = 2.0

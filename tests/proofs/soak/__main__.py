@@ -30,7 +30,7 @@ LOOK_BACK = 300.0  # seconds, far below Prometheus's retention here
 _FIRED = "group by (alertname, host) (last_over_time(ALERTS{{alertstate='firing'}}[{seconds}s]))"
 _DOWN = "sum by (job, instance) (1 - avg_over_time(up[{seconds}s])) * {seconds}"
 _READINGS = Path(".stack/soak.csv")
-_MOST_DOWN = 0.01  # of the time
+_MAX_DOWN = 0.01  # of the time
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ class Soak:
         """Print restarted processes, down targets and firing alerts; return whether everything ran."""
         now = self._stack.processes()
         restarted = [name for name, pid in self._processes.items() if now.get(name) != pid]
-        targets = [target for target, down in self._down.items() if down > _MOST_DOWN * seconds]
+        targets = [target for target, down in self._down.items() if down > _MAX_DOWN * seconds]
         print(f"\nrestarted: {', '.join(restarted) or 'none'}; readings that failed: {self._failed}")
         print(f"targets down for more than a scrape in a hundred: {', '.join(targets) or 'none'}")
         print(f"alerts that fired: {', '.join(sorted(self._fired)) or 'none'}")

@@ -11,7 +11,7 @@ PRECISION = 0.98
 RECALL = 0.95
 COVERAGE = 0.03  # allowed difference of the charged wait, as a share of run_delay
 CONTROLS = 50
-LEAST_DELAY = 0.5  # minimum run_delay in seconds for an episode to count for coverage
+MIN_DELAY = 0.5  # minimum run_delay in seconds for an episode to count for coverage
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Observed:
     @property
     def coverage(self) -> float | None:
         """Charged / delayed; None if it waited too little to tell."""
-        return self.charged / self.delayed if self.delayed >= LEAST_DELAY else None
+        return self.charged / self.delayed if self.delayed >= MIN_DELAY else None
 
 
 @dataclass(frozen=True)

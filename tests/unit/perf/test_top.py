@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from virtscope.perf.profile import OTHER, Hits, Place, Profile, Top
 
-MOST, NEWCOMERS = 5, 2
+MAX_NAMED, NEWCOMERS = 5, 2
 SYMBOLS = st.integers(0, 40).map("f{}".format)
 PLACES = st.builds(
     Place, st.sampled_from(["cycles", "cache-misses"]), st.just("web"), symbol=SYMBOLS, space=st.just("user")
@@ -29,7 +29,7 @@ def counted(top: Top, *profiles: Profile) -> dict[str, int]:
 @given(st.lists(st.dictionaries(PLACES, HITS, max_size=30), max_size=12))
 def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profiles: list[Profile]) -> None:
     """A new series starts with 0, except in the first round: Prometheus counts from a series' first value on."""
-    top = Top(MOST, NEWCOMERS)
+    top = Top(MAX_NAMED, NEWCOMERS)
     for found in profiles:
         before = top.counts()
         top.add(found)
@@ -38,7 +38,7 @@ def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profil
             old = {place: hits for place, hits in before.items() if place.event == event}
             new = {place: hits for place, hits in after.items() if place.event == event}
             due = [hits for place, hits in found.items() if place.event == event]
-            assert len(new) <= MOST + 1
+            assert len(new) <= MAX_NAMED + 1
             assert not old or len(set(new) - set(old)) <= NEWCOMERS
             assert not old or all(new[place].samples == 0 for place in set(new) - set(old))
             assert all(new[place].samples >= old[place].samples for place in set(old) & set(new))
