@@ -58,8 +58,8 @@ def make() -> dashboard.Dashboard:
                     panels.number(events.COVERED).span(6).height(9),
                     tables.columns(
                         "Events",
-                        "Events that perf-exporter is configured to count, first those that it can't count and the "
-                        "reason. Without a guest: on the host itself. See docs/perf-events.md.",
+                        "Events that perf-exporter is configured to count; unsupported events first, with the reason. "
+                        "Without a guest: on the host itself. See docs/perf-events.md.",
                         {"event": "Event", "group": "Group", "pmu": "PMU", "vserver": "Guest", "reason": _REASON},
                         [events.SUPPORTED],
                         width=18,

@@ -42,9 +42,8 @@ def make() -> dashboard.Dashboard:
                 [
                     tables.columns(
                         "Tests by environment",
-                        "Each test in each environment of each run: the mean of its repetitions, in the unit beside "
-                        "it, and relative to the baseline's of the same run, if it has one. What was measured on an "
-                        "emulated machine proves that it works, no more.",
+                        "Mean of the repetitions of each test, by environment and run, in its unit and relative to "
+                        "the run's baseline. Values from emulated machines only show that the test works.",
                         {"run": "Run", "test": "Test", "environment": "Environment", "virtualization": "On"}
                         | {"emulated": "Emulated", "unit": "Unit"},
                         experiments.MEASUREMENTS,

@@ -106,9 +106,8 @@ def _cpu_and_capacity() -> timeseries.Panel:
         )
         .title("CPU usage and capacity")
         .description(
-            "CPU used by the host itself (at the bottom) and by its guests on top of it: the ten that used most over "
-            "the time shown, all others as one, and those that have ended within a minute. The dashed line is the "
-            "machine's capacity."
+            "CPU used by the host itself (bottom) and by its guests: the top 10 in the selected time range, the others "
+            "as one, and guests that ended within the last minute. Dashed line: the machine's capacity."
         )
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.coloured(palette.PLAIN))

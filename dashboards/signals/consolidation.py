@@ -26,8 +26,8 @@ HEADROOM = _count(
     "Headroom now",
     f"floor({on_host('host:headroom:apps')})",
     description=(
-        "How many more applications like the mean of those that are here fit under the load of this minute, before "
-        "the CPU is used up or the first objective is missed, whichever is first."
+        "How many more average applications fit at the current load before the CPU is used up or the first objective "
+        "is missed."
     ),
     absent=_NO_HEADROOM,
     gap="no applications",
@@ -40,8 +40,8 @@ BUSY_HOURS = _count(
     "Headroom (apps)",
     f"floor({on_host('host:headroom:apps_p10_1d')})",
     description=(
-        "Applications that still fit in busy hours: there was room for as many in nine tenths of the past day. Like "
-        "the mean of those that are here, before the CPU is used up or the first objective is missed."
+        "How many more average applications fit in busy hours: the headroom was at least this in nine tenths of the "
+        "past day."
     ),
     absent="Known after eight hours with requests.",
     gap="after 8 hours",
