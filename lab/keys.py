@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Protocol, Self, TypeVar
 
@@ -47,9 +48,9 @@ class Scenario(Model):
         return self._digest
 
     @property
+    @abstractmethod
     def steps(self) -> Sequence[Step]:
         """All steps, in order."""
-        raise NotImplementedError
 
     @classmethod
     def parse(cls, text: str, file_name: str) -> Self:
