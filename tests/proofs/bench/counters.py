@@ -67,7 +67,7 @@ def _this_machine() -> None:
         least = dict.fromkeys(targets, float("inf"))
         for _ in range(ROUNDS):
             for name, target in targets.items():
-                least[name] = min(least[name], target.cpu_seconds_per_scrape(50))
+                least[name] = min(least[name], target.cpu_seconds_per_scrape(10))
     for name, target in targets.items():
         print(f"  {name:38}{target.series:9,}{least[name] * 1e3:10.2f}")
     if shutil.which("perf"):

@@ -70,8 +70,8 @@ def _measure(count: int, shell: str, node: float) -> None:
                 )
                 for _ in range(SCRAPES[count]):
                     host.run_on(BUSY)
-                    over_ssh.scrape()
-                    local.scrape()
+                    over_ssh.scrape_anew()
+                    local.scrape_anew()
                 there.append((_ticks(sshd.pids()) - before[0]) / SCRAPES[count])
                 client = _ticks(descendants(over_ssh.pid)) - before[1]
                 here.append((over_ssh.cpu_seconds() - before[2] + client) / SCRAPES[count])
