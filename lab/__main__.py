@@ -13,7 +13,6 @@ from lab.report import command as report
 
 
 def main() -> int:
-    """Run the command given by the arguments; returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m lab", description="Experiments of the studies, and their reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)

@@ -27,7 +27,6 @@ class Scale:
     request_cpu_seconds: float = 0.0  # as measured
 
     def clients(self, of_study: int) -> int:
-        """The number of clients here for this number in the study; at least one."""
         return max(1, round(of_study / self.study_clients))
 
 

@@ -34,8 +34,6 @@ _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec
 
 
 class CgroupError(LabError):
-    """A cgroup can't be created, changed or removed; the message names the file and says what to do."""
-
     def __init__(self, message: str, number: int | None = None) -> None:
         """`number` is the kernel's errno, if the kernel refused."""
         super().__init__(message)
@@ -44,8 +42,6 @@ class CgroupError(LabError):
 
 @dataclass(frozen=True)
 class TierLimits:
-    """Limits of a virtual server."""
-
     cpu_weight: int = 100  # 1 to 10,000: its share relative to others' weights under CPU contention
     cap: float | None = None  # maximum CPUs, such as 0.2
     cpus: str | None = None  # allowed CPUs, such as "0" or "0-1,3"; None for all
@@ -60,17 +56,14 @@ class Hierarchies:
 
     @property
     def version(self) -> int:
-        """The version whose files limit the CPU."""
         return 1 if "cpu" in self.by_controller else 2
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """All trees that contain a virtual server, without duplicates."""
         return tuple(dict.fromkeys([*([self.unified] if self.unified else []), *self.by_controller.values()]))
 
 
 def mounted() -> Hierarchies:
-    """Return this machine's mounts; raises as `parse_mounts`."""
     return parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
@@ -101,7 +94,6 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
 
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
-    """The controller, the file and its content for each limit."""
     weight = limits.cpu_weight if version == 2 else max(2, round(limits.cpu_weight * 1024 / 100))
     cpu = [("cpu", CPU_WEIGHT[version], str(weight))]
     if version == 1:
@@ -111,7 +103,6 @@ def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
 
 
 def cap_setting(cap: float | None, version: int) -> tuple[str, str]:
-    """The file of a cap, and its content; under version 1 the period has its own file."""
     quota = None if cap is None else round(cap * PERIOD_US)
     if version == 2:
         return "cpu.max", f"{'max' if quota is None else quota} {PERIOD_US}"
@@ -175,7 +166,6 @@ class Cgroup:
         return ["sh", "-c", _JOIN, "join", *procs, "--", *map(str, command)]
 
     def processes(self) -> list[int]:
-        """Pids of its processes."""
         found: set[int] = set()
         for folder in self._folders:
             with contextlib.suppress(OSError):  # gone, or ending
@@ -208,7 +198,6 @@ class Cgroup:
             self.lock = None
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far by its processes."""
         if self._hierarchies.version == 2:
             [usage] = re.findall(r"^usage_usec (\d+)$", (self._folder("cpu") / "cpu.stat").read_text(), re.MULTILINE)
             return int(usage) / 1e6

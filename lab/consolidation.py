@@ -31,7 +31,6 @@ def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Consolidation) -> list[str]:
-    """The changes that a run makes on this machine, as lines to read."""
     number = max(what.instances)
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
@@ -47,7 +46,6 @@ def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
 
 
 def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
-    """One step: set up, warm up, measure; before the first one, calibrate."""
     course, scale = run.course, _scale(what, run, stage)
     clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")

@@ -69,7 +69,6 @@ class Limited(Model):
 
     @property
     def limits(self) -> TierLimits:
-        """Limits of its programs."""
         return TierLimits(self.weight, self.cap, self._cpus)
 
     def pinned(self, cpus: str) -> Self:
@@ -98,7 +97,6 @@ class Guest(Model):
 
     @property
     def virtualization(self) -> str:
-        """See the other environments."""
         return self.platform
 
     def pinned(self, _cpus: str) -> Self:

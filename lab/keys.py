@@ -22,8 +22,6 @@ class ScenarioError(LabError):
 
 
 class Step(Protocol):
-    """One measurement of a scenario."""
-
     @property
     def name(self) -> str:
         """Unique in its run."""
@@ -54,7 +52,6 @@ class Scenario(Model):
 
     @classmethod
     def parse(cls, text: str, file_name: str) -> Self:
-        """The scenario in a text; raises `ScenarioError`."""
         try:
             found = documents.parse(text, file_name).read(cls)
         except FileError as error:
@@ -82,8 +79,6 @@ def _listed(given: Any) -> Any:
 
 
 def distinct(by: Callable[[Any], object] = lambda one: one) -> AfterValidator:
-    """Refuses a list with equal values, or with values for which `by` is equal."""
-
     def check(found: tuple[T, ...]) -> tuple[T, ...]:
         seen = [by(one) for one in found]
         for number, one in enumerate(seen):

@@ -26,7 +26,6 @@ class Cpus:
 
     @property
     def count(self) -> int:
-        """The number of CPUs for all tiers together."""
         return len(set(self.by_tier.values()))
 
 
@@ -85,7 +84,6 @@ def _upstream(version: str) -> str:
 
 
 def cpu_seconds() -> float:
-    """CPU time used on the whole machine so far."""
     return busy_seconds(Path("/proc/stat").read_text().partition("\n")[0])
 
 

@@ -32,8 +32,6 @@ _UNSETTLED_HELP = "CPUs that others used right before the step, if the machine d
 
 
 class RunnerMetrics:
-    """A runner's metrics, on loopback."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._measured = self._gauge(METRIC, "What a step of the lab has measured, in the label `unit`.", *_LABELS)
@@ -47,13 +45,11 @@ class RunnerMetrics:
         return Gauge(name, help_text, labels, registry=self.registry)
 
     def describe_run(self, run: str, study: str, scenario: str, planned_steps: int, facts: Mapping[str, str]) -> None:
-        """Expose facts about the run until the end."""
         labels = {"run": run, "study": study, "scenario": scenario, **facts}
         self._gauge("lab_run_info", "What runs, on what and with what.", *labels).labels(**labels).set(1)
         self._gauge("lab_run_planned_steps", "Steps of the whole run.", "run").labels(run).set(planned_steps)
 
     def describe_scale(self, run: str, scale: Scale) -> None:
-        """Expose the result of the calibration, once."""
         if self._scaled:
             return
         self._scaled = True
@@ -64,18 +60,15 @@ class RunnerMetrics:
             self._gauge(name, help_text, "run").labels(run).set(value)
 
     def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
-        """Show a step as being measured from now on."""
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
         for gauge, value in zip(self._of_step, (1, clients, scenario.duration, cpus), strict=True):
             gauge.labels(*labels).set(value)
 
     def end_step(self) -> None:
-        """Show no step."""
         for gauge in self._of_step:
             gauge.clear()
 
     def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
-        """Expose a step's measurements."""
         attempt = int(time.time())
         for one in found:
             where = one.environment, one.virtualization, "yes" if one.emulated else "no"
@@ -83,11 +76,9 @@ class RunnerMetrics:
             self._measured.labels(*labels).set(one.value)
 
     def unsettled(self, run: str, step: str, cpus: float) -> None:
-        """Expose the CPUs that others used right before a step."""
         self._unsettled.labels(run, step).set(cpus)
 
     def stop(self) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

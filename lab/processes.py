@@ -28,7 +28,6 @@ _ONCE_GUARDED = 'read -r _ && exec "$@"'
 
 
 def over_ssh(destination: str, there: str) -> list[str]:
-    """The ssh command that runs a line in a shell on another host; `destination` is for ssh(1)."""
     return ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}", "--", destination, there]
 
 
@@ -108,7 +107,6 @@ class Process:
         return LabError(f"{self.name} {what}{end and '; its log ends:'}{end}")
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Stop it, by force if it doesn't end in time."""
         self.popen.terminate()
         try:
             self.popen.wait(seconds)
@@ -187,7 +185,6 @@ def read_until(text: bytes, pipe: IO[bytes] | IO[str] | None, seconds: float, sa
 
 
 def free_ports(count: int) -> list[int]:
-    """This many unused ports on loopback, all different."""
     with contextlib.ExitStack() as taken:
         found: list[int] = []
         for port in PORTS:

@@ -13,8 +13,6 @@ TICK_SECONDS = 1.0
 
 
 class Course:
-    """The progress of a run with this many planned seconds."""
-
     def __init__(self, planned_seconds: float, console: Console) -> None:
         self._planned = max(planned_seconds, 1.0)
         self._done = 0.0
@@ -37,12 +35,10 @@ class Course:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Print a permanent line, next to the bar."""
         left = "" if self._console.is_terminal else f"  ({self._left()} left)"
         self._console.print(f"{text}{left}", highlight=False, markup=False, soft_wrap=not self._console.is_terminal)
 
     def doing(self, what: str) -> None:
-        """Show the current activity, on the bar only."""
         self._bar.update(self._task, description=what)
 
     def pass_time(self, seconds: float, check: Callable[[], None]) -> None:

@@ -23,8 +23,6 @@ class PrometheusError(LabError):
 
 @dataclass(frozen=True)
 class Sample:
-    """One series of an instant vector."""
-
     labels: Mapping[str, str]
     value: float
 
@@ -38,8 +36,6 @@ class Recorded:
 
 
 class Prometheus:
-    """A Prometheus at this address (`http://127.0.0.1:9090`)."""
-
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
 

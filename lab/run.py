@@ -33,7 +33,6 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_to(commands: Any) -> None:
-    """Add the subcommand to argparse's; `func` of its arguments runs it and returns the exit status."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "run", help="run a scenario and write its report", description=__doc__
     )
@@ -113,7 +112,6 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
 
 
 def plan(study: Study, what: Scenario) -> list[str]:
-    """The actions of a run, as lines to read."""
     runs, steps = len(study.runs(what)), [f"  {step.name}" for step in what.steps]
     several = " on each host" if runs > 1 else ""
     duration = _duration(study.planned_seconds(what, what.steps) * runs)
@@ -137,7 +135,6 @@ def _duration(seconds: float) -> str:
 
 
 def _stack() -> int:
-    """The port of the stack's Prometheus; starts the stack if it isn't running."""
     if not supervision.is_running():
         print("The stack does not run yet: make up", flush=True)
         up = subprocess.run([sys.executable, "-m", "deploy.stack", "up"], cwd=CHECKOUT, check=False)
@@ -147,7 +144,6 @@ def _stack() -> int:
 
 
 def _report(run_name: str, prometheus_port: int) -> None:
-    """Write the report, and print its summary and path."""
     command = [sys.executable, "-m", "lab", "report", run_name, "--prometheus", f"http://127.0.0.1:{prometheus_port}"]
     if subprocess.run(command, cwd=CHECKOUT, check=False).returncode:
         again = f"{sys.executable} -m lab report {run_name}"

@@ -34,8 +34,6 @@ _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 
 
 class Limit(Model):
-    """CPU limits of virtual servers; see lab.cgroups.TierLimits."""
-
     weight: Weight = 10_000  # the maximum, so that other load on this CPU hardly disturbs the applications
     cap: Cap | None = None
 
@@ -64,8 +62,6 @@ class Step:
 
 
 class Consolidation(keys.Scenario):
-    """A valid scenario."""
-
     instances: OneOrMore[Annotated[int, Field(ge=1, le=32)]]
     clients: OneOrMore[Annotated[int, Field(ge=1, le=MAX_CLIENTS)]]  # per instance; in sequence, each for `duration`
     duration: Annotated[Seconds, Field(ge=15, le=86_400)]  # three scrapes: lab.consolidation.STEP_SCRAPES
@@ -98,7 +94,6 @@ class Consolidation(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         return tuple(
             Step(instances, clients, placement, repetition, batch)
             for repetition, placement, instances, clients, batch in itertools.product(
@@ -115,7 +110,6 @@ parse = Consolidation.parse
 
 
 def find(name: str) -> Path:
-    """The file of a scenario with this name or path; raises `ScenarioError`."""
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():
             raise ScenarioError(f"{name}: no such file")

@@ -10,7 +10,7 @@ from deploy import go_programs, programs
 from deploy.programs import CHECKOUT, ProgramsError, catalogue
 from lab import LabError
 from lab.processes import Process, beside
-from lab.servers import Instance
+from lab.servers.instance import Instance
 
 TELEGRAF = CHECKOUT / "telegraf"
 
@@ -53,7 +53,6 @@ def start(
 
 
 def _copy_sensors(instance: Instance, folder: Path) -> None:
-    """Make the copies for one instance."""
     places = {
         "apache_access_log": ("/var/log/apache2/access.log", str(instance.web_log)),
         "apache_status": ("http://127.0.0.1/server-status?auto", instance.status_url),

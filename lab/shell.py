@@ -111,7 +111,6 @@ class Shell:
         self._undo = tuple(commands)
 
     def _answer(self, command: str, seconds: float) -> tuple[str, int]:
-        """The output until the status line, and the status."""
         mark = f" {self._mark}\n".encode()
         self._said = read_until(mark, self._process.stdout, seconds, self._said)
         before, found, after = self._said.partition(mark)

@@ -17,7 +17,7 @@ from lab.clients.orders import Application, Habits, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, free_ports
 from lab.scenario import Consolidation
-from lab.servers import DB, TIERS, WEB, Instance
+from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
 BATCH = "batch"  # the cgroup of the batch job
@@ -105,11 +105,9 @@ class Stage:
         self.clients.carry_out(Order(habits, applications))
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far by all tiers of all running instances."""
         return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
 
     def check(self) -> None:
-        """Raise `LabError` if anything has ended unexpectedly."""
         for instance in self._running:
             instance.check()
         for process in (*self._sensors, self.clients, *([self._batch] if self._batch else [])):
@@ -126,7 +124,6 @@ class Stage:
         return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
 
     def _start_batch(self, cpus: str) -> None:
-        """Start a job next to the sites that uses as much of these CPUs as it gets, unless it already runs."""
         if self._batch is not None:
             return
         cgroup = Cgroup(BATCH, mounted())

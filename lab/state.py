@@ -19,8 +19,6 @@ RUNS = CHECKOUT / ".stack" / "lab" / "runs"
 
 @dataclass
 class State:
-    """One run; `save` after a change."""
-
     run: str  # sorts by time, such as "20261121T090512-scale"
     digest: str  # of the scenario's file
     folder: Path
@@ -30,7 +28,6 @@ class State:
 
     @classmethod
     def begin(cls, scenario: Scenario, now: datetime, runs: Path = RUNS) -> Self:
-        """A new run."""
         run = f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{scenario.name}"
         state = cls(run, scenario.digest, runs / run)
         state.folder.mkdir(parents=True)

@@ -20,8 +20,6 @@ from lab.state import State
 
 @dataclass(frozen=True)
 class Run:
-    """A run in progress."""
-
     state: State
     course: Course
     metrics: RunnerMetrics
@@ -38,8 +36,6 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scenario on a machine that is ready for it."""
-
     measure: Callable[[Any], Outcome]
     """Measures a step. Raises `LabError`; in any case everything of the step has ended."""
     facts: Mapping[str, str]

@@ -76,7 +76,6 @@ class Containers:
         return Sample(time.monotonic(), of_all, used, sum(count.read() for count in self._counts))
 
     def check(self) -> None:
-        """Raise `LabError` if a load has ended."""
         for program in self._programs:
             program.check()
 

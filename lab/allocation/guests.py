@@ -76,7 +76,6 @@ class Guests:
         return Sample(times.clock, self._machine, times.guests, sum(load.tasks for load in self._loads))
 
     def check(self) -> None:
-        """Raise `LabError` if a load has ended."""
         for load in self._loads:
             load.check()
 
@@ -118,7 +117,6 @@ class _Load(Process):
 
     @property
     def tasks(self) -> int:
-        """The number of finished tasks."""
         assert self.popen.stdout is not None
         with contextlib.suppress(BlockingIOError):  # no more yet
             while more := os.read(self.popen.stdout.fileno(), 65_536):

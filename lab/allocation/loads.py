@@ -37,12 +37,10 @@ class Count:
         self._memory = mmap.mmap(self.descriptor, COUNTER.size)
 
     def read(self) -> int:
-        """The number of finished tasks."""
         done: int = COUNTER.unpack_from(self._memory)[0]
         return done
 
     def close(self) -> None:
-        """Release the lab's end."""
         self._memory.close()
         os.close(self.descriptor)
 
@@ -58,12 +56,10 @@ def main() -> None:
 
 
 def work(tasks: int) -> None:
-    """Use the CPU time of this number of tasks."""
     hashlib.pbkdf2_hmac("sha256", b"virtscope", b"allocation", tasks * ROUNDS)
 
 
 def compute(memory: mmap.mmap) -> None:
-    """Run and count tasks forever."""
     done = 0
     while True:
         work(1)

@@ -61,12 +61,10 @@ class Sums:
 
     @property
     def duration(self) -> float:
-        """How long the step was measured."""
         return sum(self.seconds.values())
 
     @property
     def capacity(self) -> float:
-        """CPUs that all containers together used."""
         return sum(self.container_cpu.values()) / self.duration
 
     def host(self, *since: int) -> float | None:
@@ -108,7 +106,6 @@ class Sums:
 
 
 def measurements(step: Step, sums: Sums, platform: str, *, emulated: bool) -> list[Measurement]:
-    """A step's values."""
     values = [
         (CAPACITY, "CPUs", "higher", sums.capacity),
         (step.unit, TASKS[step.unit], "higher", sums.tasks / sums.duration),

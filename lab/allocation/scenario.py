@@ -155,8 +155,6 @@ Magnitude = Annotated[tuple[float, float], AfterValidator(_magnitude)]
 
 
 class Allocation(keys.Scenario):
-    """A valid scenario."""
-
     study: Literal["allocation"]
     magnitudes: Annotated[tuple[Magnitude, ...], distinct(), Field(min_length=1)]
     # At least 3 s: a switch takes up to 2 s to take effect, and one more second is measured before the next.
@@ -200,7 +198,6 @@ class Allocation(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         repetitions = range(1, self.repetitions + 1)
         groups = itertools.product(repetitions, self.load, self.pinning, CONTAINERS, self.intervals)
         return tuple(step for group in groups for step in self._block(*group))

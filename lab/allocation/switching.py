@@ -44,12 +44,10 @@ class _Switching:
     containers: Containers | Guests | None = None
 
     def check(self) -> None:
-        """Raise `LabError` if a load has ended."""
         if self.containers:
             self.containers.check()
 
     def measure(self, step: Step) -> Outcome:
-        """Warm up with the first caps, and measure."""
         containers = self._ready(step)
         course, warm_up, where = self.run.course, self.what.warm_up, _where(self.what)
         _write_caps(step, 0, containers)
@@ -97,7 +95,6 @@ class _Switching:
 
 
 def plan(what: Allocation) -> list[str]:
-    """The changes that a run makes, and the commands it runs on other machines, as lines to read."""
     caps = sorted({cap for step in what.steps for cap in (step.low, step.high)})
     if what.targets:
         return [line for target in what.targets for line in commands(target, caps)]

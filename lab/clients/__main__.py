@@ -21,8 +21,6 @@ from lab.clients.visitor import Visitor
 
 
 class Crowd:
-    """All visitors of all applications."""
-
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._environment = Environment(user_classes=[])
@@ -49,7 +47,6 @@ class Crowd:
         return counts
 
     def _kind(self, name: str) -> type[Visitor]:
-        """The class of an application's visitors."""
         if name not in self._kinds:
             self._kinds[name] = type(name, (Visitor,), {"application": name, "metrics": self._metrics})
             self._environment.user_classes.append(self._kinds[name])
@@ -62,7 +59,6 @@ class Crowd:
 
 
 def main() -> None:
-    """Serve metrics, and carry out orders until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the lab, which then stops this process
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     lines = FileObjectPosix(sys.stdin.fileno(), "r")

@@ -22,21 +22,16 @@ LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
 
 @dataclass(frozen=True)
 class Counts:
-    """The clients' counters so far."""
-
     answers: Mapping[str, float]  # with any status, by application
     starts: float  # of requests
     late_starts: float  # later than `LATE_SECONDS`
 
     def since(self, earlier: Counts) -> Counts:
-        """The difference from `earlier`."""
         answers = {app: count - earlier.answers.get(app, 0) for app, count in self.answers.items()}
         return Counts(answers, self.starts - earlier.starts, self.late_starts - earlier.late_starts)
 
 
 class Clients(Process):
-    """The running process; it serves metrics on loopback, on `port`."""
-
     def __init__(self, log: Path, cpus: str) -> None:
         """Start it. Raises `LabError` if it doesn't start."""
         # Higher priority than others on its CPU: a delayed client measures itself, not the application.

@@ -26,8 +26,6 @@ LATE_SHARE = 0.01
 
 
 class Metrics:
-    """The clients' metrics, in a registry of their own."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         # The clients' own cost, separate from the applications'.

@@ -16,16 +16,12 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Application:
-    """An application's URL, and its number of clients."""
-
     url: str
     clients: int
 
 
 @dataclass(frozen=True)
 class Habits:
-    """How every client behaves."""
-
     seed: str  # for everything random
     think_seconds: float  # mean of an exponential distribution
     timeout_seconds: float  # after this a client stops waiting for an answer, and its session ends
@@ -44,12 +40,10 @@ class Order:
 
 
 def encode(message: Order | dict[str, int]) -> str:
-    """One line, including its end."""
     return json.dumps(asdict(message) if isinstance(message, Order) else message) + "\n"
 
 
 def decode_order(line: str) -> Order:
-    """The order in a line from `encode`."""
     given = json.loads(line)
     applications = {name: Application(**fields) for name, fields in given["applications"].items()}
     return Order(Habits(**given["habits"]), applications)

@@ -79,6 +79,5 @@ class Visitor(FastHttpUser):
             return "error"
 
     def _end_session(self, end: str) -> None:
-        """Begin a new session: the client's next request is a new visitor's first."""
         self.metrics.sessions.labels(self.application, end).inc()
         self._page = mix.FIRST_PAGE

@@ -40,8 +40,6 @@ def ready(what: Factors, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Factors) -> list[str]:
-    """The changes that a run makes on this machine, and its programs in guests, as lines to read."""
-
     def commands(workload: str) -> list[str]:
         return [" ".join(one.command(what.warm_up, what.duration)) for one in BENCHMARKS[workload]]
 
@@ -74,7 +72,6 @@ class Cases:
     course: Course
 
     def measure(self, step: Step) -> Outcome:
-        """Run a step's benchmarks; see `Experiment.measure`."""
         self.course.doing(f"{step.name}: measuring")
         found = [
             measurement
@@ -101,7 +98,6 @@ class Cases:
         return next((guest for guest in self.what.guests if guest.name == case.elsewhere), None)
 
     def _values(self, case: Case, benchmark: Benchmark) -> list[float]:
-        """The result in each virtual server."""
         command = benchmark.command(self.what.warm_up, self.what.duration)
         others = ",".join(map(str, self.available[: -case.cpus] or self.available))
         with contextlib.ExitStack() as ending:
@@ -112,7 +108,6 @@ class Cases:
             return [benchmark.read(text) for text in self._said(case, commands)]
 
     def _said(self, case: Case, commands: Sequence[list[str]]) -> list[str]:
-        """The benchmarks' output."""
         seconds = self.what.warm_up + self.what.duration + workloads.TAIL
         where = self._where(case)
         if where is None:

@@ -85,6 +85,5 @@ def _number(found: object, program: str, text: str) -> float:
 
 
 def _end(text: str) -> str:
-    """The last non-empty line, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" \t}]")]
     return f"it ends with {lines[-1][:200]!r}" if lines else "it has said nothing"

@@ -37,8 +37,6 @@ MAX_SERVERS = 512
 
 @dataclass(frozen=True)
 class Step:
-    """A case under a workload."""
-
     workload: str
     case: Case
     repetition: int
@@ -67,8 +65,6 @@ def _no_case(guests: tuple[Guest, ...]) -> tuple[Guest, ...]:
 
 
 class Factors(keys.Scenario):
-    """A valid scenario."""
-
     study: Literal["factors"]
     workloads: OneOrMore[Workload] = WORKLOADS
     factors: OneOrMore[Factor] = FACTORS
@@ -83,7 +79,6 @@ class Factors(keys.Scenario):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """Refuse values that are invalid only in combination."""
         given = self.model_fields_set
         if self.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in self.factors), None)):
             raise KeyProblem(f"{one} needs at least two CPUs; leave it out of factors", "cpus")
@@ -102,7 +97,6 @@ class Factors(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order. Repetitions are the outermost loop, so that drift is visible."""
         return tuple(step for repetition in range(1, self.repetitions + 1) for step in self._block(repetition))
 
     def _block(self, repetition: int) -> Iterator[Step]:

@@ -75,5 +75,4 @@ BENCHMARKS: Mapping[str, tuple[Benchmark, ...]] = {
 
 
 def seconds(workload: str, warm_up: int, duration: int) -> int:
-    """The duration of all benchmarks of a workload."""
     return len(BENCHMARKS[workload]) * (warm_up + duration + TAIL)

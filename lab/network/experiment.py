@@ -62,7 +62,6 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Network) -> list[str]:
-    """The changes that a run makes on this machine, and its programs in guests, as lines to read."""
     direction, size = what.directions[0], what.sizes[0]
     loads = [(size, rate) for size in FILES for rate in what.web_rates or ()]
     lines = ["On this machine, in network namespaces that only the step's own processes see, gone when these end:"]
@@ -101,7 +100,6 @@ def ends_on(available: Sequence[int]) -> paths.Cpus:
 
 
 def counts_events() -> bool:
-    """Whether perf can count all of `paths.EVENTS` on this machine."""
     command = ["perf", "stat", "-a", "-x,", f"--event={','.join(paths.EVENTS)}", "--", "true"]
     try:
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stderr

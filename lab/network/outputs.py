@@ -60,7 +60,6 @@ class _Result(NamedTuple):
 
 
 def read(text: str) -> Counted:
-    """Read the output of a step that sent bytes; raises `OutputError`."""
     cpu, counted, between, _ = _parts(text)
     throughput = iperf3(between)
     if not throughput > 0:
@@ -106,7 +105,6 @@ def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
 
 
 def _whole(text: str) -> int:
-    """A 64-bit whole number; raises `ValueError` otherwise."""
     if not re.fullmatch(r"\d{1,19}", text, re.ASCII):
         raise ValueError
     return int(text)

@@ -39,15 +39,12 @@ class Ends:
     afterwards: Sequence[str] = ()
 
     def enclosed(self, by: Callable[[Sequence[str]], list[str]]) -> Ends:
-        """The same with each command wrapped by this function."""
         after = by(self.afterwards) if self.afterwards else ()
         servers = {port: by(server) for port, server in self.servers.items()}
         return Ends(servers, by(self.warm_up), by(self.client), after)
 
 
 class Cpus(NamedTuple):
-    """CPUs of both ends, as lists for taskset."""
-
     server: str
     client: str
 

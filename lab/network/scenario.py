@@ -52,7 +52,6 @@ class Configuration:
 
     @property
     def slug(self) -> str:
-        """For a step's name."""
         return f"{_slug(self.path)}-{self.direction}-{self.size}-offloads-{self.offloads}"
 
     @classmethod
@@ -82,7 +81,6 @@ class WebLoad:
 
     @property
     def slug(self) -> str:
-        """For a step's name."""
         return f"{_slug(self.path)}-web-{self.size}-{self.rate}"
 
     @classmethod
@@ -106,8 +104,6 @@ _WEB_NAME = re.compile(rf"({'|'.join(PATHS)}|{GUEST}.+), web, (\d{{1,9}}) bytes,
 
 @dataclass(frozen=True)
 class Step:
-    """A configuration, once."""
-
     configuration: Configuration | WebLoad
     repetition: int
 
@@ -122,8 +118,6 @@ def _slug(path: str) -> str:
 
 
 class Network(keys.Scenario):
-    """A valid scenario; sizes in bytes, rates per second."""
-
     study: Literal["network"]
     paths: OneOrMore[Path] = PATHS
     directions: OneOrMore[Direction] = DIRECTIONS
@@ -136,7 +130,6 @@ class Network(keys.Scenario):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order; rotated by repetition, so that the first one varies."""
         of_guests = [guest_path(guest) for guest in self.guests]
         of: list[Configuration | WebLoad] = [
             *(Configuration(*one) for one in product(self.paths, self.directions, self.sizes, self.offloads)),
@@ -147,7 +140,6 @@ class Network(keys.Scenario):
 
 
 def guest_path(guest: Guest) -> str:
-    """The path to a guest, as named in configurations."""
     return f"{GUEST}{guest.name}"
 
 

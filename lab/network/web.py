@@ -38,7 +38,6 @@ def prepare(folder: Path, target: str) -> None:
 
 
 def target(of: WebLoad, address: str) -> str:
-    """The requested URL, in vegeta's format."""
     return f"GET http://{_socket(address)}/{of.size}"
 
 
@@ -67,6 +66,5 @@ def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
 
 
 def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
-    """The requests for this many seconds; their results go to this file."""
     when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MAX_AT_ONCE}", f"-timeout={TIMEOUT}s"]
     return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]

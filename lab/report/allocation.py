@@ -90,7 +90,6 @@ class Group:
         ]
 
     def mean(self, test: str, mode: str = DYNAMIC, every: int = 0) -> Estimate | None:
-        """The mean of those values."""
         return estimate(self.values(test, mode=mode, every=every))
 
     def losses(self, case: Step, test: str) -> list[float]:
@@ -106,7 +105,6 @@ class Group:
         ]
 
     def lost(self, test: str) -> list[tuple[Step, Estimate]]:
-        """The loss in each switched case that has a baseline."""
         switched = [case for case in self.cases if case.mode == DYNAMIC]
         return [(case, lost) for case in switched if (lost := estimate(self.losses(case, test))) is not None]
 
@@ -132,7 +130,6 @@ class Group:
 
 
 def groups(of: Recording) -> list[Group]:
-    """The steps, grouped by comparability."""
     found: dict[tuple[str, bool, int], dict[Step, dict[str, float]]] = {}
     for one in of.measurements:
         if step := Step.parse(one.environment, one.repetition):
@@ -155,7 +152,6 @@ def _frequency(step: Step) -> float:
 
 
 def write_up(recording: Recording) -> Page:
-    """The report of a run."""
     study, of, known = load_study("allocation"), groups(recording), recording.info
     # This machine's number of CPUs; another host's is unknown.
     cpus = float(known["cpus"]) if known.get("cpus", "").isdecimal() and not known.get("target") else None
@@ -192,7 +188,6 @@ def write_up(recording: Recording) -> Page:
 
 
 def verdict(of: Sequence[Group], cpus: float | None, *, emulated: bool = False) -> list[str]:
-    """A summary: the cost of a switch first. `cpus` is the machine's number of CPUs, if known."""
     if not of:
         return ["No step was measured to its end, so there is nothing to compare."]
     found = [EMULATED] if emulated else []
@@ -246,7 +241,6 @@ def _effects(group: Group) -> Iterator[str]:
 
 
 def _beyond_noise(what: str, lost: Sequence[tuple[Step, Estimate]]) -> str:
-    """The number of cases whose loss exceeds noise, and the largest loss; empty without repetitions."""
     known = [found for _, found in lost if found.half is not None]
     if not known:
         return ""
@@ -353,7 +347,6 @@ def _charts(of: Sequence[Group]) -> dict[str, str | None]:
 
 
 def _by_magnitude(group: Group, point: Callable[[Step], Point], *first: Point) -> list[Curve]:
-    """A curve for each magnitude, and one for the control."""
     curves: dict[str, list[Point]] = {}
     for case in group.cases:
         if case.mode != STATIC:

@@ -84,7 +84,6 @@ class XAxis:
 
 
 def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
-    """Panels, two per row, as an SVG file's text."""
     with matplotlib.rc_context(fname=STYLE):
         columns = min(len(panels), COLUMNS)
         rows = -(-len(panels) // columns)

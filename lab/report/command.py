@@ -45,7 +45,6 @@ columns of lab/report/studies/fisher2012.csv. The others are compared with the e
 
 
 def add_to(commands: Any) -> None:
-    """Add the subcommands to argparse's; `func` of their arguments runs them and returns the exit status."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "report", help="write the report of a run, from what Prometheus recorded"
     )
@@ -83,7 +82,6 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Page, Path]:
 
 
 def page_of(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
-    """The report of a run; raises `LabError`."""
     if run.study in STUDIES:
         return STUDIES[run.study](recorded.collect(prometheus, run, asked_at))
     return consolidation.write_up(prometheus, run, asked_at)

@@ -46,8 +46,6 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Values:
-    """All values of a run."""
-
     measurements: Sequence[Measurement]
     tests: Mapping[str, Mapping[str, Sequence[float]]]
     """By environment and test, in the order of repetitions."""
@@ -56,14 +54,12 @@ class Values:
 
     @classmethod
     def of(cls, measurements: Sequence[Measurement]) -> Values:
-        """The values in these measurements."""
         found: dict[str, dict[str, list[float]]] = {}
         for one in sorted(measurements, key=lambda one: one.repetition):
             found.setdefault(one.environment, {}).setdefault(one.test, []).append(one.value)
         return cls(measurements, found, {one.environment for one in measurements if one.emulated})
 
     def label(self, environment: str) -> str:
-        """Its name; says if it is emulated."""
         return label(environment, emulated=environment in self.emulated)
 
     def compare(self, pairs: Iterable[Pair]) -> list[Comparison]:
@@ -79,5 +75,4 @@ class Values:
 
 
 def plus_minus(of: Estimate) -> str:
-    """A share and half the width of its interval."""
     return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")

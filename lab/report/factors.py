@@ -55,7 +55,6 @@ class Results:
         self.comparisons = sorted(found, key=lambda one: TESTS.index(one.test))
 
     def of(self, factor: str, test: str | None = None) -> list[Comparison]:
-        """The comparisons of a factor."""
         return [one for one in self.comparisons if one.pair.group == factor and test in {None, one.test}]
 
     def losses(self, test: str) -> list[Comparison]:
@@ -99,7 +98,6 @@ def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int
 
 
 def write_up(recording: Recording) -> Page:
-    """The report of a run."""
     study, results = load_study("factors"), Results(recording.measurements)
     more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
     figures = {"overcommit": _chart_of_law(results), "affinity": _chart_of_affinity(results)}
@@ -121,7 +119,6 @@ def _row(one: Comparison, printed: str) -> tuple[str, ...]:
 
 
 def _printed(one: Comparison, cpus: int, study: Study) -> str:
-    """The study's printed value; empty if there is none."""
     factor = one.pair.group
     if factor == OVERCOMMIT:
         return f"at most {SHARE.write(study['overcommit']['deviation'])}"
@@ -232,7 +229,6 @@ def _off(one: Comparison) -> str:
 
 
 def _away(one: Comparison) -> str:
-    """The distance from the expected value, and its direction."""
     lost = one.lost
     return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
 
@@ -283,7 +279,6 @@ def _virtualisation(results: Results, study: Study) -> str:
 
 
 def _limits(results: Results) -> str:
-    """The weight and the cap that are furthest from their expected effect."""
     parts = []
     for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a ")):
         if found := results.of(factor):

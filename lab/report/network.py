@@ -41,8 +41,6 @@ class Compared:
 
 
 class Results:
-    """All comparisons of a run; `judged_by` is instructions if counted, otherwise CPU time."""
-
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         self.values = Values.of(measurements)
         loads = [one for name in sorted(self.values.tests) if (one := _parse(name))]
@@ -62,7 +60,6 @@ class Results:
         return [one for one in self.compared if one.group == group]
 
     def _compare(self, group: str, one: Load, baseline: Load) -> Iterator[Compared]:
-        """Nothing unless both were measured."""
         found = {each.test: each for each in self.values.compare([Pair(group, one.name, baseline.name)])}
         test, per = (REQUESTS, PER_REQUEST) if isinstance(one, WebLoad) else (THROUGHPUT, PER_BYTE)
         for event in COUNTED if test in found else ():
@@ -105,7 +102,6 @@ def _largest(one: Load, loads: Sequence[Load]) -> Load | None:
 
 
 def write_up(recording: Recording) -> Page:
-    """The report of a run."""
     study, results = load_study("network"), Results(recording.measurements)
     published = Table(
         ("Configuration", "Relative to", *study["published"]["head"]),

@@ -59,8 +59,6 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """The whole report."""
-
     title: str
     study: Study
     verdict: Sequence[str]
@@ -79,7 +77,6 @@ class Page:
 
 @cache
 def load_study(name: str) -> Study:
-    """Read the file of this study."""
     found: Study = yaml.safe_load((STUDIES / f"{name}.yml").read_text())
     return found
 

@@ -19,8 +19,6 @@ class NoSuchRunError(LabError):
 
 @dataclass(frozen=True)
 class Run:
-    """One run; Unix times of its first and last samples."""
-
     name: str
     study: str
     scenario: str
@@ -114,9 +112,3 @@ def measurement(sample: Sample) -> Measurement:
         return Measurement(*kind, int(of["repetition"]), sample.value)
     except (KeyError, ValueError) as error:
         raise LabError(f"{METRIC} with a label that is missing or no number ({error}): {dict(of)}") from error
-
-
-def values(of: Sequence[Measurement], test: str, environment: str) -> list[float]:
-    """A test's values in an environment, by repetition."""
-    found = [one for one in of if (one.test, one.environment) == (test, environment)]
-    return [one.value for one in sorted(found, key=lambda one: one.repetition)]

@@ -33,7 +33,6 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """Half the width of the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
@@ -148,7 +147,6 @@ def _with_half(value: float, half: float, n: int, deviation: float | None = None
 
 
 def _welch(parts: Sequence[tuple[float, int]]) -> float:
-    """Half the interval of a sum of variances, each with its degrees of freedom (Welch 1947, rounded down)."""
     variance = math.fsum(part for part, _ in parts)
     if variance == 0:
         return 0.0

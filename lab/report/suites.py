@@ -99,14 +99,12 @@ def mean_performance(of: Sequence[Compared]) -> Estimate | None:
 
 @cache
 def fisher() -> tuple[Published, ...]:
-    """The study's 189 rows."""
     file = STUDIES / "fisher2012.csv"
     return table.parse(file.read_text(), file.name)
 
 
 @cache
 def studied() -> Results:
-    """The study's printed means."""
     return Results(
         Measurement(row.environment, "", False, row.test.key, row.test.unit, row.test.better, 1, row.mean)
         for row in fisher()
@@ -129,7 +127,6 @@ def studied_ratio(test: Test, environment: str) -> float | None:
 
 
 def write_up(recording: Recording) -> Page:
-    """The report of a run."""
     cautions = []
     if recording.unsettled:
         steps = f"{len(recording.unsettled)} of {count(recording.finished_steps, 'step')}"
@@ -144,7 +141,6 @@ def of_files(
     recording: Recording | None = None,
     cautions: Sequence[str] = (),
 ) -> Page:
-    """The report of a run, or of external results."""
     of = Results(found)
     text = (
         f"Every test as the suite prints it, relative to {of.base or 'nothing, as there is no base'}: of times, above "
@@ -184,7 +180,6 @@ def _groups(of: Results) -> Table:
 
 
 def _tests(of: Results, suite: str) -> Table:
-    """Every test of a suite in every environment."""
     names = [name for name in (of.base, *of.others) if name]
     compared = {(name, one.test): one for name in names for one in of.inside(name, suite)}
     rows = []
@@ -214,7 +209,6 @@ def _composites(of: Results) -> Table:
 
 
 def _words(kind: str, name: str) -> str:
-    """The text in "groups" or "units" of the study's file, or the name itself."""
     found: str = load_study("suites")[kind].get(name, name.replace("_", " "))
     return found
 

@@ -45,7 +45,6 @@ class Unit:
     """Use a logarithmic axis, for values that vary by orders of magnitude."""
 
     def number(self, value: float) -> str:
-        """The value in the axis's unit, without the unit."""
         return self.digits(value * self.factor)
 
     def write(self, value: float | None) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import secrets
-import signal
 import socket
 from pathlib import Path
 from typing import Self
@@ -78,11 +77,9 @@ class Instance:
             raise LabError(f"{self.name} can't be started: {error}") from None
 
     def stop(self) -> None:
-        """Stop both tiers, and remove their cgroups and files; does nothing if it isn't running."""
         self._ending.close()
 
     def limit(self, tier: str, limits: TierLimits) -> None:
-        """Change a running tier's limits; raises `CgroupError`."""
         self._cgroups[tier].limit(limits)
         self._limits[tier] = limits
 
@@ -113,18 +110,12 @@ class Instance:
         if not wait_until(answered, START_SECONDS):
             raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
-    def reopen_log(self) -> None:
-        """Make the web tier open a new access log after the old one was renamed, like Debian's logrotate."""
-        self._processes[WEB][-1].popen.send_signal(signal.SIGUSR1)
-
     def check(self) -> None:
-        """Raise `LabError` if a tier has ended unexpectedly."""
         for processes in self._processes.values():
             for process in processes:
                 process.check()
 
     def cpu_seconds(self, tier: str) -> float:
-        """CPU time that a tier has used since `start`."""
         return self._cgroups[tier].cpu_seconds()
 
     def _prepare_folder(self) -> None:

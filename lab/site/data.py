@@ -137,7 +137,6 @@ def _user(chance: random.Random, number: int) -> Row:
 
 
 def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[Row]]:
-    """An item and its bids, each higher and later than the one before."""
     noun = chance.choice(list(CATEGORIES.values())[category - 1])
     adjective, material = chance.choice(ADJECTIVES), chance.choice(MATERIALS)
     title = f"{adjective} {material} {noun}".capitalize()

@@ -102,7 +102,6 @@ _OTHER_LINE = re.compile(
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    """The values in a results file, or in programs' output; raises `OutputError`."""
     values: dict[Test, float] = {}
     sizes: dict[Test, float] = {}  # the largest of several sizes counts
     read_and_write: dict[str, float] = {}

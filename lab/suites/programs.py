@@ -76,7 +76,6 @@ def _is_here(environment: Environment) -> bool:
 
 
 def _unpacked(packages: Packages) -> tuple[Path, str]:
-    """The folder of unpacked packages, and their folder of libraries."""
     try:
         root = programs.root(packages)
     except ProgramsError as error:

@@ -47,7 +47,6 @@ class Row(NamedTuple):
 
 
 def lines(text: str) -> Iterator[tuple[int, str]]:
-    """Its lines, stripped, and their numbers."""
     return enumerate((line.rstrip() for line in text.split("\n")), 1)
 
 

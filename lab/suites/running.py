@@ -42,7 +42,6 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Suites) -> list[str]:
-    """The changes and programs of a run, as lines to read; which suites are skipped is only known in the run."""
     packages = [name for name in (lmbench.SUITE, stress_ng.SUITE) if name in what.suites]
     return [
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
@@ -66,7 +65,6 @@ def _changes(environment: Environment, what: Suites) -> str:
 
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
-    """The approximate duration of steps."""
     of_suite = {str(suite): what.settle + PROGRAMS[suite].planned(what) + BETWEEN_SECONDS for suite in what.suites}
     return sum(of_suite[step.suite] for step in steps)
 
@@ -134,7 +132,6 @@ class Running:
 
 
 def _find(what: Suites) -> tuple[Places, list[tuple[str, str, str]]]:
-    """The place of each suite; and skipped ones: environment, suite and reason."""
     places: Places = {}
     skipped: list[tuple[str, str, str]] = []
     for environment in what.environments:

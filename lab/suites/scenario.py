@@ -35,8 +35,6 @@ INTERVAL = 0.1
 
 @dataclass(frozen=True)
 class Step:
-    """A suite in an environment, once."""
-
     environment: str
     suite: str
     repetition: int
@@ -64,8 +62,6 @@ Folder = Annotated[str, Field(pattern="^/")]
 
 
 class Suites(keys.Scenario):
-    """A valid scenario."""
-
     study: Literal["suites"]
     cpus: Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")] = Field(
         default_factory=lambda: str(max(os.sched_getaffinity(0)))
@@ -81,13 +77,11 @@ class Suites(keys.Scenario):
 
     @property
     def runnable(self) -> tuple[str, ...]:
-        """The suites that are packaged, or have a copy."""
         copies = {"unixbench": self.unixbench, "nbench": self.nbench}
         return tuple(suite for suite in self.suites if suite not in copies or copies[suite])
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All steps, in order."""
         of = [environment.name for environment in self.environments]
         return tuple(
             Step(environment, suite, turn + 1)

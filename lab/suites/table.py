@@ -28,8 +28,6 @@ class TableError(LabError):
 
 @dataclass(frozen=True)
 class Published:
-    """A test in an environment: its runs in order, and its printed statistics."""
-
     test: Test
     environment: str
     runs: tuple[float | None, ...]
@@ -38,7 +36,6 @@ class Published:
 
 
 def parse(text: str, file_name: str) -> tuple[Published, ...]:
-    """The rows of a table; raises `TableError`."""
     reader = csv.reader(io.StringIO(text), strict=True)
     found: dict[tuple[str, str], Published] = {}
     try:

@@ -40,7 +40,6 @@ _SCORE = re.compile(r"(.{1,60} Index Score(?: \(Partial Only\))?)\s+([0-9.]+)", 
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    """The indexes of a single copy; raises `OutputError`."""
     rows: list[Row] = []
     copies, of_one, in_table, line = 0, 0, False, 0
     for line, whole in lines(text):

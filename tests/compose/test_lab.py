@@ -9,7 +9,7 @@ import pytest
 import requests
 import yaml
 
-from lab.servers import TIERS
+from lab.servers.instance import TIERS
 from lab.servers.database import MARIADBD
 from lab.servers.instance import APACHE, PHP_OPTIONS
 from tests.compose import compose_file, images

@@ -14,7 +14,7 @@ import requests
 from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
-from lab.servers import Instance
+from lab.servers.instance import Instance
 from tests.support.ports import free_port
 
 

@@ -12,7 +12,7 @@ import requests
 
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, mounted
-from lab.servers import TIERS, Instance
+from lab.servers.instance import TIERS, Instance
 from lab.site import data
 from tests.lab.conftest import get, name, new_instance
 from tests.support.privileges import NOBODY
@@ -83,20 +83,6 @@ def test_log_contains_only_visits(instance: Instance) -> None:
     wait_for(lambda: wanted <= {visit[:2] for visit in logged(instance)})
     assert not [visit for visit in logged(instance) if visit[0].startswith(("/health", "/server-status"))]
     assert all(0 < microseconds < 30_000_000 for _, _, microseconds in logged(instance))
-
-
-def test_after_rotation_the_renamed_log_is_complete_and_a_new_one_begins(instance: Instance) -> None:
-    get(instance, "/?before")
-    wait_for(lambda: "/?before" in instance.web_log.read_text())
-    old = instance.web_log.rename(instance.web_log.with_suffix(".1"))
-    get(instance, "/?after")
-    instance.reopen_log()
-    wait_for(instance.web_log.exists)
-    # An old process may still serve a request, and write it to the old log.
-    wait_for(lambda: get(instance, "/user?id=1").status_code == 200 and bool(logged(instance)))
-    wait_for(lambda: "/?after" in old.read_text())
-    assert "/?before" in old.read_text()
-    assert {visit[:2] for visit in logged(instance)} == {("/user?id=1", 200)}
 
 
 def test_servers_run_as_nobody_in_their_cgroups_on_loopback(instance: Instance, hierarchies: Hierarchies) -> None:

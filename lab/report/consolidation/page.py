@@ -27,7 +27,6 @@ Quantity = Mapping[str, Any]
 
 
 def write_up(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
-    """The report of a run; raises `LabError`."""
     results = collect(prometheus, run.name)
     recording = recorded.collect(prometheus, run, asked_at, RUN_GAUGES)
     study, of = page.load_study("consolidation"), loads(results)
@@ -51,7 +50,6 @@ def write_up(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
 
 
 def _remarks(results: Sequence[StepResult]) -> list[tuple[str, str]]:
-    """Each remark once, with its steps."""
     steps: dict[str, list[str]] = {}
     for each in results:
         for remark in each.remarks:
@@ -208,7 +206,6 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
     shades = sorted({*instances, *(row["instances"] for row in published)})
 
     def curves(points: Iterable[tuple[Mapping[str, Any], tuple[float, ...]]], factor: float) -> tuple[Curve, ...]:
-        """Curves of values by placement, instances and clients."""
         found: dict[tuple[str, int], list[Point]] = {}
         for load, values in points:
             curve = (load["placement"], 0 if along == "instances" else load["instances"])

@@ -62,13 +62,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class App:
-    """One application in one step."""
-
     name: str
     values: Mapping[str, float]
 
     def parts(self, name: str) -> dict[str, float]:
-        """A value's parts, such as each cause's share."""
         return {key[len(name) + 1 :]: value for key, value in self.values.items() if key.startswith(f"{name} ")}
 
     @property
@@ -115,7 +112,6 @@ class Load:
     results: tuple[StepResult, ...]
 
     def values(self, of: str) -> tuple[float, ...]:
-        """A value in every repetition that has it."""
         return tuple(value for result in self.results if (value := result.value(of)) is not None)
 
     @property
@@ -133,7 +129,6 @@ class Load:
 
 
 def loads(results: Iterable[StepResult]) -> list[Load]:
-    """Group repetitions, smallest loads first."""
     groups: dict[tuple[str, int, int], list[StepResult]] = {}
     for result in results:
         step = result.step
@@ -191,7 +186,6 @@ def _natural(name: str) -> tuple[int, str]:
 
 
 def result(step: Step, apps: Sequence[str], given: Mapping[str, Sequence[Sample]]) -> StepResult:
-    """A step's results from the answers to its queries."""
     found: dict[str, dict[str, float]] = {name: {} for name in ("", *apps)}
     for name, samples in given.items():
         for sample in samples:

@@ -18,7 +18,6 @@ CAUSES = {
 
 
 def verdict(loads: Sequence[Load]) -> list[str]:
-    """A summary."""
     if not any(load.judged for load in loads):
         return ["Prometheus has no objectives for these applications, so none is met or missed.", *_response(loads)]
     placed = len({load.placement for load in loads}) > 1  # named if there are several
@@ -85,7 +84,6 @@ def _first_to_break(load: Load, *, placed: bool) -> str:
 
 
 def _describe(judged: Judged) -> str:
-    """The measured value and the target, in words."""
     if judged.objective == "mean":
         measured, promised = RESPONSE.write(judged.measured), RESPONSE.write(judged.promised)
         return f"mean response {measured}, objective at most {promised}"

@@ -38,14 +38,6 @@ def test_a_series_that_is_no_measurement_is_named() -> None:
             recorded.measurement(Sample(broken, 1.0))
 
 
-def test_values_are_those_of_the_test_and_the_environment_by_repetition() -> None:
-    def one(environment: str, test: str, repetition: int, value: float) -> Measurement:
-        return Measurement(environment, "none", False, test, "s", "lower", repetition, value)
-
-    of = [one("base", "fork", 2, 7), one("base", "exec", 1, 9), one("capped", "fork", 1, 8), one("base", "fork", 1, 6)]
-    assert recorded.values(of, "fork", "base") == [6, 7]
-
-
 def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first() -> None:
     def series(run: str, times: list[float], instance: str) -> Recorded:
         labels = {"run": run, "study": "suites", "scenario": "mine", "host": "lab", "instance": instance}
