@@ -32,20 +32,20 @@ def running_stack(folder: Path, scenario: str) -> Iterator[Checkout]:
         checkout.kill_all()
 
 
-def start(checkout: Checkout, scenario: str = "short.yml", **environment: str) -> subprocess.Popen[str]:
+def start(checkout: Checkout, scenario: str = "short.yml") -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "lab", "run", scenario],
         cwd=checkout.folder,
-        env={**checkout.environment, "PYTHONUNBUFFERED": "1", **environment},
+        env={**checkout.environment, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def complete(checkout: Checkout, seconds: float, **environment: str) -> tuple[str, str]:
+def complete(checkout: Checkout, seconds: float) -> tuple[str, str]:
     """Run the scenario; return the name of the only run, and the output."""
-    with start(checkout, **environment) as run:
+    with start(checkout) as run:
         said, _ = run.communicate(timeout=seconds)
     assert run.returncode == 0, said
     [name] = [file.parent.name for file in lab(checkout, "runs").glob("*/state.json")]

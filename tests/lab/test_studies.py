@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pytest
 
 from deploy import programs
 from lab.network.scenario import FILES, PATHS
-from tests.lab.conftest import program, require_cgroups, require_packages
-from tests.lab.runs import complete, lab, left, measured, report, running_stack, start
+from lab.suites.programs import WORK
+from tests.lab.conftest import require_cgroups, require_packages
+from tests.lab.runs import complete, left, measured, report, running_stack
 from tests.lab.tapped import guest
 from tests.support.program import program_path
 
@@ -80,6 +80,33 @@ repetitions: 2
         assert "not complete" not in report(checkout, name)
 
 
+def test_suites_measure_a_cgroup_beside_the_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    require_cgroups()
+    require_packages(programs.LMBENCH, programs.STRESS_NG)
+    scenario = """\
+study: suites
+about: As short as may be.
+suites: [lmbench, stress-ng, nbench]
+environments: [base, {name: capped, cap: 0.5}]
+repetitions: 2
+settle: 0s
+megabytes: 4
+interval: 0.001s
+stress_time: 1s
+"""
+    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
+        stack = set(checkout.processes())
+        name, _ = complete(checkout, RUN_SECONDS)
+        assert left(checkout, stack, "environment") == []
+        assert not WORK.exists()
+        counted = f'count by (environment, repetition) (last_over_time(lab_measurement{{run="{name}"}}[1h]))'
+        assert [series["value"][1] for series in checkout.query(counted)] == ["47"] * 4
+        text = report(checkout, name)
+        assert "capped: lmbench's 39 tests reach " in text  # 2p/0K is in two tables and counts once
+        assert "nbench in base, capped: no distribution packages it" in text
+        assert "not complete" not in text
+
+
 def namespaces() -> set[str]:
     """The network namespaces that processes are in."""
     found = set()
@@ -130,78 +157,3 @@ repetitions: 2
         assert "Over bridge, a request costs up to " in text
         assert "On emulated hardware, so no more than a sign that it works. To and from guest tapped, a byte " in text
         assert "not complete" not in text
-
-
-# Two guests that always use their caps of 0.5 CPUs, with a fake virsh.
-_VIRSH = """\
-case "$*" in
-*domstats*)
-    for guest in web1 web2; do
-        printf "Domain: '%s'\\n  cpu.time=%s\\n\\n" $guest "$(awk '{printf "%d", $1 * 5e8}' /proc/uptime)"
-    done ;;
-*--live*) echo "$*" >>"$CALLS" ;;
-*) printf 'global_period  : 100000\\nglobal_quota   : -1\\n' ;;
-esac
-"""
-# ssh to this machine under several host names, one of which is unreachable while a file exists.
-_SSH = """\
-while [ "$1" != -- ]; do shift; done
-if [ "$2" = root@kvm2 ] && [ -e "$AWAY" ]; then
-    echo "ssh: connect to host kvm2 port 22: No route to host"
-    exit 255
-fi
-CALLS="$CALLS-$2" exec sh -c "$3"
-"""
-TWO_HOSTS = """\
-study: allocation
-about: Guests of two hosts.
-magnitudes: [[0.2, 0.8]]
-intervals: 3s
-duration: 6s
-warm_up: 0s
-repetitions: 1
-target:
-  - {platform: kvm, host: root@kvm1, guests: [web1, web2]}
-  - {platform: kvm, host: root@kvm2, guests: [web1, web2]}
-"""
-
-
-def test_each_host_of_a_list_has_its_run_and_one_that_is_away_is_run_later(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    program(tmp_path, "ssh", _SSH)
-    program(tmp_path, "virsh", _VIRSH)
-    away = tmp_path / "away"
-    away.touch()
-    environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "CALLS": str(tmp_path / "calls"),
-        "AWAY": str(away),
-    }
-    with running_stack(tmp_path_factory.mktemp("s"), TWO_HOSTS) as checkout:
-
-        def run() -> tuple[int, str]:
-            with start(checkout, **environment) as run:
-                said, _ = run.communicate(timeout=RUN_SECONDS)
-            return run.returncode, said
-
-        def reports() -> list[str]:
-            return sorted(file.parent.name[-len("kvm1") :] for file in lab(checkout, "reports").glob("*/report.md"))
-
-        status, said = run()
-        assert status == 1
-        assert "error: root@kvm2: no answer to true: ssh: connect to host kvm2 port 22: No route to host" in said
-        assert reports() == ["kvm1"]
-        away.unlink()
-        status, said = run()
-        assert status == 0, said
-        assert "kvm1" not in said
-        assert reports() == ["kvm1", "kvm2"]
-        for host in ("kvm1", "kvm2"):
-            [found] = lab(checkout, "reports").glob(f"*-{host}/report.md")
-            assert f"of root@{host} (kvm)" in found.read_text()
-            # Switched, and at the end uncapped as before.
-            calls = (tmp_path / f"calls-root@{host}").read_text().splitlines()
-            assert any("web1 --live global_period=20000 global_quota=4000" in call for call in calls)
-            assert calls[-1].endswith("web2 --live global_period=100000 global_quota=-1")

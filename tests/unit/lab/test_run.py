@@ -6,7 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -70,3 +72,37 @@ def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
     said = capsys.readouterr().out
     assert "Three steps.\nNothing.\na-1: done" in said
     assert "going on after 1 of 3 steps: Three steps." in said
+
+
+def test_each_run_of_a_scenario_has_its_report_and_one_that_failed_is_run_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "about: Two hosts.\n"
+    what, hosts = Scenario.parse(text, "mine.yml"), [Scenario.parse(text, f"mine-{host}.yml") for host in ("a", "b")]
+    done: list[str] = []
+    away = {"mine-b"}
+
+    def carry_out(_study: Study, one: Scenario, _state: State, *_: object) -> None:
+        if one.name in away:
+            raise LabError("no answer")
+        done.append(one.name)
+
+    for name, instead in {
+        "_carry_out": carry_out,
+        "_alone": contextlib.nullcontext,
+        "_stack": lambda: 9090,
+        "_report": lambda run, _port: done.append(f"report {run.partition('-')[2]}"),
+    }.items():
+        monkeypatch.setattr(run, name, instead)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for name in ("begin", "unfinished"):
+        at = getattr(State, name)
+        monkeypatch.setattr(State, name, partial(at, runs=tmp_path))
+    unused: Any = None
+    study = Study("test", unused, unused, unused, unused, lambda _: hosts)
+    with pytest.raises(LabError, match="no answer"):
+        run.run(study, what)
+    assert done == ["mine-a", "report mine-a"]
+    away.clear()
+    run.run(study, what)
+    assert done[2:] == ["mine-b", "report mine-b"]
