@@ -9,9 +9,8 @@ import pytest
 import requests
 import yaml
 
-from lab.servers.instance import TIERS
 from lab.servers.database import MARIADBD
-from lab.servers.instance import APACHE, PHP_OPTIONS
+from lab.servers.instance import APACHE, PHP_OPTIONS, TIERS
 from tests.compose import compose_file, images
 from tests.compose.compose_file import CHECKOUT
 from tests.compose.engine import Engine

@@ -22,7 +22,7 @@ from lab.factors.scenario import (
 from lab.factors.workloads import BENCHMARKS
 from lab.measurements import Measurement
 from lab.report.factors import LOSSES, Results, write_up
-from lab.report.page import Page, load_study
+from lab.report.page import Page
 from lab.report.recorded import Recording
 from lab.report.rendering import html, markdown
 from tests.report.recordings import NOISE, assert_whole, recorded
@@ -77,26 +77,6 @@ def recording(scenario: str = SCENARIO, of: Callable[[Case], float] = truth, fin
 @pytest.fixture(scope="module")
 def document() -> Page:
     return write_up(recording())
-
-
-def test_the_studys_derived_numbers_follow_from_those_that_it_prints() -> None:
-    study = load_study("factors")
-    printed = study["printed"]
-    for row in study["virtualisation"]:
-        delta = row.get("delta") or 1 - row["virtualised"] / row["native"]
-        if "native" in row:
-            assert 1 - row["virtualised"] / row["native"] == pytest.approx(delta, abs=0.00005)
-        assert delta <= study["rule_of_thumb"][row["workload"].split()[0]]
-    firsts = {row["workload"]: row["delta"] for row in reversed(study["virtualisation"]) if "delta" in row}
-    assert printed[VIRTUALISATION].keys() == firsts.keys()
-    for workload, of in study["affinity"].items():
-        one, many, loss = (of[name] for name in ("one", "many", "loss"))
-        # For the CPU Mark the study prints 9.56 %, truncated: 88.1 of 921.0 points are 9.566 %.
-        assert 1 - many["free"] / many["pinned"] == pytest.approx(printed[AFFINITY][workload], abs=0.0001)
-        assert printed[SERVERS][workload] == loss["free"]
-        for how, name in zip(("free", "pinned"), LOSSES, strict=True):
-            assert 1 - many[how] / one[how] == pytest.approx(loss[how], abs=0.00005)
-            assert printed[name][workload] == loss[how]
 
 
 def test_what_is_lost_is_found_again_by_factor() -> None:
