@@ -137,47 +137,48 @@ def test_an_unfinished_run_says_so_and_an_empty_one_that_there_is_nothing() -> N
     assert "nothing to compare" in html(found)
 
 
-class TestWords:
-    def test_the_answer_comes_first_and_losses_are_not_confused_with_noise(self, document: Page) -> None:
-        first, call, lost, effect = document.verdict[:4]
-        said = "2 containers, unpinned: switching the caps once costs 210 ms of CPU (95 % interval 2"
-        assert first.startswith(said)
-        assert first.endswith("every 22 s or less often it is below 1 % of a CPU.")
-        assert call == "2 containers, unpinned: writing the caps took 0.2 ms of CPU each time."
-        assert "the containers lost CPU beyond noise in none of 6 cases (at most 0 %) and " in lost
-        assert "tasks beyond noise in 1 of 6 cases, most with [0.2, 0.8] every 6 s: 2.85 % ± " in lost
-        assert effect.endswith("a larger cap took effect after 500 ms, a smaller one after 500 ms.")
-        assert_whole(document, recording())
+def test_the_answer_comes_first_and_losses_are_not_confused_with_noise(document: Page) -> None:
+    first, call, lost, effect = document.verdict[:4]
+    said = "2 containers, unpinned: switching the caps once costs 210 ms of CPU (95 % interval 2"
+    assert first.startswith(said)
+    assert first.endswith("every 22 s or less often it is below 1 % of a CPU.")
+    assert call == "2 containers, unpinned: writing the caps took 0.2 ms of CPU each time."
+    assert "the containers lost CPU beyond noise in none of 6 cases (at most 0 %) and " in lost
+    assert "tasks beyond noise in 1 of 6 cases, most with [0.2, 0.8] every 6 s: 2.85 % ± " in lost
+    assert effect.endswith("a larger cap took effect after 500 ms, a smaller one after 500 ms.")
+    assert_whole(document, recording())
 
-    def test_what_can_not_be_judged_is_not_claimed(self, group: Group) -> None:
-        [cost, *_] = verdict([group], cpus=1)
-        assert cost == (
-            "2 containers, unpinned: what switching the caps costs could not show, as 1.05 of the machine's 1 CPUs "
-            "were used; repeat this with less other load."
-        )
-        calm = " ".join(verdict([group], cpus=2))
-        assert "could not show" not in calm
-        assert "may use" not in calm
-        starved = changed(group, lambda _, test, value: value / 2 if test == CAPACITY else value)
-        said = verdict([starved], cpus=2)
-        assert "the containers used only 0.5 of the one CPU that they may use" in said[-1]
-        assert not any("relative to static caps" in sentence for sentence in said)
-        prompt = changed(group, lambda _, test, value: 0.001 if test.startswith("delay") else value)
-        effect = verdict([prompt], cpus=2)[-1]
-        assert effect.endswith("a larger cap took effect within 20 ms, a smaller one within 20 ms.")
-        [cost, *_] = write_up(recording(noise=(0.0, 0.2, 0.4, 0.3, 0.1))).verdict
-        assert "no cost of switching the caps was found; it is at most " in cost
-        once = recording(SCENARIO + "repetitions: 1\n")
-        assert "2 containers, unpinned" in markdown(write_up(once))
 
-    def test_the_studys_numbers_are_beside_ours(self, document: Page) -> None:
-        assert document.overview is not None
-        rows = {row[1].partition(":")[0]: (row[2], row[-1]) for row in document.overview.rows}
-        assert rows["Host's own CPU, static"] == ("0.042 CPU", "0.042 CPU")
-        assert rows["CPU of a switch, from the fitted line"] == ("210 ms", "210 ms")
-        for what, theirs in {
-            "Host's own CPU, switched every 6 s": "0.077 CPU",
-            "of it the call, from the control's line": "30 %",
-            "Delay until a larger cap takes effect": "1 s to 2 s",
-        }.items():
-            assert rows[what][1] == theirs
+def test_what_can_not_be_judged_is_not_claimed(group: Group) -> None:
+    [cost, *_] = verdict([group], cpus=1)
+    assert cost == (
+        "2 containers, unpinned: what switching the caps costs could not show, as 1.05 of the machine's 1 CPUs "
+        "were used; repeat this with less other load."
+    )
+    calm = " ".join(verdict([group], cpus=2))
+    assert "could not show" not in calm
+    assert "may use" not in calm
+    starved = changed(group, lambda _, test, value: value / 2 if test == CAPACITY else value)
+    said = verdict([starved], cpus=2)
+    assert "the containers used only 0.5 of the one CPU that they may use" in said[-1]
+    assert not any("relative to static caps" in sentence for sentence in said)
+    prompt = changed(group, lambda _, test, value: 0.001 if test.startswith("delay") else value)
+    effect = verdict([prompt], cpus=2)[-1]
+    assert effect.endswith("a larger cap took effect within 20 ms, a smaller one within 20 ms.")
+    [cost, *_] = write_up(recording(noise=(0.0, 0.2, 0.4, 0.3, 0.1))).verdict
+    assert "no cost of switching the caps was found; it is at most " in cost
+    once = recording(SCENARIO + "repetitions: 1\n")
+    assert "2 containers, unpinned" in markdown(write_up(once))
+
+
+def test_the_studys_numbers_are_beside_ours(document: Page) -> None:
+    assert document.overview is not None
+    rows = {row[1].partition(":")[0]: (row[2], row[-1]) for row in document.overview.rows}
+    assert rows["Host's own CPU, static"] == ("0.042 CPU", "0.042 CPU")
+    assert rows["CPU of a switch, from the fitted line"] == ("210 ms", "210 ms")
+    for what, theirs in {
+        "Host's own CPU, switched every 6 s": "0.077 CPU",
+        "of it the call, from the control's line": "30 %",
+        "Delay until a larger cap takes effect": "1 s to 2 s",
+    }.items():
+        assert rows[what][1] == theirs

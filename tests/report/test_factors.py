@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -24,7 +25,6 @@ from lab.measurements import Measurement
 from lab.report.factors import LOSSES, Results, write_up
 from lab.report.page import Page
 from lab.report.recorded import Recording
-from lab.report.rendering import html, markdown
 from tests.report.recordings import NOISE, assert_whole, recorded
 
 SCENARIO = """\
@@ -69,9 +69,9 @@ def measured(scenario: Factors, of: Callable[[Case], float]) -> Iterator[Measure
                 yield Measurement(*kind, repetition=step.repetition, value=value)
 
 
-def recording(scenario: str = SCENARIO, of: Callable[[Case], float] = truth, finished: int | None = None) -> Recording:
+def recording(scenario: str = SCENARIO, of: Callable[[Case], float] = truth) -> Recording:
     found = parse(scenario, "mine.yml")
-    return recorded("factors", measured(found, of), len(found.steps), finished, cpus="4")
+    return recorded("factors", measured(found, of), len(found.steps), cpus="4")
 
 
 @pytest.fixture(scope="module")
@@ -106,41 +106,30 @@ def test_what_is_lost_is_found_again_by_factor() -> None:
 
 
 def test_the_answer_comes_first(document: Page) -> None:
-    law, _, virtualisation, shares = document.verdict
-    assert law.startswith(
-        "With 2 to 4 busy virtual servers per CPU each gets 1/x of the performance, as in the study: at most 4 % ± "
-    )
-    assert law.endswith("% below it (cpu at 2).")
-    assert "Furthest from the share that it should have: " in shares
+    law, pinning, virtualisation, shares = document.verdict
+    assert re.search("each gets 1/x of the performance, .* at most 4 % ± .* below it [(]cpu at 2[)]", law)
+    assert "(the loss from 1 to 4 is 15 points less)" in pinning
     assert "a cap of 0.25 CPUs has 10 % ± " in shares
-    assert virtualisation.startswith(
-        "What virtualisation costs, beside the study's rule of thumb. In cgroup: cpu 3 % (2."
-    )
     of_cgroup, of_guest = virtualisation.split(". In ")[1:]
-    assert [test.rpartition(", there ")[2] for test in of_cgroup.split("; ")][:2] == ["5 %", "40 %"]
-    assert of_cgroup.count("there 30 %") == 2
-    assert "On emulated hardware, so no more than a sign that it works" in of_cgroup
+    assert of_cgroup.startswith("cgroup: cpu 3 % (2.")
+    assert re.findall("there ([0-9]+) %", of_cgroup) == ["5", "40", "30", "30"]
+    assert "On emulated hardware" in of_cgroup
     assert of_guest.startswith("a guest (xen, emulated): cpu 40 % (")
     assert "there" not in of_guest
     assert [what for what, _ in document.remarks] == ["a guest (xen, emulated)"]
     assert_whole(document, recording())
-    assert write_up(recording(finished=3)).verdict[-1].startswith("The run is not complete: 3 of its ")
 
 
 def test_a_law_that_does_not_hold_is_not_claimed_and_one_that_noise_hides_is_not_denied() -> None:
     unfair = recording(of=lambda case: truth(case) * (0.8 if case.overcommit == 3 else 1))
     [law, *_] = write_up(unfair).verdict
-    assert law.startswith(
-        "With 2 to 4 busy virtual servers per CPU, performance is not 1/x within 10 % as in the study, but up to "
-    )
-    assert law.endswith("below it (cpu at 3).")
+    assert re.search("performance is not 1/x within 10 % .* below it [(]cpu at 3[)]", law)
     noisy = list(recording().measurements)
     for number, one in enumerate(noisy):
         if (one.test, one.environment) == ("memory", "8 servers on 4 CPUs, free"):
             noisy[number] = replace(one, value=one.value * (1 + 0.3 * (one.repetition - 3)))
     [law, *_] = write_up(replace(recording(), measurements=tuple(noisy))).verdict
-    assert "noise hides whether each gets 1/x of the performance within 10 % as in the study: " in law
-    assert "(memory at 2). Repeat this" in law
+    assert re.search("noise hides whether each gets 1/x of the performance within 10 % .*[(]memory at 2[)]", law)
 
 
 def test_gains_that_are_none_are_not_reported_as_such() -> None:
@@ -150,7 +139,6 @@ def test_gains_that_are_none_are_not_reported_as_such() -> None:
     once = write_up(recording(SCENARIO + "repetitions: 1\n"))
     assert once.verdict[0].endswith("at most 4 % below it (cpu at 2).")
     assert "beyond noise" not in " ".join(once.verdict), "one repetition has no interval"
-    assert html(once)
 
 
 def test_the_studys_numbers_are_beside_ours(document: Page) -> None:
@@ -167,7 +155,6 @@ def test_the_studys_numbers_are_beside_ours(document: Page) -> None:
     }.items():
         assert rows[key][-1] == theirs
     assert rows["overcommit", "cpu", "x = 2"][:3] == ("48 %", "50 %", "4 %")
-    assert "(the loss from 1 to 4 is 15 points less)" in document.verdict[1]
 
 
 def test_a_single_cpu_has_a_law_but_no_affinity() -> None:
@@ -177,9 +164,5 @@ def test_a_single_cpu_has_a_law_but_no_affinity() -> None:
     assert "pinning" not in " ".join(found.verdict)
     assert {part.key for part in found.sections} == {"tree", "overcommit", "shares"}
 
-
-def test_nothing_to_compare_is_said() -> None:
     only = tuple(one for one in recording().measurements if one.environment == "base")
-    found = write_up(replace(recording(), measurements=only))
-    assert found.verdict[0].startswith("No case was measured together with what it is compared with")
-    assert markdown(found)
+    assert write_up(replace(recording(), measurements=only)).verdict[0].startswith("No case was measured together")
