@@ -292,30 +292,19 @@ class TestSuites:
 # A scenario, an addition to it, and the message. Keys that all studies share are tried with the first.
 ADDED = {
     (scenario.parse, SITES): (
-        ("instanzes: 1\n", "5: instanzes: no such key; did you mean instances?"),
         ("warm_up: 20\n", "5: warm_up: must be a time, such as 90s or 2m, not '20'"),
-        (
-            "repetitions: many\n",
-            "5: repetitions: should be a valid integer, unable to parse string as an integer, not 'm",
-        ),
         ("repetitions: 101\n", "5: repetitions: should be less than or equal to 100, not '101'"),
-        ("seed: 1\nseed: 2\n", "6: seed: is there twice"),
         ("placement:\n- one node\n- one node\n", "7: placement[2]: one node is there twice; to run it again, use rep"),
         ("batch: [none, run]\n", "5: batch[2]: should be 'none', 'running' or 'stopped', not 'run'"),
         ("placement: []\n", "5: placement: Value should have at least 1 item"),
-        ("limits:\n  web:\n    cpa: 0.2\n", "7: limits.web.cpa: no such key; did you mean cap?"),
         ("limits: {wab: {}}\n", "5: limits.wab: no such key; did you mean web?"),
         ("limits: {web: {cap: 0.01}}\n", "5: limits.web.cap: should be greater than or equal to 0.05, not '0.01'"),
         ("limits:\n  auction-3-db: {}\n", "6: limits.auction-3-db: no such instance runs: there are at most 2"),
-        ("seed: [1\n", "6: is not YAML: expected ',' or ']', but got '<stream end>'"),
         ("study: consolidation\n", "5: study: no such key"),
     ),
     (allocation.parse, SWITCHED): (
         ("duration: 59s\n", "5: duration: 59 s are too short for switches every 30 s: give at least 60s"),
-        (
-            "duration: 90.5s\n",
-            "5: duration: should be a valid integer, got a number with a fractional part, not '90.5s'",
-        ),
+        ("duration: 90.5s\n", "5: duration: should be a valid integer, got a number with a fractional part, not"),
         (TARGET, "3: magnitudes[2]: is of 4 containers, but root@xen1 has 2 guests"),
     ),
     (allocation.parse, OF_TWO): (
@@ -347,16 +336,10 @@ ADDED = {
 # A part of a scenario, its replacement, and the message.
 REPLACED = {
     (scenario.parse, SITES): (
-        (SITES, "about: x\n", "1: instances: is missing"),
         ("2m", "2 h", "4: duration: must be a time, such as 90s or 2m, not '2 h'"),
-        (
-            "[1, 2]\nclients: [500, 800]",
-            "32\nclients: 10000",
-            "3: clients: 10000 for each of 32 instances are 320000: at most 10000 clients can be played at a time",
-        ),
+        ("[1, 2]\nclients: [500, 800]", "32\nclients: 10000", "3: clients: 10000 for each of 32 instances are 320000"),
     ),
     (allocation.parse, OF_TWO): (
-        ("0.8", "x", "3: magnitudes[1][2]: should be a valid number, unable to parse string as a number, not 'x'"),
         ("0.2, 0.8", "0.5, 0.5", "3: magnitudes[1]: the first cap must be the smaller one; equal"),
         ("0.2, 0.8", "0.01, 0.99", "3: magnitudes[1]: 0.01 is less than the smallest cap, 0.05"),
         ("0.8]", "0.8], [0.2, 0.7]", "3: magnitudes[2]: caps of two containers add up to 1, those"),
@@ -374,10 +357,8 @@ REPLACED = {
         ("base, {", "{", "3: environments: base is missing, with which all others are compared: add"),
         ("base, {", "base, base, {", "3: environments[2]: base is there twice; to run it again, use"),
         ("base, ", "hase, ", "3: environments[1]: 'hase' is not base; others have keys, such as {name: capped, cap:"),
-        ("name: capped, ", "", "3: environments[2].name: is missing"),
         ("cap: 0.5", "emulated: true", "3: environments[2].emulated: no such key; there are name, cap, weight"),
         ("cap: 0.5", "ssh: b, platform: kvm, cap: 1", "3: environments[2].cap: no such key; there are name, ssh, plat"),
-        ("cap: 0.5", "ssh: b", "3: environments[2].platform: is missing"),
     ),
 }
 
