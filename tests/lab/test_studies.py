@@ -12,8 +12,8 @@ from deploy import programs
 from lab.network.scenario import FILES, PATHS
 from lab.suites.programs import WORK
 from tests.lab.conftest import require_cgroups, require_packages
+from tests.lab.reached import guest
 from tests.lab.runs import complete, left, measured, report, running_stack
-from tests.lab.tapped import guest
 from tests.support.program import program_path
 
 RUN_SECONDS = 600
@@ -116,7 +116,7 @@ def namespaces() -> set[str]:
     return found
 
 
-def test_network_costs_in_namespaces_and_to_a_guest_behind_a_tap(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_network_costs_in_namespaces_and_to_a_guest_over_ssh(tmp_path_factory: pytest.TempPathFactory) -> None:
     if subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode:
         pytest.skip("network namespaces need root")
     program_path("vegeta")
@@ -130,7 +130,7 @@ sizes: [256, 131072]
 offloads: "on"
 web_rates: 50
 guests:
-  - {name: tapped, ssh: tapped, platform: kvm, emulated: true}
+  - {name: reached, ssh: reached, platform: kvm, emulated: true}
 duration: 1s
 warm_up: 1s
 repetitions: 2
@@ -147,13 +147,13 @@ repetitions: 2
             assert 0 < large < small
         for test in ("CPU per request", "latency p99"):
             found = measured(checkout, name, test)
-            everywhere = (*PATHS, "guest tapped")
+            everywhere = (*PATHS, "guest reached")
             assert set(found) == {f"{at}, web, {size} bytes, 50 requests/s" for at in everywhere for size in FILES}
             assert all(value > 0 for value in found.values())
         marked = checkout.query(f'last_over_time(lab_measurement{{run="{name}", emulated="yes"}}[15m])')
-        assert {series["metric"]["environment"].partition(",")[0] for series in marked} == {"guest tapped"}
+        assert {series["metric"]["environment"].partition(",")[0] for series in marked} == {"guest reached"}
         text = report(checkout, name)
         assert "Over bridge, a byte costs up to " in text
         assert "Over bridge, a request costs up to " in text
-        assert "On emulated hardware, so no more than a sign that it works. To and from guest tapped, a byte " in text
+        assert "On emulated hardware, so no more than a sign that it works. To and from guest reached, a byte " in text
         assert "not complete" not in text

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -37,8 +38,10 @@ def script(proc: Path | str = "/proc", sys: Path | str = "/sys", programs: Path 
 class Sshd:
     """Serves hosts until the `with` block ends; add_host() before or while it runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1", within: Sequence[str] = ()) -> None:
+        """`within` is a prefix of its command, which runs it where it has the address."""
         self.folder = folder
+        self._within = within
         self.port = free_port()
         # bash started by sshd reads ~/.bashrc before the forced command: not the one of the user who runs the tests.
         self.home = folder / "home"
@@ -48,13 +51,13 @@ class Sshd:
         self._authorized_keys.touch()
         self.new_host_key()
         (folder / "sshd_config").write_text(
-            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {folder}/host_key\nPidFile none\nMaxStartups 1000\n"
+            f"ListenAddress {address}:{self.port}\nHostKey {folder}/host_key\nPidFile none\nMaxStartups 1000\n"
             f"AuthorizedKeysFile {self._authorized_keys}\nPermitRootLogin forced-commands-only\nStrictModes no\n"
             f"UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nSetEnv HOME={self.home}\n"
         )
         self.config = folder / "ssh_config"
         self.config.write_text(
-            f"Host *\n  HostName 127.0.0.1\n  Port {self.port}\n  User {getpass.getuser()}\n"
+            f"Host *\n  HostName {address}\n  Port {self.port}\n  User {getpass.getuser()}\n"
             f"  HostKeyAlias fixture\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
             f"  IdentitiesOnly yes\n  IdentityAgent none\n  IdentityFile {folder}/key-%n\n"
         )
@@ -81,7 +84,8 @@ class Sshd:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as Debian's unit does
         self._process = subprocess.Popen(
-            [self._program, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=(self.folder / "sshd.log").open("ab")
+            [*self._within, self._program, "-D", "-e", "-f", self.folder / "sshd_config"],
+            stderr=(self.folder / "sshd.log").open("ab"),
         )
         process = self._process
         wait_for(lambda: process.poll() is not None or "listening on" in self.log(), 30, every=0.02, explain=self.log)
