@@ -11,8 +11,7 @@ from pathlib import Path
 
 from lab import LabError, machine
 from lab.allocation import scenario
-from lab.allocation.containers import Containers
-from lab.allocation.guests import Guests, commands
+from lab.allocation.containers import Cgroups, Containers, Guests, commands
 from lab.allocation.loads import ANSWERING, COMPUTING
 from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
@@ -41,7 +40,7 @@ class _Switching:
     run: Run
     ending: contextlib.ExitStack
     setting: tuple[int, str, str] | None = None
-    containers: Containers | Guests | None = None
+    containers: Containers | None = None
 
     def check(self) -> None:
         if self.containers:
@@ -58,7 +57,7 @@ class _Switching:
         emulated = where["emulated"] == "yes"
         return Outcome(_summary(step, sums), measurements(step, sums, where["virtualization"], emulated=emulated))
 
-    def _ready(self, step: Step) -> Containers | Guests:
+    def _ready(self, step: Step) -> Containers:
         setting = (step.containers, step.pinning, step.load)
         if self.containers is None or setting != self.setting:
             self.containers = None
@@ -68,7 +67,7 @@ class _Switching:
             self.ending.push(made)
         return self.containers
 
-    def _switch(self, step: Step, containers: Containers | Guests) -> Sums:
+    def _switch(self, step: Step, containers: Containers) -> Sums:
         """Sample each second, and write the caps on schedule, right after a sample."""
         sums, begun, planned = Sums(), time.monotonic(), self.what.duration
         caps = [step.cap(container, 0) for container in range(step.containers)]
@@ -126,14 +125,14 @@ def _where(what: Allocation) -> dict[str, str]:
     }
 
 
-def _containers(what: Allocation, number: int, pinning: str, load: str, log: Path) -> Containers | Guests:
+def _containers(what: Allocation, number: int, pinning: str, load: str, log: Path) -> Containers:
     if what.target:
         return Guests(what.target, log)
     cpus = str(max(os.sched_getaffinity(0))) if pinning == "pinned" else None
-    return Containers(number, cpus, load, INSTANCES / "allocation", log)
+    return Cgroups(number, cpus, load, INSTANCES / "allocation", log)
 
 
-def _write_caps(step: Step, switches: int, containers: Containers | Guests) -> list[float]:
+def _write_caps(step: Step, switches: int, containers: Containers) -> list[float]:
     """Write all caps for this number of switches; a control's never change."""
     caps = [step.cap(container, switches) for container in range(step.containers)]
     for container, cap in enumerate(caps):

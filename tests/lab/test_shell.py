@@ -15,7 +15,7 @@ import pytest
 
 from deploy.programs import CHECKOUT
 from lab import LabError
-from lab.allocation.guests import Guests
+from lab.allocation.containers import Guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
 from tests.lab.conftest import program, ssh_by
@@ -149,7 +149,7 @@ def test_a_lab_that_was_killed_leaves_neither_caps_nor_loads(tmp_path: Path) -> 
     program = f"""
 import time
 from pathlib import Path
-from lab.allocation.guests import Guests
+from lab.allocation.containers import Guests
 from lab.allocation.scenario import Elsewhere
 with Guests(Elsewhere.model_validate({TARGET.model_dump()!r}), Path({str(tmp_path / "log")!r})) as guests:
     guests.cap(0, 0.2)
