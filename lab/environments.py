@@ -1,13 +1,7 @@
 """Where a study runs a program: on the machine itself, in a cgroup with limits, or in a guest over ssh.
 
-Each has a name for the report, its virtualization, and whether the machine below is emulated: then measurements only
-prove that it works. `ready` prepares it while the block lasts, and raises `LabError`. `run` returns a program's
-standard output and error; it raises `ProgramError` if the program fails or times out. In a scenario's file:
-
-    environments:
-      - base
-      - {name: capped, cap: 0.5}
-      - {name: a guest, ssh: root@web1, platform: xen, emulated: true}
+`ready` prepares it while the block lasts, and raises `LabError`. `run` returns a program's standard output and error;
+it raises `ProgramError` if the program fails or times out.
 """
 
 from __future__ import annotations

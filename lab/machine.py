@@ -75,11 +75,7 @@ def host(cpuinfo: Path = Path("/proc/cpuinfo"), os_release: Path = Path("/etc/os
 
 
 def _upstream(version: str) -> str:
-    """The upstream part of a Debian version.
-
-    >>> _upstream("1:10.11.14-0+deb12u2")
-    '10.11.14'
-    """
+    """The upstream part of a Debian version."""
     return version.rpartition(":")[2].partition("-")[0]
 
 
@@ -88,10 +84,6 @@ def cpu_seconds() -> float:
 
 
 def busy_seconds(line: str) -> float:
-    """User, nice, system, irq and softirq of a line of /proc/stat; raises `ValueError` if it isn't such a line.
-
-    >>> busy_seconds("cpu  100 0 50 9000 0 10 40 0 0 0") * TICKS
-    200.0
-    """
+    """User, nice, system, irq and softirq of a line of /proc/stat; raises `ValueError` if it isn't such a line."""
     user, nice, system, _idle, _iowait, irq, softirq = line.split(maxsplit=8)[1:8]
     return sum(map(int, (user, nice, system, irq, softirq))) / TICKS

@@ -126,10 +126,6 @@ def _show(lines: list[str]) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """
-    >>> _duration(1920), _duration(93_000)
-    ('32 min', '25 h 50 min')
-    """
     hours, minutes = divmod(max(1, round(seconds / 60)), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 

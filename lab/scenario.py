@@ -1,12 +1,7 @@
-"""Scenarios of consolidation: applications, their setup, and the number of clients of each, as small YAML files.
-
-    about: One application, then two, then four of them on one CPU.
-    instances: [1, 2, 4]
-    clients: [500, 600, 700, 800]
-    duration: 60s
+"""Scenarios of consolidation (docs/lab.md): applications, their setup, and the number of clients of each.
 
 Each combination of a placement, a number of instances and of clients, with or without a batch job, is a step, held for
-`duration` after `warm_up`; docs/lab.md has all keys. Mistakes are refused with line, key and the offending text.
+`duration` after `warm_up`.
 """
 
 from __future__ import annotations

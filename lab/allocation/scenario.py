@@ -1,22 +1,7 @@
-"""Scenarios of dynamic allocation: which caps are switched how often.
+"""Scenarios of dynamic allocation (docs/lab.md): which caps are switched how often.
 
-    study: allocation
-    about: Two containers, a little and much, seldom and often.
-    magnitudes: [[0.4, 0.6], [0.2, 0.8]]
-    intervals: [6s, 30s]
-
-A magnitude is the smaller and the larger cap; all caps add up to one CPU, so it also sets the number of containers.
 For each number of containers, interval and repetition there is a block of steps: a static one with equal caps, a
-control that writes unchanged equal caps, and one for each magnitude.
-
-The containers are cgroups of this machine, or guests of another host:
-
-    target:
-      platform: xen
-      host: root@xen1
-      guests: [{name: web1, ssh: root@web1}, {name: web2, ssh: root@web2}]
-
-or of a list of such hosts: then each host has a run, one after the other.
+control that writes unchanged equal caps, and one for each magnitude, the smaller and the larger cap.
 """
 
 from __future__ import annotations

@@ -54,21 +54,13 @@ class Case:
         return self.servers / self.cpus
 
     def places(self, cpus: list[int]) -> list[str]:
-        """The CPUs of each virtual server, as lists for cpuset; `cpus` are the machine's shared ones.
-
-        >>> Case(3, 2, pinned=True).places([2, 3]), Case(2, 2, pinned=False).places([2, 3])
-        (['2', '3', '2'], ['2,3', '2,3'])
-        """
+        """The CPUs of each virtual server, as lists for cpuset; `cpus` are the machine's shared ones."""
         every = ",".join(map(str, cpus))
         return [str(cpus[server % len(cpus)]) if self.pinned else every for server in range(self.servers)]
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The case with this name; None if it isn't a case of virtual servers.
-
-        >>> Case.parse("2 servers on 1 CPU, pinned, weights 100:300, cap 0.5")
-        Case(servers=2, cpus=1, pinned=True, weights=(100, 300), cap=0.5, elsewhere='')
-        """
+        """The case with this name; None if it isn't a case of virtual servers."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None

@@ -1,10 +1,4 @@
-"""Scenarios of influence factors: benchmarks to run, and factors to vary.
-
-    study: factors
-    about: How far may this host be overcommitted, and does pinning help?
-    workloads: [cpu, memory]
-    factors: [virtualisation, overcommit, affinity]
-    cpus: 2
+"""Scenarios of influence factors (docs/lab-factors.md): benchmarks to run, and factors to vary.
 
 Each factor is a few cases that differ only in it; a case of several factors is measured once. A step is a case under a
 workload, once per repetition.

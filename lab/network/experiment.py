@@ -91,11 +91,7 @@ def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
 
 
 def ends_on(available: Sequence[int]) -> paths.Cpus:
-    """The client on the last CPU, the server on the one before it; with one CPU both on it.
-
-    >>> ends_on([0, 1, 2])
-    Cpus(server='1', client='2')
-    """
+    """The client on the last CPU, the server on the one before it; with one CPU both on it."""
     return paths.Cpus(str(available[-2:][0]), str(available[-1]))
 
 

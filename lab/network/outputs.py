@@ -115,9 +115,6 @@ def events(text: str) -> dict[str, float]:
 
     A 0 means not counted: a machine that moves bytes has instructions and cycles. perf itself scales events counted for
     only a part of the time.
-
-    >>> events("4710341,,instructions,1000413,100.00,,\\n<not supported>,,cycles,0,100.00,,")
-    {'instructions': 4710341.0}
     """
     found = re.findall(r"^(\d{1,19}),[^,]*,([^,:]+)", text, re.MULTILINE | re.ASCII)
     return {name: float(count) for count, name in found if int(count)}

@@ -1,10 +1,4 @@
-"""Scenarios of network costs: paths, directions, message sizes, and offloads.
-
-    study: network
-    about: What does a bridge cost, for bytes and for requests?
-    paths: [loopback, veth, bridge]
-    sizes: [256, 131072]
-    web_rates: 1000
+"""Scenarios of network costs (docs/lab-network.md): paths, directions, message sizes, and offloads.
 
 A configuration is one of each, or a path and a load of requests for one of two files; a guest is one more path. A step
 is a configuration, once per repetition.
@@ -56,11 +50,7 @@ class Configuration:
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The configuration with this name; None if there is none.
-
-        >>> Configuration.parse("veth, send, 256 bytes, offloads on")
-        Configuration(path='veth', direction='send', size=256, offloads='on')
-        """
+        """The configuration with this name; None if there is none."""
         found = _NAME.fullmatch(name)
         return cls(found[1], found[2], int(found[3]), found[4]) if found else None
 
@@ -85,11 +75,7 @@ class WebLoad:
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """The load with this name; None if there is none.
-
-        >>> WebLoad.parse("veth, web, 1024 bytes, 1000 requests/s")
-        WebLoad(path='veth', size=1024, rate=1000)
-        """
+        """The load with this name; None if there is none."""
         found = _WEB_NAME.fullmatch(name)
         return cls(found[1], int(found[2]), int(found[3])) if found else None
 

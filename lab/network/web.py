@@ -48,10 +48,6 @@ def server_in_guest(address: str) -> list[str]:
 
 
 def _socket(address: str) -> str:
-    """
-    >>> _socket("192.0.2.1"), _socket("2001:db8::1")
-    ('192.0.2.1:8080', '[2001:db8::1]:8080')
-    """
     return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
 

@@ -1,15 +1,7 @@
-"""Scenarios of benchmark suites: suites, environments, and repetitions.
-
-    study: suites
-    about: lmbench on this machine and in a capped cgroup.
-    suites: lmbench
-    environments:
-      - base
-      - {name: capped, cap: 0.5}
+"""Scenarios of benchmark suites (docs/lab-suites.md): suites, environments, and repetitions.
 
 In each repetition all suites run in each environment, one after the other; the first environment rotates with the
-repetition, so that a drift of the machine affects all of them. `base`, with which the others are compared, is
-required.
+repetition, so that a drift of the machine affects all of them.
 """
 
 from __future__ import annotations
