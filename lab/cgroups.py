@@ -49,8 +49,6 @@ class TierLimits:
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Mount points of the trees of cgroups."""
-
     unified: Path | None  # version 2's
     by_controller: dict[str, Path]  # version 1's, which may share a tree
 
@@ -120,11 +118,6 @@ class Cgroup:
         self._folders = [root / PARENT / name for root in hierarchies.roots]
         self.lock: int | None = None  # a descriptor: the cgroup has an owner while it is open anywhere
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether this object created it, and it still exists."""
-        return self.lock is not None
-
     def make(self, limits: TierLimits) -> None:
         """Create it with limits, replacing a killed run's; raises `CgroupError`."""
         if self._folders[0].is_dir():
@@ -140,7 +133,7 @@ class Cgroup:
             _inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
         except CgroupError:
-            if self.is_ours:
+            if self.lock is not None:  # this object created it
                 self.remove()
             raise
 

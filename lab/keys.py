@@ -62,7 +62,6 @@ class Scenario(Model):
 
 
 def rotated(of: Sequence[T], turn: int) -> list[T]:
-    """The same in another order each time, so that repetitions start with different ones."""
     first = turn % len(of) if of else 0
     return [*of[first:], *of[:first]]
 

@@ -38,7 +38,6 @@ def beside(cpus: str, command: Sequence[str | Path], niceness: int = 0) -> list[
 
 
 def and_said(said: str) -> str:
-    """The last lines of a program's output, as the end of a message."""
     lines = said.splitlines()[-LINES:]
     return "\n  ".join([" and said:", *lines]) if lines else ""
 
@@ -94,12 +93,10 @@ class Process:
         self.stop()
 
     def check(self) -> None:
-        """Raise `LabError` if it has ended by itself."""
         if (status := self.popen.poll()) is not None:
             raise self.failure(f"has ended with status {status}")
 
     def failure(self, what: str) -> LabError:
-        """An error about it, with the end of its log."""
         end = ""
         # If the log is a link or a pipe, a server has replaced it.
         with contextlib.suppress(OSError), open(self.log, errors="replace", opener=_open_no_link) as log:

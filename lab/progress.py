@@ -42,7 +42,6 @@ class Course:
         self._bar.update(self._task, description=what)
 
     def pass_time(self, seconds: float, check: Callable[[], None]) -> None:
-        """Let planned time pass, and check for failures every second."""
         before, start = self._done, time.monotonic()
         while (passed := time.monotonic() - start) < seconds:
             self.reach(before + passed)
@@ -51,7 +50,6 @@ class Course:
         self.reach(before + seconds)
 
     def reach(self, planned_seconds: float) -> None:
-        """Set the progress to this many planned seconds, however long they took."""
         self._done = min(planned_seconds, self._planned)
         self._bar.update(self._task, completed=self._done, left=self._left())
 

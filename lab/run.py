@@ -82,7 +82,6 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
 
 
 def _carry_out(study: Study, what: Scenario, state: State, console: Console, prometheus_port: int) -> None:
-    """Measure unfinished steps; a step is finished once Prometheus has its results."""
     going_on = f", going on after {len(state.finished)} of {len(what.steps)} steps" if state.finished else ""
     about = "\n".join([f"Run {state.run}{going_on}: {what.about}", *study.plan(what)])
     console.print(about, highlight=False, markup=False, soft_wrap=True)

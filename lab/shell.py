@@ -36,8 +36,6 @@ printf '\\n0 MARK\\n'"""
 
 
 class Shell:
-    """A shell on a host; `destination` is for ssh(1)."""
-
     def __init__(self, destination: str) -> None:
         self.destination = destination
         self._mark = secrets.token_hex(8)

@@ -95,7 +95,6 @@ class Stage:
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
-        """Load each running instance with this number of new clients, and the others with none."""
         running = {instance.name for instance in self._running}
         applications = {
             instance.name: Application(instance.url, clients if instance.name in running else 0)

@@ -29,8 +29,6 @@ CLIENTS = 10  # per container: enough for its server to always have a request
 
 
 class Count:
-    """The lab's end of the counter."""
-
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("virtscope-tasks")
         os.ftruncate(self.descriptor, COUNTER.size)
@@ -68,7 +66,6 @@ def compute(memory: mmap.mmap) -> None:
 
 
 def serve(listening: socket.socket) -> None:
-    """Answer requests one at a time, forever."""
     waiting = selectors.DefaultSelector()
     waiting.register(listening, selectors.EVENT_READ)
     while True:
@@ -87,7 +84,6 @@ def serve(listening: socket.socket) -> None:
 
 
 def visit(memory: mmap.mmap, ports: Sequence[int]) -> None:
-    """Request and count pages until a server is gone."""
     waiting = selectors.DefaultSelector()
     missing = {}  # bytes of the page, by connection
     for port in list(ports) * CLIENTS:

@@ -71,7 +71,6 @@ class Step:
 
     @property
     def unit(self) -> str:
-        """The unit of its load's work, in the plural."""
         return "requests" if self.load == TRANSACTIONAL else "tasks"
 
     def cap(self, container: int, switches: int) -> float:

@@ -43,7 +43,6 @@ def next_page(page: str, chance: random.Random) -> str:
 
 
 def address(page: str, chance: random.Random) -> str:
-    """Path and query of one visit to a page, with random content."""
     return PAGES[page].format(
         category=chance.randint(1, data.CATEGORY_COUNT),
         item=chance.randint(1, data.ITEM_COUNT),

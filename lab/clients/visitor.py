@@ -42,14 +42,12 @@ class Visitor(FastHttpUser):
         self._intended_start = 0.0
 
     def wait_time(self) -> float:
-        """Seconds to think before the next request."""
         seconds = self._chance.expovariate(1 / self.habits.think_seconds)
         self._intended_start = time.perf_counter() + seconds
         return seconds
 
     @task
     def visit(self) -> None:
-        """Request the page, wait for it, and choose the next one."""
         if not self._intended_start:
             return  # Locust waits after a task: think first, so that clients started together don't request together
         start = time.perf_counter()

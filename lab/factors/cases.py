@@ -50,7 +50,6 @@ class Case:
 
     @property
     def overcommit(self) -> float:
-        """Busy virtual CPUs per CPU."""
         return self.servers / self.cpus
 
     def places(self, cpus: list[int]) -> list[str]:

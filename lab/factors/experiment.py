@@ -82,7 +82,6 @@ class Cases:
         return Outcome(f"{step.name}: {', '.join(values)}", found)
 
     def _measured(self, step: Step, benchmark: Benchmark, values: Sequence[float]) -> Iterator[Measurement]:
-        """The mean over all virtual servers, and with weights also each server's value."""
         where, case = self._where(step.case), step.case
         of = {case.name: statistics.fmean(values)}
         if case.weights:
@@ -92,7 +91,6 @@ class Cases:
             yield Measurement(name, *platform, benchmark.name, benchmark.unit, "higher", step.repetition, value)
 
     def _where(self, case: Case) -> Environment | None:
-        """The environment of a case with a single program; None for virtual servers."""
         if case.elsewhere == BASE:
             return Base(str(self.available[-1]))
         return next((guest for guest in self.what.guests if guest.name == case.elsewhere), None)

@@ -18,8 +18,6 @@ DISK = "64m"  # file size of each virtual server
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark with one result; higher is better."""
-
     name: str
     """Its name in the report; the workload's own, unless that has several."""
     unit: str

@@ -44,7 +44,8 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
             go_programs.path("vegeta")  # built before a step needs it
         except GoProgramsError as error:
             raise LabError(f"no vegeta for the web load: {error}; leave web_rates out") from None
-    cpus, counts, course = ends_on(sorted(os.sched_getaffinity(0))), counts_events(), run.course
+    available, counts, course = sorted(os.sched_getaffinity(0)), counts_events(), run.course
+    cpus = paths.Cpus(str(available[-2:][0]), str(available[-1]))
     with contextlib.ExitStack() as ending:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
         if not counts:
@@ -90,11 +91,6 @@ def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
-def ends_on(available: Sequence[int]) -> paths.Cpus:
-    """The client on the last CPU, the server on the one before it; with one CPU both on it."""
-    return paths.Cpus(str(available[-2:][0]), str(available[-1]))
-
-
 def counts_events() -> bool:
     command = ["perf", "stat", "-a", "-x,", f"--event={','.join(paths.EVENTS)}", "--", "true"]
     try:
@@ -106,8 +102,6 @@ def counts_events() -> bool:
 
 @dataclass(frozen=True)
 class Reached:
-    """A guest, its address, and the device of this machine on the path to it."""
-
     guest: Guest
     address: str
     device: str
@@ -167,7 +161,6 @@ def values(step: Step, counted: Counted, duration: int, guest: Guest | None = No
 
 
 def web_values(step: Step, served: Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
-    """The same for answered requests, and their response times."""
     answered = len(served.latencies)
     found = [
         (REQUESTS, "requests/s", "higher", answered / max(served.seconds, duration)),
@@ -179,7 +172,6 @@ def web_values(step: Step, served: Served, duration: int, guest: Guest | None = 
 
 
 def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[Value]:
-    """Use per second, and per byte or request."""
     for test, whole, unit in ((CPU, counted.cpu_seconds, "s"), *((name, n, "") for name, n in counted.events.items())):
         yield test, f"{unit}/s" if unit else "per second", "lower", whole / duration
         yield f"{test} per {of}", f"{unit}/{of}" if unit else f"per {of}", "lower", whole / number

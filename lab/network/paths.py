@@ -60,7 +60,6 @@ def ends(path: str) -> tuple[str, str, str, list[tuple[str, str]]]:
 
 
 def make(path: str) -> list[list[str]]:
-    """The ip(8) commands that make a path."""
     if path == LOOPBACK:
         return [line.split() for line in (f"ip netns add {SERVER}", f"ip -n {SERVER} link set lo mtu {MTU} up")]
     lines = [f"ip netns add {name}" for name in (SERVER, CLIENT)]
@@ -122,7 +121,6 @@ def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: boo
 
 
 def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -> list[str]:
-    """The lines that start a server, and wait until it listens; `there` is a prefix of its commands."""
     listening = [*there, "grep", "-q", f":{port:04X} 00000000:0000 0A", "/proc/net/tcp"]
     return [
         f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *server])} >/run/server 2>&1 &",
@@ -136,7 +134,6 @@ def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -
 
 
 def _measured(run: Sequence[str], of: Ends, *, events: bool) -> list[str]:
-    """The part of a script after the servers listen; `run` is a prefix of the client's commands."""
     perf = ["perf", "stat", "-a", "-x,", f"--event={','.join(EVENTS)}", "--output=/run/events", "--"] if events else []
     return [
         f"{shlex.join([*run, *of.warm_up])} >/run/warm-up 2>&1 || {{ cat /run/warm-up; exit 1; }}",

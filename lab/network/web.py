@@ -52,7 +52,6 @@ def _socket(address: str) -> str:
 
 
 def ends(of: WebLoad, warm_up: int, duration: int) -> Ends:
-    """Both ends, each to be run enclosed."""
     return Ends(
         servers={PORT: SERVER},
         warm_up=attack(of, warm_up, "/dev/null"),

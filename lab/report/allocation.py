@@ -69,7 +69,6 @@ class Group:
 
     @property
     def tasks(self) -> str:
-        """The test for its containers' finished tasks."""
         return next(iter(self.steps)).unit
 
     @property
@@ -113,7 +112,8 @@ class Group:
 
         The study's points follow this law. Static steps are at f = 0.
         """
-        return line([(_frequency(step), of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
+        at = {step: 0.0 if step.mode == STATIC else 1 / step.interval for step in self.steps}
+        return line([(at[step], of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
 
     @property
     def reallocation(self) -> Estimate | None:
@@ -145,10 +145,6 @@ def _name(step: Step) -> str:
 def _block(step: Step) -> tuple[int, int]:
     """Interval and repetition: steps with both in common ran one after the other."""
     return step.interval, step.repetition
-
-
-def _frequency(step: Step) -> float:
-    return 0.0 if step.mode == STATIC else 1 / step.interval
 
 
 def write_up(recording: Recording) -> Page:
@@ -221,7 +217,6 @@ def _cost(group: Group, cpus: float | None) -> str:
 
 
 def _effects(group: Group) -> Iterator[str]:
-    """The duration of writing the caps, and the containers' losses, unless other load hides them."""
     if cpu := group.mean(CALL_CPU):
         yield f"writing the caps took {CPU_TIME.write(cpu.value)} of CPU each time."
     elif seconds := group.mean(CALL_SECONDS):
@@ -292,7 +287,6 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
 
 
 def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
-    """A test of each case, its tasks if "", and the containers' losses relative to the static steps."""
     rows = []
     for group, case in [(each, case) for each in of for case in each.cases]:
         name = test or group.tasks

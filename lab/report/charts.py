@@ -105,7 +105,6 @@ def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
 
 
 def draw_intervals(rows: Sequence[tuple[str, Mark | None]], label: str) -> str:
-    """A row for each value with its interval, below headings (rows without a value), as an SVG file's text."""
     with matplotlib.rc_context(fname=STYLE):
         height = ROW * len(rows) + 0.7
         figure = Figure(figsize=(WIDTH, height))

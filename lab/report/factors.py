@@ -167,7 +167,6 @@ def _chart_of_law(results: Results) -> str | None:
 
 
 def _chart_of_affinity(results: Results) -> str | None:
-    """Each virtual server's share of the performance of one alone, free and pinned; None on a single CPU."""
     many = results.cpus
     panels = [
         Panel(
@@ -186,7 +185,6 @@ def _chart_of_affinity(results: Results) -> str | None:
 
 
 def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Point:
-    """Each repetition, relative to the base's mean, in per cent."""
     mean = sum(base) / len(base)
     return Point(x, tuple(value / mean * SHARE.factor for value in performance))
 
@@ -195,7 +193,6 @@ def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Poi
 
 
 def verdict(results: Results, study: Study) -> list[str]:
-    """A summary: the law of overcommitment first."""
     said = (
         _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
         _pinning(results),

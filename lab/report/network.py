@@ -57,7 +57,6 @@ class Results:
         ]
 
     def of(self, group: str) -> list[Compared]:
-        """The comparisons of paths, requests (over paths), offloads or sizes."""
         return [one for one in self.compared if one.group == group]
 
     def _compare(self, group: str, one: Load, baseline: Load) -> Iterator[Compared]:
@@ -92,7 +91,6 @@ def _first_path(one: Load, loads: Sequence[Load]) -> Load:
 
 
 def _offloads(one: Load, _: Sequence[Load]) -> Load | None:
-    """The same with offloads."""
     return replace(one, offloads=ON) if isinstance(one, Configuration) and one.offloads in OFFLOADS else None
 
 
@@ -122,7 +120,6 @@ def write_up(recording: Recording) -> Page:
 
 
 def _compared(results: Results, group: str, each: str) -> Table:
-    """Ratios to the baseline, a row for each counted event; `each` is the unit of cost, such as "a byte"."""
     rows = (
         (
             *(results.values.label(load.name) for load in (one.load, one.baseline)),
@@ -138,7 +135,6 @@ def _compared(results: Results, group: str, each: str) -> Table:
 
 
 def _loads(results: Results) -> Table:
-    """For each load of a web server: the rate reached, response times, and cost per request."""
     units = {one.test: unit_of(one.unit) for one in results.values.measurements}
 
     def cell(load: WebLoad, test: str) -> str:

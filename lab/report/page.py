@@ -162,7 +162,6 @@ def compact(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], unless_same:
 
 
 def time(seconds: float) -> str:
-    """A time in the format of Prometheus's own pages."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -186,7 +185,6 @@ def interval(of: Estimate, written: Callable[[float], str] = three_digits) -> st
 
 
 def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, str, str, str]:
-    """Cells for `SPREAD`."""
     if of is None:
         return MISSING, "", "", ""
     deviation = "" if of.deviation is None else written(of.deviation)
@@ -194,7 +192,6 @@ def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, s
 
 
 def label(name: str, *, emulated: bool) -> str:
-    """An environment's name; says if it is emulated."""
     return f"{name} (emulated)" if emulated else name
 
 

@@ -75,7 +75,6 @@ class Results:
         ]
 
     def indexes(self) -> dict[str, dict[str, float]]:
-        """The means of nbench's indexes, by environment and test."""
         return {
             name: {one.test.name: one.estimate.value for one in self.inside(name, nbench.SUITE)}
             for name in self.values.tests
@@ -161,8 +160,6 @@ def of_files(
 
 
 def _groups(of: Results) -> Table:
-    """Geometric means of performances relative to the base."""
-
     def mean(of: Results, name: str, suite: str, group: str, missing: str) -> str:
         found = mean_performance(of.inside(name, suite, group))
         ends = found and interval(found)
@@ -198,7 +195,6 @@ def _tests(of: Results, suite: str) -> Table:
 
 
 def _composites(of: Results) -> Table:
-    """nbench's composites, as printed and as computed from its tests."""
     rows = []
     for name, indexes in of.indexes().items():
         for composite, computed in nbench.composites(indexes).items():
@@ -217,7 +213,6 @@ def _words(kind: str, name: str) -> str:
 
 
 def verdict(of: Results) -> list[str]:
-    """A summary, by environment; emulated ones come last, and are marked."""
     if not of.tests:
         return ["No suite has measured anything, so there is nothing to compare."]
     if not of.base:

@@ -77,5 +77,4 @@ _OF_MEASUREMENTS = {
 
 
 def unit_of(name: str) -> Unit:
-    """How to write a measurement in this unit."""
     return _OF_MEASUREMENTS.get(name, Unit(name))

@@ -57,7 +57,6 @@ def prepare(folder: Path) -> None:
 
 
 def make_state(folder: Path, fill: Callable[[Path], None] = lambda _: None) -> None:
-    """Make a server's writable folder; `fill` adds its initial content before user nobody becomes the owner."""
     folder.mkdir()
     fill(folder)
     privileges.hand_over(folder)

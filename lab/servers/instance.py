@@ -84,7 +84,6 @@ class Instance:
         self._limits[tier] = limits
 
     def kill(self, tier: str) -> None:
-        """Kill a tier's processes, like the kernel when memory runs out."""
         self._cgroups[tier].kill()
         for process in self._processes[tier]:
             process.popen.wait()

@@ -91,7 +91,6 @@ Row = Sequence[int | str]
 
 
 def search_words() -> list[str]:
-    """Words in titles, each in several items."""
     return sorted({*ADJECTIVES, *MATERIALS, *(noun for nouns in CATEGORIES.values() for noun in nouns)})
 
 
@@ -116,7 +115,6 @@ def tables(seed: int = SEED) -> Iterator[tuple[str, list[Row]]]:
 
 
 def sql(seed: int = SEED) -> Iterator[str]:
-    """Statements that fill the tables, each row on a line."""
     for table, rows in tables(seed):
         insert = f"INSERT INTO auction.{table} VALUES\n"
         values: list[str] = []
@@ -158,7 +156,6 @@ def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[
 
 
 def _description(chance: random.Random, words: dict[str, str]) -> str:
-    """Paragraphs and a list, in the markup of src/markup.php."""
     blocks = [
         " ".join(_fill(chance, sentence, words) for sentence in chance.sample(SENTENCES, chance.randint(3, 5)))
         for _ in range(chance.randint(9, 12))

@@ -70,17 +70,12 @@ _OTHER_TABLE = re.compile(
     r"|\*Remote\* Communication latencies in microseconds - smaller is better"
     r"|Memory latencies in nanoseconds - smaller is better"
 )
-_TITLE = "L M B E N C H  3 . 0   S U M M A R Y"
+TITLE = "L M B E N C H  3 . 0   S U M M A R Y"
 _DASHES = re.compile(r"-{9} -+")
 _REMARK = re.compile(  # of make, and of getsummary on standard error; also within tables
     r"make\[\d+\]: .+|cd results .+|\S+: (?:no data for .+|lat_mem_rand = .+)|Argument \"\" isn't numeric in .+"
 )
-_OUTSIDE = re.compile(rf"-+|{_TITLE}|\(Alpha software, do not distribute\)")
-
-
-def is_summary(text: str) -> bool:
-    """Whether a text has the summary's title."""
-    return _TITLE in text
+_OUTSIDE = re.compile(rf"-+|{TITLE}|\(Alpha software, do not distribute\)")
 
 
 def parse(text: str) -> tuple[tuple[Row, ...], ...]:

@@ -83,7 +83,6 @@ class Running:
     environment: Environment | None = None
 
     def measure(self, step: Step) -> Outcome:
-        """Wait for the machine to settle, and run the suite."""
         course, state = self.run.course, self.run.state
         environment = self._ready(step.environment)
         others = self._settle(step, course)
@@ -145,7 +144,6 @@ def _find(what: Suites) -> tuple[Places, list[tuple[str, str, str]]]:
 
 
 def _in_words(skipped: list[tuple[str, str, str]]) -> str:
-    """Text for the report; each reason once, with its environments."""
     of: dict[tuple[str, str], list[str]] = {}
     for name, suite, reason in skipped:
         of.setdefault((suite, reason), []).append(name)

@@ -56,7 +56,6 @@ class Judged:
 
     @property
     def met(self) -> bool | None:
-        """None without a measurement."""
         return None if self.excess is None else self.excess <= 1 + 1e-9
 
 
@@ -70,7 +69,6 @@ class App:
 
     @property
     def judged(self) -> list[Judged]:
-        """Each of its objectives: a ceiling of the mean response time, or a share of good requests."""
         shares, seconds, found = self.parts("objectives"), self.parts("thresholds"), self.values
         judged = []
         if ceiling := seconds.get("mean"):
@@ -116,12 +114,10 @@ class Load:
 
     @property
     def judged(self) -> list[Judged]:
-        """Every objective of every application in every repetition."""
         return [judged for result in self.results for app in result.apps for judged in app.judged]
 
     @property
     def met(self) -> bool | None:
-        """Whether every objective was met, by every application, in every repetition; None if unknown."""
         verdicts = [judged.met for judged in self.judged]
         if False in verdicts:
             return False

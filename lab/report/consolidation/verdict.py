@@ -32,7 +32,6 @@ def verdict(loads: Sequence[Load]) -> list[str]:
 
 
 def _response(loads: Sequence[Load]) -> list[str]:
-    """From the smallest to the largest load."""
     ends = [
         f"{RESPONSE.write(seconds)} ({_load(load)})"
         for load in (loads[0], loads[-1])
@@ -42,7 +41,6 @@ def _response(loads: Sequence[Load]) -> list[str]:
 
 
 def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
-    """Where the first load missed an objective."""
     if first is None:
         judged = " where one could be judged" if any(load.met is None for load in loads) else ""
         return f"No objective was missed{judged}: this run did not reach the knee."
@@ -60,7 +58,6 @@ def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
 
 
 def _curve(loads: Sequence[Load]) -> str:
-    """The loads with one number of instances."""
     met, missed, unknown = ([load.clients for load in loads if load.met is each] for each in (True, False, None))
     unsaid = f" Not judged: {_list(unknown)} clients." if unknown else ""
     if not missed and not met:
