@@ -1,22 +1,50 @@
-"""The runner's metrics: facts about the run, results of its steps, and the current step of a consolidation.
+"""The results of a run, as metrics: facts about it, values of its steps, and the current step of a consolidation.
+
+    lab_measurement{run="20261123T090512-suites",step="base-2",environment="base",virtualization="none",emulated="no",
+                    test="fork",unit="microseconds",better="lower",repetition="2",attempt="1795424712"} 131.5
+
+A value is exposed from the end of its step to the end of the run, and a step is only finished after Prometheus has it.
+A step interrupted before that is measured again: `attempt` is the Unix time of its end, and the later attempt counts.
+
+    lab_step_unsettled_cpus{run="20261123T090512-suites",step="base-2"} 1.3
+
+For steps that began although other programs used the machine.
 
     lab_step_info{run="20261121T090512-scale",scenario="scale",step="4x700-1",instances="4",clients="700",
                   placement="one node",repetition="1"} 1
 
-The series of such a step exist only while it is measured, not during its warm-up: their samples define the time range
-of its values.
+Series of a step that is measured by its time exist only then, not during its warm-up: their samples define the time
+range of its values.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from lab.calibration import Scale
-from lab.measurements import METRIC, UNSETTLED, Measurement
 from lab.scenario import Consolidation, Step
+
+METRIC = "lab_measurement"
+UNSETTLED = "lab_step_unsettled_cpus"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One value of a test, in `unit`; `better` is "lower" or "higher", `virtualization` is "none" or a platform."""
+
+    environment: str
+    virtualization: str
+    emulated: bool
+    test: str
+    unit: str
+    better: str
+    repetition: int
+    value: float
+
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
 _OF_STEP = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deploy import health, targets
 from lab import LabError, guard, wait_until
-from lab.measurements import METRIC
+from lab.metrics import METRIC
 from lab.prometheus import Prometheus, PrometheusError
 
 SCRAPE_SECONDS = 60.0

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.keys import Step
-from lab.measurements import Measurement
-from lab.metrics import RunnerMetrics
+from lab.metrics import Measurement, RunnerMetrics
 from lab.progress import Course
 from lab.scrapes import Scrapes
 from lab.state import State

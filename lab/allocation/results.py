@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lab.allocation.scenario import Step
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 
 FOLLOWED = 5  # seconds after a switch with results of their own; all later ones are one
 SETTLED = 2  # seconds until a switch has taken effect; 1 to 2 in the study

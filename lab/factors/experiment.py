@@ -13,10 +13,9 @@ from lab import LabError, machine
 from lab.cgroups import PARENT
 from lab.environments import Base, Environment
 from lab.factors import scenario, servers, workloads
-from lab.factors.cases import BASE, Case
-from lab.factors.scenario import COMPUTING, Factors, Step
+from lab.factors.scenario import BASE, COMPUTING, Case, Factors, Step
 from lab.factors.workloads import BENCHMARKS, Benchmark
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.progress import Course
 from lab.stage import FOLDER
 from lab.study import Experiment, Outcome, Run, Study

@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy import programs
 from lab import guard, wait_until
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.factors.cases import WEIGHT, Case
+from lab.factors.scenario import WEIGHT, Case
 from lab.processes import LOOPBACK, Process, free_ports
 from lab.servers import enclosure
 

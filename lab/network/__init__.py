@@ -2,5 +2,5 @@
 
 scenario (configurations) -> experiment -> paths (namespaces, and both ends in one script), web (nginx and vegeta)
                                         -> outputs
-                                        -> lab.measurements -> the stack's Prometheus -> lab.report.network
+                                        -> lab.metrics -> the stack's Prometheus -> lab.report.network
 """

@@ -15,7 +15,7 @@ from deploy.go_programs import GoProgramsError
 from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path

@@ -1,7 +1,7 @@
 """Output of a step's script to numbers. Pure.
 
 cpu  84180 5 10233 ...     the first line of /proc/stat (man proc_stat)
-{"start": ...}             iperf3 --json, which lab.factors.outputs reads
+{"start": ...}             iperf3 --json, which lab.factors.workloads reads
 cpu  84390 5 10421 ...
 4710341,,instructions,1000413,100.00,1.05,insn per cycle      perf stat -x, (man perf-stat, CSV FORMAT)
 afterwards:                for a web load, with nothing between the CPU times
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lab.factors.outputs import OutputError, iperf3
+from lab.factors.workloads import OutputError, iperf3
 from lab.machine import busy_seconds
 
 AFTERWARDS = "afterwards:"

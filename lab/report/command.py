@@ -15,7 +15,7 @@ from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT
 from lab import LabError
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.prometheus import Prometheus
 from lab.report import allocation, factors, network, recorded, suites
 from lab.report.consolidation import page as consolidation

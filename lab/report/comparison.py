@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.report.page import label
 from lab.report.statistics import Estimate, ratio
 from lab.report.units import SHARE

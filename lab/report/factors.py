@@ -6,10 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lab.factors import scenario
-from lab.factors.cases import BASE, Case
-from lab.factors.scenario import AFFINITY, CAPS, COMPUTING, OVERCOMMIT, SERVERS, SPARE_CORE, VIRTUALISATION, WEIGHTS
+from lab.factors.scenario import (
+    AFFINITY,
+    BASE,
+    CAPS,
+    COMPUTING,
+    OVERCOMMIT,
+    SERVERS,
+    SPARE_CORE,
+    VIRTUALISATION,
+    WEIGHTS,
+    Case,
+)
 from lab.factors.workloads import BENCHMARKS
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.report.charts import Curve, Mark, Panel, Point, XAxis, draw, draw_intervals
 from lab.report.comparison import Comparison, Pair, Values, plus_minus
 from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page

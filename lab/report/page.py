@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from lab.measurements import METRIC, Measurement
+from lab.metrics import METRIC, Measurement
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate
 from lab.report.units import MISSING, unit_of

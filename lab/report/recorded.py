@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lab import LabError
-from lab.measurements import METRIC, UNSETTLED, Measurement
+from lab.metrics import METRIC, UNSETTLED, Measurement
 from lab.prometheus import Prometheus, Recorded, Sample
 
 RUNS = "lab_run_info[30d]"  # the stack's retention

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.report.comparison import Values
 from lab.report.page import STUDIES, Page, Section, Table, count, interval, load_study, page, spread, three_digits
 from lab.report.recorded import Recording

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lab import LabError, guard, machine
 from lab.environments import Base, Environment, Guest, Limited
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.processes import ProgramError, and_said
 from lab.progress import Course
 from lab.study import Experiment, Outcome, Run, Study

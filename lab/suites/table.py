@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from lab import LabError
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.suites.rows import HIGHER, LOWER, Better, Test, number
 
 COLUMNS = ("suite", "group", "test", "unit", "better", "environment")

@@ -8,8 +8,7 @@ from prometheus_client import generate_latest
 
 from lab.allocation.results import Sample, Sums, measurements
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Step
-from lab.measurements import Measurement
-from lab.metrics import RunnerMetrics
+from lab.metrics import Measurement, RunnerMetrics
 
 _SUITES, _ALLOCATION = "20261121T090512-suites", "20261121T120000-allocation-short"
 

@@ -16,7 +16,7 @@ from lab.allocation.containers import Cgroups
 from lab.allocation.scenario import LOADS
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits
 from lab.factors import servers
-from lab.factors.cases import Case
+from lab.factors.scenario import Case
 from lab.factors.workloads import BENCHMARKS
 from tests.lab.conftest import name, require_packages
 from tests.support.waiting import wait_for

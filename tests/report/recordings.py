@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lab.measurements import METRIC, Measurement
+from lab.metrics import METRIC, Measurement
 from lab.report.page import Page
 from lab.report.recorded import Recording, Run, query
 from lab.report.rendering import html, markdown

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from lab.factors.cases import Case
 from lab.factors.scenario import (
     AFFINITY,
     CAPS,
@@ -17,11 +16,12 @@ from lab.factors.scenario import (
     SPARE_CORE,
     VIRTUALISATION,
     WEIGHTS,
+    Case,
     Factors,
     parse,
 )
 from lab.factors.workloads import BENCHMARKS
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.report.factors import LOSSES, Results, write_up
 from lab.report.page import Page
 from lab.report.recorded import Recording

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.network.experiment import values, web_values
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import Configuration, WebLoad, parse

@@ -10,10 +10,9 @@ from rich.console import Console
 
 from lab.environments import Guest
 from lab.factors import experiment
-from lab.factors.cases import Case
 from lab.factors.experiment import Cases
-from lab.factors.scenario import Step, parse
-from lab.measurements import Measurement
+from lab.factors.scenario import Case, Step, parse
+from lab.metrics import Measurement
 from lab.progress import Course
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/benchmarks"

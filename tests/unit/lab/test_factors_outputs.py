@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.factors.outputs import OutputError, fio, iperf3, sysbench_cpu, sysbench_memory
+from lab.factors.workloads import OutputError, fio, iperf3, sysbench_cpu, sysbench_memory
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/benchmarks"

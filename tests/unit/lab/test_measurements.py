@@ -7,8 +7,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab import LabError
-from lab.measurements import Measurement
-from lab.metrics import RunnerMetrics
+from lab.metrics import Measurement, RunnerMetrics
 from lab.prometheus import Prometheus, Recorded, Sample
 from lab.report import recorded
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.environments import Guest
-from lab.factors.outputs import OutputError
+from lab.factors.workloads import OutputError
 from lab.machine import TICKS
 from lab.network import experiment, outputs
 from lab.network.scenario import Configuration, Step, WebLoad

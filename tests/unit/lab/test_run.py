@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from lab import LabError, keys, run
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.scrapes import Scrapes
 from lab.state import State
 from lab.study import Experiment, Outcome, Run, Study

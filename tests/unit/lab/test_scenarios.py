@@ -17,8 +17,7 @@ from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation
 from lab.cgroups import TierLimits
 from lab.environments import Base, Guest, Limited
 from lab.factors import scenario as factors
-from lab.factors.cases import Case
-from lab.factors.scenario import FACTORS, SERVERS, WORKLOADS, Factors
+from lab.factors.scenario import FACTORS, SERVERS, WORKLOADS, Case, Factors
 from lab.keys import ScenarioError
 from lab.network import experiment
 from lab.network import scenario as network

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab import LabError
-from lab.measurements import Measurement
+from lab.metrics import Measurement
 from lab.report import command
 from lab.report.page import STUDIES
 from lab.report.rendering import markdown

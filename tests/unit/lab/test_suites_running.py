@@ -16,8 +16,7 @@ from rich.console import Console
 
 from lab import LabError, environments
 from lab.environments import Platform
-from lab.measurements import Measurement
-from lab.metrics import RunnerMetrics
+from lab.metrics import Measurement, RunnerMetrics
 from lab.processes import ProgramError
 from lab.progress import Course
 from lab.scrapes import Scrapes
