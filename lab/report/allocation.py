@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.allocation.results import (
@@ -11,7 +11,6 @@ from lab.allocation.results import (
     CALL_SECONDS,
     CAPACITY,
     CUT,
-    FOLLOWED,
     HOST,
     RAISED,
     SETTLED_HOST,
@@ -20,7 +19,6 @@ from lab.allocation.results import (
 )
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
-from lab.report.charts import Curve, Panel, Point, XAxis, draw
 from lab.report.comparison import plus_minus
 from lab.report.page import (
     SPREAD,
@@ -44,7 +42,6 @@ NEGLIGIBLE = 0.01  # of a CPU
 FULL = 0.95
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
 EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
-ONE_INTERVAL = "A chart needs more than one interval; the table has the numbers."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
 _AT_A_SWITCH = {
     "Host's own CPU in the second of it": (host_after(0), CPUS),
@@ -173,7 +170,7 @@ def write_up(recording: Recording) -> Page:
         study,
         recording,
         verdict(of, cpus, emulated=known.get("emulated") == "yes"),
-        [Section(key, tables[key], figure, ONE_INTERVAL) for key, figure in _charts(of).items()],
+        [Section(key, table) for key, table in tables.items()],
         every_value(recording.measurements),
         overview=Table(("Containers", "", *SPREAD, f"{study['source']['short']}, Xen"), overview) if of else None,
         platform=known.get("virtualization", "cgroup"),
@@ -296,53 +293,3 @@ def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
             rows.append((group.name, _what(case), f"{case.interval} s", *spread(found, unit.number), *overhead))
     head = ("Containers", "Caps", "Interval", f"Mean, {unit.axis}", *SPREAD[1:], "Overhead", "95 % interval of that")
     return compact(head, rows)
-
-
-# --- Charts -----------------------------------------------------------------------------------------------------------
-
-
-def _charts(of: Sequence[Group]) -> dict[str, str | None]:
-    """By section: overheads by interval, the host's CPU by switching frequency, and by seconds after a switch."""
-    intervals = sorted({case.interval for group in of for case in group.cases})
-    by_interval = XAxis("interval between switches, s", tuple((every, str(every)) for every in intervals))
-    frequencies = ((0.0, "static"), *((1 / every, f"{every} s") for every in reversed(intervals)))
-    seconds = [second for second in range(FOLLOWED) if any(group.mean(host_after(second)) for group in of)]
-
-    def drawn(axis: XAxis, unit: Unit, curves: Callable[[Group], Sequence[Curve]]) -> str | None:
-        panels = [Panel(group.name, unit.axis, tuple(curves(group))) for group in of]
-        return draw(panels, axis) if len(axis.ticks) > 1 and of else None
-
-    def losses(group: Group, test: str) -> list[Curve]:
-        def point(case: Step) -> Point:
-            return Point(case.interval, tuple(value * SHARE.factor for value in group.losses(case, test)))
-
-        return _by_magnitude(group, point)
-
-    def host(group: Group) -> list[Curve]:
-        static = Point(0.0, tuple(group.values(HOST, mode=STATIC)))
-        return _by_magnitude(group, lambda case: Point(1 / case.interval, tuple(group.values(HOST, case=case))), static)
-
-    def after(group: Group) -> list[Curve]:
-        found = []
-        for name, mode, shade in (("control", CONTROL, 0), ("switched", DYNAMIC, 2)):
-            means = ((second, group.mean(host_after(second), mode)) for second in seconds)
-            points = tuple(Point(second, (mean.value,)) for second, mean in means if mean)
-            found.append(Curve(name, points, shade, int(mode == CONTROL)))
-        return found
-
-    return {
-        "capacity": drawn(by_interval, SHARE, lambda group: losses(group, CAPACITY)),
-        "performance": drawn(by_interval, SHARE, lambda group: losses(group, group.tasks)),
-        "host": drawn(XAxis("interval between switches, by their frequency", frequencies), CPUS, host),
-        "switch": drawn(
-            XAxis("seconds since the caps were written", tuple((each, str(each)) for each in seconds)), CPUS, after
-        ),
-    }
-
-
-def _by_magnitude(group: Group, point: Callable[[Step], Point], *first: Point) -> list[Curve]:
-    curves: dict[str, list[Point]] = {}
-    for case in group.cases:
-        if case.mode != STATIC:
-            curves.setdefault(_what(case), [*first]).append(point(case))
-    return [Curve(what, tuple(of), shade, int(what == CONTROL)) for shade, (what, of) in enumerate(curves.items())]

@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from lab.report.statistics import Estimate
 from lab.report.units import significant
 
 SHADES = ("#74B0D8", "#4A7FC0", "#7A2476", "#46103F", "#000000")
@@ -27,7 +26,6 @@ INK, FAINT = "#222222", "#767676"
 STYLE = Path(__file__).with_name("charts.mplstyle")
 WIDTH, HEIGHT, COLUMNS = 9.6, 3.1, 2  # inches; the height of one row
 LEFT, RIGHT = 0.07, 0.83  # of the width; legends are in the free space to the right of each pair of axes
-ROW, WORDS = 0.21, 0.46  # for rows of intervals: height in inches, and the text's share of the width
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,6 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A value in the axis's unit with its interval; `shade` is the index of its colour and marker."""
-
-    found: Estimate
-    shade: int
-    hollow: bool
-
-
-@dataclass(frozen=True)
 class XAxis:
     """The x axis of all panels in a report: the loads and their labels."""
 
@@ -101,37 +90,9 @@ def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
                 axes[number].sharey(axes[number - 1])
             _draw_panel(axes[number], panel, x_axis)
         figure.supxlabel(x_axis.label, x=(LEFT + RIGHT) / 2, y=0.1 / height, fontsize="medium")
-        return _svg(figure)
-
-
-def draw_intervals(rows: Sequence[tuple[str, Mark | None]], label: str) -> str:
-    with matplotlib.rc_context(fname=STYLE):
-        height = ROW * len(rows) + 0.7
-        figure = Figure(figsize=(WIDTH, height))
-        axis = figure.subplots()
-        figure.subplots_adjust(left=WORDS, right=0.97, bottom=0.55 / height, top=1 - 0.1 / height)
-        axis.grid(visible=True, axis="x")
-        axis.grid(visible=False, axis="y")
-        axis.axvline(0, color=INK, linewidth=1)
-        axis.set_ylim(len(rows) - 0.5, -0.5)
-        axis.set_yticks(range(len(rows)), [words for words, _ in rows])
-        axis.spines["left"].set_visible(False)
-        axis.set_xlabel(label, color=FAINT)
-        for place, (tick, (_, mark)) in enumerate(zip(axis.get_yticklabels(), rows, strict=True)):
-            if mark is None:
-                tick.set_fontweight("bold")
-                continue
-            colour, marker = SHADES[mark.shade % len(SHADES)], MARKERS[mark.shade % len(MARKERS)]
-            axis.hlines(place, *mark.found.ends, color=colour, linewidth=1.4)
-            face = "white" if mark.hollow else colour
-            axis.plot(mark.found.value, place, marker, color=colour, markerfacecolor=face, markersize=6)
-        return _svg(figure)
-
-
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return out.getvalue()
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return out.getvalue()
 
 
 def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:

@@ -20,7 +20,6 @@ from lab.factors.scenario import (
 )
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
-from lab.report.charts import Curve, Mark, Panel, Point, XAxis, draw, draw_intervals
 from lab.report.comparison import Comparison, Pair, Values, plus_minus
 from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page
 from lab.report.recorded import Recording
@@ -29,16 +28,6 @@ from lab.report.units import SHARE, significant
 
 TESTS = tuple(benchmark.name for workload in scenario.WORKLOADS for benchmark in BENCHMARKS[workload])
 ALONE = Case().name  # on its own CPU
-# The study's tree of influences on performance, and each factor's place in it.
-TREE = {
-    VIRTUALISATION: "Virtualisation type",
-    SERVERS: "Resources / number of virtual servers",
-    OVERCOMMIT: "Resources / number of virtual servers / beyond the CPUs",
-    AFFINITY: "Resources / CPU scheduling / affinity",
-    SPARE_CORE: "Resources / CPU scheduling / affinity / a spare core",
-    WEIGHTS: "Resources / CPU scheduling / priority (weight)",
-    CAPS: "Resources / CPU scheduling / allocation (cap)",
-}
 LOSSES = ("loss, free", "loss, pinned")  # with as many virtual servers as CPUs, relative to one alone
 SECTIONS = {
     "virtualisation": (VIRTUALISATION,),
@@ -47,7 +36,6 @@ SECTIONS = {
     "affinity": (AFFINITY, *LOSSES, SPARE_CORE),
     "shares": (WEIGHTS, CAPS),
 }
-ONE_CPU = "A chart needs virtual servers on more than one CPU; the table has the numbers."
 PEERS = (
     " Of network it is more here: the other ends run on the same CPUs, as the virtual servers have all that there are. "
     "Take fewer `cpus`."
@@ -110,13 +98,11 @@ def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int
 def write_up(recording: Recording) -> Page:
     study, results = load_study("factors"), Results(recording.measurements)
     more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
-    figures = {"overcommit": _chart_of_law(results), "affinity": _chart_of_affinity(results)}
     head = ("Workload", "", "Of the base", "Should be", "Lacking", "95 % interval", "n", study["source"]["short"])
-    sections = [Section("tree", None, _chart_of_tree(results))]
+    sections = []
     for key, factors in SECTIONS.items():
         rows = tuple(_row(one, _printed(one, results.cpus, study)) for factor in factors for one in results.of(factor))
-        absent = ONE_CPU if key == "affinity" else ""
-        sections.append(Section(key, Table(head, rows), figures.get(key), absent, more.get(key, "")))
+        sections.append(Section(key, Table(head, rows), more=more.get(key, "")))
     values = every_value(recording.measurements)
     emulated = [one.pair.what for one in results.comparisons if one.emulated]
     return page(study, recording, verdict(results, study), sections, values, emulated=emulated)
@@ -143,60 +129,6 @@ def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
     found = study["rule_of_thumb"].get(one.test.split()[0])
     known = one.pair.group == VIRTUALISATION and not one.emulated and found is not None
     return [words.format(SHARE.write(found))] if known else []
-
-
-# --- Charts -----------------------------------------------------------------------------------------------------------
-
-
-def _chart_of_tree(results: Results) -> str | None:
-    """A row for each comparison below its factor: its cost with interval; None without any."""
-    rows: list[tuple[str, Mark | None]] = []
-    for factor in scenario.FACTORS:
-        if found := results.of(factor):
-            rows.append((TREE[factor], None))
-        for one in found:
-            mark = Mark(one.lost.mapped(SHARE.factor), TESTS.index(one.test), one.emulated)
-            rows.append((f"{one.test}: {one.pair.what}", mark))
-    return draw_intervals(rows, "relative overhead, % (left of 0: more than there should be)") if rows else None
-
-
-def _chart_of_law(results: Results) -> str | None:
-    """Each virtual server's share, compared with the law's 1/x; None without two overcommitments to connect."""
-    panels, xs = [], {1.0}
-    for test in COMPUTING:
-        if not (found := results.of(OVERCOMMIT, test)):
-            continue
-        xs |= {one.pair.x for one in found}
-        base = found[0].base
-        law = tuple(Point(x, (SHARE.factor / x,)) for x in (1.0, *(one.pair.x for one in found)))
-        measured = (_point(1.0, base, base), *(_point(one.pair.x, one.values, base) for one in found))
-        curves = (Curve("1/x", law, 0, 1), Curve("measured", measured, 2, 0))
-        panels.append(Panel(test, "share of that at x = 1, %", curves))
-    axis = XAxis("virtual servers per CPU, x", tuple((x, f"{x:g}") for x in sorted(xs)))
-    return draw(panels, axis) if panels else None
-
-
-def _chart_of_affinity(results: Results) -> str | None:
-    many = results.cpus
-    panels = [
-        Panel(
-            test,
-            "share of one alone, %",
-            tuple(
-                Curve(how, (_point(1, one.base, one.base), _point(many, one.values, one.base)), shade, 1 - shade // 2)
-                for how, shade, one in zip(("free", "pinned"), (0, 2), losses, strict=True)
-            ),
-        )
-        for test in COMPUTING
-        if (losses := results.losses(test))
-    ]
-    axis = XAxis(f"virtual servers on {many} CPUs", tuple((number, str(number)) for number in (1, many)))
-    return draw(panels, axis) if panels else None
-
-
-def _point(x: float, performance: Sequence[float], base: Sequence[float]) -> Point:
-    mean = sum(base) / len(base)
-    return Point(x, tuple(value / mean * SHARE.factor for value in performance))
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_a_single_cpu_has_a_law_but_no_affinity() -> None:
     found = write_up(recording(single, lambda case: VIRTUAL / case.overcommit * (case.cap or 1)))
     assert found.verdict[0].startswith("With 2 to 4 busy virtual servers per CPU each gets 1/x")
     assert "pinning" not in " ".join(found.verdict)
-    assert {part.key for part in found.sections} == {"tree", "overcommit", "shares"}
+    assert {part.key for part in found.sections} == {"overcommit", "shares"}
 
     only = tuple(one for one in recording().measurements if one.environment == "base")
     assert write_up(replace(recording(), measurements=only)).verdict[0].startswith("No case was measured together")
