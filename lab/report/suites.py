@@ -74,12 +74,6 @@ class Results:
             if test.suite == suite and group in {None, test.group} and (mean := estimate(here.get(test.key, ())))
         ]
 
-    def indexes(self) -> dict[str, dict[str, float]]:
-        return {
-            name: {one.test.name: one.estimate.value for one in self.inside(name, nbench.SUITE)}
-            for name in self.values.tests
-        }
-
 
 def independent(of: Sequence[Compared]) -> list[Compared]:
     """Without dependent tests: UnixBench's score, nbench's composites, and a second entry of a test in two tables."""
@@ -146,7 +140,6 @@ def of_files(
         "1 is slower, of all else, above 1 is faster. The last columns are the study's means."
     )
     sections = [Section(suite, _tests(of, suite), more=text) for suite in of.suites]
-    sections += [Section("nbench-composites", _composites(of)), Section("composites", _composites(studied()))]
     read = ", ".join(files)
     return page(
         load_study("suites"),
@@ -192,16 +185,6 @@ def _tests(of: Results, suite: str) -> Table:
     relative_to = (f"Relative to {of.base or 'base'}", "95 % interval of that", "Beyond spread")
     head = ("Group", "Test", "Unit", "Better", "Environment", "Mean", "Std. deviation", "95 % interval", "n")
     return Table((*head, *relative_to, *STUDIED.values()), tuple(rows))
-
-
-def _composites(of: Results) -> Table:
-    rows = []
-    for name, indexes in of.indexes().items():
-        for composite, computed in nbench.composites(indexes).items():
-            if (printed := indexes.get(composite)) is not None:
-                apart = f"{(computed / printed - 1) * 100:+.2f} %"
-                rows.append((of.values.label(name), composite, f"{printed:.2f}", f"{computed:.2f}", apart))
-    return Table(("Environment", "Composite", "Printed", "Computed", "Difference"), tuple(rows))
 
 
 def _words(kind: str, name: str) -> str:
