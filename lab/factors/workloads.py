@@ -21,12 +21,8 @@ MIB = 1 << 20
 BITS = 8  # per byte
 
 
-class OutputError(LabError):
-    """A benchmark has not printed its result; the message has its output instead."""
-
-
 def sysbench_cpu(text: str) -> float:
-    """Events per second, from sysbench with two checkpoints; raises `OutputError`.
+    """Events per second, from sysbench with two checkpoints; raises `LabError`.
 
     [ 12s ] Checkpoint report:
     CPU speed:
@@ -36,7 +32,7 @@ def sysbench_cpu(text: str) -> float:
 
 
 def sysbench_memory(text: str) -> float:
-    """Bytes per second, from sysbench with two checkpoints; raises `OutputError`.
+    """Bytes per second, from sysbench with two checkpoints; raises `LabError`.
 
     15040.00 MiB transferred (14884.57 MiB/sec)
     """
@@ -44,23 +40,23 @@ def sysbench_memory(text: str) -> float:
 
 
 def fio(text: str) -> float:
-    """Reads per second of its one job; raises `OutputError`. The format is --output-format=json."""
+    """Reads per second of its one job; raises `LabError`. The format is --output-format=json."""
     if error := _at(found := _json(text), "jobs", 0, "error"):
-        raise OutputError(f"fio reports error {error} of its job")
+        raise LabError(f"fio reports error {error} of its job")
     return _number(_at(found, "jobs", 0, "read", "iops"), "fio", text)
 
 
 def iperf3(text: str) -> float:
-    """Bytes per second received at either end; raises `OutputError`. The format is --json."""
+    """Bytes per second received at either end; raises `LabError`. The format is --json."""
     if error := _at(found := _json(text), "error"):
-        raise OutputError(f"iperf3: {error}")
+        raise LabError(f"iperf3: {error}")
     return _number(_at(found, "end", "sum_received", "bits_per_second"), "iperf3", text) / BITS
 
 
 def _measured(text: str, pattern: str, what: str) -> float:
     reports = re.findall(pattern, text, re.MULTILINE | re.ASCII)
     if len(reports) != REPORTS:
-        raise OutputError(f"sysbench gives {what} {len(reports)} times, not {REPORTS}: {_end(text)}")
+        raise LabError(f"sysbench gives {what} {len(reports)} times, not {REPORTS}: {_end(text)}")
     return float(reports[1])
 
 
@@ -84,7 +80,7 @@ def _number(found: object, program: str, text: str) -> float:
     with contextlib.suppress(OverflowError):
         if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= float(found) < math.inf:
             return float(found)
-    raise OutputError(f"{program} gives no result: {_end(text)}")
+    raise LabError(f"{program} gives no result: {_end(text)}")
 
 
 def _end(text: str) -> str:
@@ -105,7 +101,7 @@ class Benchmark:
     command: Callable[[int, int], list[str]]
     """The command for a warm-up and a measurement, both in seconds."""
     read: Callable[[str], float]
-    """Finds the result in its output; raises `OutputError`."""
+    """Finds the result in its output; raises `LabError`."""
     has_peer: bool = False
     """Whether it connects to an `iperf3 --server`, whose port is appended to the command."""
 

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lab.factors.workloads import OutputError, iperf3
+from lab import LabError
+from lab.factors.workloads import iperf3
 from lab.machine import busy_seconds
 
 AFTERWARDS = "afterwards:"
@@ -63,23 +64,23 @@ def read(text: str) -> Counted:
     cpu, counted, between, _ = _parts(text)
     throughput = iperf3(between)
     if not throughput > 0:
-        raise OutputError("no byte arrived, so nothing is known of a byte's cost")
+        raise LabError("no byte arrived, so nothing is known of a byte's cost")
     return Counted(throughput, cpu, counted)
 
 
 def read_web(text: str, rate: int) -> Served:
-    """Read the output of a step with `rate` requests per second; raises `OutputError`."""
+    """Read the output of a step with `rate` requests per second; raises `LabError`."""
     cpu, counted, _, results = _parts(text)
     try:
         rows = [*csv.reader(results)]
         answers = [_Result(_whole(r[0]), _whole(r[1]), _whole(r[2]), _whole(r[8]), r[5]) for r in rows]
     except (ValueError, IndexError, csv.Error):
         last = f"the last is {results[-1][:200]!r}" if results else "there are none"
-        raise OutputError(f"these are no results of vegeta: {last}") from None
+        raise LabError(f"these are no results of vegeta: {last}") from None
     good = [one for one in answers if one.code == OK and not one.error]
     if not good:
         why = next((one.error or f"status {one.code}" for one in answers), "it has sent none")
-        raise OutputError(f"no request was answered, so nothing is known of its cost: {why}")
+        raise LabError(f"no request was answered, so nothing is known of its cost: {why}")
     interval = 10**9 // rate  # like vegeta's ConstantPacer
     # The least late request gives the first due time: none is sent early.
     first = min(one.sent - one.number * interval for one in answers)
@@ -93,12 +94,12 @@ def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:
     lines = text.splitlines()
     at = [number for number, line in enumerate(lines) if line.startswith("cpu ")]
     if len(at) != 2:
-        raise OutputError(f"the step has {len(at)} lines of CPU times, not 2; it ends with {text[-200:]!r}")
+        raise LabError(f"the step has {len(at)} lines of CPU times, not 2; it ends with {text[-200:]!r}")
     first, last = at
     try:
         cpu = busy_seconds(lines[last]) - busy_seconds(lines[first])
     except ValueError:
-        raise OutputError(f"these are no CPU times: {lines[first][:100]!r}, {lines[last][:100]!r}") from None
+        raise LabError(f"these are no CPU times: {lines[first][:100]!r}, {lines[last][:100]!r}") from None
     rest = lines[last + 1 :]
     end = rest.index(AFTERWARDS) if AFTERWARDS in rest else len(rest)
     return cpu, events("\n".join(rest[:end])), "\n".join(lines[first + 1 : last]), rest[end + 1 :]

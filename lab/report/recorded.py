@@ -13,10 +13,6 @@ from lab.prometheus import Prometheus, Recorded, Sample
 RUNS = "lab_run_info[30d]"  # the stack's retention
 
 
-class NoSuchRunError(LabError):
-    """There is no run with this name, or none at all: the message lists existing runs."""
-
-
 @dataclass(frozen=True)
 class Run:
     name: str
@@ -57,15 +53,15 @@ def runs(recorded: Sequence[Recorded]) -> list[Run]:
 
 
 def find_run(prometheus: Prometheus, name: str | None) -> Run:
-    """The run of this name, or the newest; raises `NoSuchRunError` and `PrometheusError`."""
+    """The run of this name, or the newest; raises `LabError`."""
     found = runs(prometheus.recorded(RUNS))
     if not found:
-        raise NoSuchRunError(
+        raise LabError(
             f"{prometheus.url} has no run of the lab within the last 30 days: start one with `make lab SCENARIO=smoke`"
         )
     chosen = [run for run in found if name in {None, run.name}]
     if not chosen:
-        raise NoSuchRunError(f"no run {name!r}; there are, newest first: {', '.join(run.name for run in found)}")
+        raise LabError(f"no run {name!r}; there are, newest first: {', '.join(run.name for run in found)}")
     return chosen[0]
 
 

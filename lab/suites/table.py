@@ -22,10 +22,6 @@ from lab.suites.rows import HIGHER, LOWER, Better, Test, number
 COLUMNS = ("suite", "group", "test", "unit", "better", "environment")
 
 
-class TableError(LabError):
-    """An unreadable table; the message has file, line and column."""
-
-
 @dataclass(frozen=True)
 class Published:
     test: Test
@@ -52,9 +48,9 @@ def parse(text: str, file_name: str) -> tuple[Published, ...]:
             if found.setdefault((row.test.key, row.environment), row) is not row:
                 raise ValueError(f"{row.test.name} in {row.environment} is there twice")
     except csv.Error as error:
-        raise TableError(f"{file_name}:{reader.line_num}: is no line of comma-separated values: {error}") from None
+        raise LabError(f"{file_name}:{reader.line_num}: is no line of comma-separated values: {error}") from None
     except ValueError as error:
-        raise TableError(f"{file_name}:{reader.line_num}: {error}") from None
+        raise LabError(f"{file_name}:{reader.line_num}: {error}") from None
     return tuple(found.values())
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.factors.workloads import OutputError, fio, iperf3, sysbench_cpu, sysbench_memory
+from lab import LabError
+from lab.factors.workloads import fio, iperf3, sysbench_cpu, sysbench_memory
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/benchmarks"
@@ -58,4 +59,4 @@ def test_what_is_no_result_is_refused_with_what_was_said() -> None:
     whole = printed("sysbench-cpu.txt")
     early = (sysbench_cpu, whole[: whole.rindex("CPU speed:")], "events per second 2 times, not 3")
     for parse, text, message in (*REFUSED, early):
-        assert_refused(OutputError, re.escape(message), parse, text)
+        assert_refused(LabError, re.escape(message), parse, text)

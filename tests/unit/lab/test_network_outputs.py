@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lab import LabError
 from lab.environments import Guest
-from lab.factors.workloads import OutputError
 from lab.machine import TICKS
 from lab.network import experiment, outputs
 from lab.network.scenario import Configuration, Step, WebLoad
@@ -41,7 +41,7 @@ def test_a_step_that_does_not_say_all_or_in_which_nothing_arrived_is_refused() -
         (STEP.replace('"bits_per_second"', '"bits"'), "iperf3 gives no result"),
         (f'{first}\n{{"end": {{"sum_received": {{"bits_per_second": 0}}}}}}\n{last}', "no byte arrived"),
     ):
-        assert_refused(OutputError, message, outputs.read, text)
+        assert_refused(LabError, message, outputs.read, text)
 
 
 def test_costs_are_those_of_the_bytes_that_arrived() -> None:
@@ -106,7 +106,7 @@ def test_a_web_load_has_events_and_is_refused_without_answers() -> None:
         (web("vegeta: no such file\n"), "these are no results of vegeta: the last is 'vegeta: no such file'"),
         (web(answer(0, 1, 0).replace(",200,", f",{'9' * 400},")), "these are no results of vegeta"),
     ):
-        assert_refused(OutputError, message, outputs.read_web, text, 10)
+        assert_refused(LabError, message, outputs.read_web, text, 10)
 
 
 def test_costs_of_requests_are_those_of_the_answered_ones() -> None:

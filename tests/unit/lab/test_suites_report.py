@@ -28,7 +28,6 @@ from lab.report.suites import (
     write_up,
 )
 from lab.suites import rows, table
-from lab.suites.table import TableError
 from tests.report.recordings import assert_whole, recorded
 from tests.support.refusals import assert_refused
 
@@ -111,7 +110,7 @@ class TestTables:
             (HEAD + "a,b\n", "2: 2 cells in place of 10"),
             (HEAD + LINE.replace("fork", '"fork'), "2: is no line of comma-separated values: unexpected end of data"),
         ):
-            assert_refused(TableError, f"^mine.csv:{message}$", table.parse, text, "mine.csv")
+            assert_refused(LabError, f"^mine.csv:{message}$", table.parse, text, "mine.csv")
 
 
 SPREAD = (-0.02, -0.01, 0.0, 0.01, 0.02)
