@@ -41,7 +41,7 @@ class Prometheus:
 
     def vector(self, query: str) -> list[Sample]:
         """The series of a query that returns an instant vector; raises `PrometheusError`."""
-        return [Sample(series["metric"], float(series["value"][1])) for series in self._result(query, wanted="vector")]
+        return [Sample(series["metric"], float(series["value"][1])) for series in self._result(query)]
 
     def recorded(self, selector: str) -> list[Recorded]:
         """The samples that a range selector (`up[1h]`) covers, with their scrape times.
@@ -50,28 +50,18 @@ class Prometheus:
         """
         return [
             Recorded(series["metric"], tuple((time, float(value)) for time, value in series["values"]))
-            for series in self._result(selector, wanted="matrix")
+            for series in self._result(selector)
         ]
 
-    def _result(self, query: str, wanted: str) -> list[Any]:
+    def _result(self, query: str) -> list[Any]:
         body = urllib.parse.urlencode({"query": query}).encode()
         try:
             request = urllib.request.Request(f"{self.url}/api/v1/query", data=body)
             with DIRECT.open(request, timeout=TIMEOUT_SECONDS) as response:
-                answer = json.load(response)
+                return list(json.load(response)["data"]["result"])
         except urllib.error.HTTPError as error:
-            try:
-                complaint = json.load(error)["error"]
-            except (ValueError, KeyError, TypeError):  # another program answers
-                complaint = f"HTTP {error.code}"
-            raise PrometheusError(f"{self.url} rejects a query: {complaint}\n{query}") from error
-        except (OSError, ValueError, http.client.HTTPException) as error:
+            complaint = error.read().decode(errors="replace")
+            raise PrometheusError(f"{self.url} rejects a query: {complaint or error}\n{query}") from error
+        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
             hint = "`make up` starts the stack's; for another, give its address with --prometheus, such as http://host:9090"
-            raise PrometheusError(f"no Prometheus answers at {self.url}: {error}; {hint}") from error
-        try:
-            given, result = answer["data"]["resultType"], list(answer["data"]["result"])
-        except (KeyError, TypeError) as error:
-            raise PrometheusError(f"{self.url} is not a Prometheus") from error
-        if given != wanted:
-            raise PrometheusError(f"{self.url} gives a {given} where a {wanted} was asked for: {query}")
-        return result
+            raise PrometheusError(f"no Prometheus answers at {self.url}: {error!r}; {hint}") from error

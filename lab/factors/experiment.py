@@ -109,8 +109,9 @@ class Cases:
         where = self._where(case)
         if where is None:
             cpus = list(self.available[-case.cpus :])
-            with servers.side_by_side(case, cpus, INSTANCES / "factors") as running:
-                return running.run(commands, seconds, self.course.pass_time)
+            return servers.side_by_side(
+                case, cpus, INSTANCES / "factors", commands, seconds=seconds, pass_time=self.course.pass_time
+            )
         [command] = commands
         with servers.own_folder(INSTANCES / "factors") if case.elsewhere == BASE else contextlib.nullcontext() as state:
             there = servers.enclosed(state, command) if state else command

@@ -23,68 +23,49 @@ Waiting = Callable[[float, Callable[[], None]], None]
 """Waits, and calls the function repeatedly, which raises if something has failed; see Course.pass_time."""
 
 
-@contextlib.contextmanager
-def side_by_side(case: Case, cpus: list[int], folder: Path) -> Iterator[Servers]:
-    """The virtual servers of a case on these CPUs, while the block lasts; a killed lab's guard removes them.
+def side_by_side(
+    case: Case, cpus: list[int], folder: Path, commands: Sequence[list[str]], *, seconds: float, pass_time: Waiting
+) -> list[str]:
+    """Run a command in each virtual server of a case on these CPUs, all started together; returns their outputs.
 
-    folder: for these servers only, and removed with them. Raises `LabError`.
+    folder: for these servers only, and removed with them, by a guard if the lab is killed.
+    seconds: expected duration; the commands have as long again to end.
+    If one fails, raises `LabError` with the end of its output.
     """
     limits = [
         TierLimits(case.weights[server] if case.weights else WEIGHT, case.cap, place)
         for server, place in enumerate(case.places(cpus))
     ]
     cgroups = [Cgroup(f"factors-{server + 1}", mounted()) for server in range(case.servers)]
-    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))):
-        yield Servers(cgroups, folder)
+    running: list[Process] = []
 
+    def check() -> None:
+        for process in running:
+            if status := process.popen.poll():
+                raise process.failure(f"ended with status {status}")
 
-class Servers:
-    """Running virtual servers; see `side_by_side`."""
-
-    def __init__(self, cgroups: Sequence[Cgroup], folder: Path) -> None:
-        self._cgroups = cgroups
-        self._folder = folder
-
-    def run(self, commands: Sequence[list[str]], seconds: float, pass_time: Waiting) -> list[str]:
-        """Run a command in each, all started together, and return each one's output.
-
-        seconds: expected duration; the commands have as long again to end.
-        If one fails, raises `LabError` with the end of its output.
-        """
-        running: list[Process] = []
-
-        def check() -> None:
-            for process in running:
-                if status := process.popen.poll():
-                    raise process.failure(f"ended with status {status}")
-
-        with contextlib.ExitStack() as ending:
-            for number, (cgroup, command) in enumerate(zip(self._cgroups, commands, strict=True), 1):
-                running.append(process := self._start(number, cgroup, command))
-                ending.callback(process.stop)
-                ending.callback(cgroup.kill)
-            for process in running:
-                assert process.popen.stdin is not None  # a pipe
-                with contextlib.suppress(BrokenPipeError):  # it has failed, which is reported below
-                    process.popen.stdin.write(b"\n")
-                    process.popen.stdin.close()
-            pass_time(seconds, check)
-            deadline = time.monotonic() + seconds + START_SECONDS
-            for process in running:
-                try:
-                    process.popen.wait(max(0.0, deadline - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    raise process.failure(f"doesn't end, {seconds + START_SECONDS:g} s after it should") from None
-            check()
-            return [process.log.read_text(errors="replace") for process in running]
-
-    def _start(self, number: int, cgroup: Cgroup, command: list[str]) -> Process:
-        state, log = self._folder / str(number), self._folder / f"{number}.out"
-        log.unlink(missing_ok=True)
-        if not state.exists():
-            enclosure.make_state(state)
-        together = cgroup.joining(["sh", "-c", _TOGETHER, "together", *enclosed(state, command)])
-        return Process(f"{command[0]} in virtual server {number}", together, log, talks=True)
+    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))), contextlib.ExitStack() as ending:
+        for number, (cgroup, command) in enumerate(zip(cgroups, commands, strict=True), 1):
+            enclosure.make_state(state := folder / str(number))
+            together = cgroup.joining(["sh", "-c", _TOGETHER, "together", *enclosed(state, command)])
+            name, log = f"{command[0]} in virtual server {number}", folder / f"{number}.out"
+            running.append(process := Process(name, together, log, talks=True))
+            ending.callback(process.stop)
+            ending.callback(cgroup.kill)
+        for process in running:
+            assert process.popen.stdin is not None  # a pipe
+            with contextlib.suppress(BrokenPipeError):  # it has failed, which is reported below
+                process.popen.stdin.write(b"\n")
+                process.popen.stdin.close()
+        pass_time(seconds, check)
+        deadline = time.monotonic() + seconds + START_SECONDS
+        for process in running:
+            try:
+                process.popen.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise process.failure(f"doesn't end, {seconds + START_SECONDS:g} s after it should") from None
+        check()
+        return [process.log.read_text(errors="replace") for process in running]
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ def query(metric: str, run: Run) -> str:
 
 
 def collect(prometheus: Prometheus, run: Run, asked_at: float, gauges: Sequence[str] = ()) -> Recording:
-    """Run all queries about a run; raises `PrometheusError`, and `LabError` as `measurement` does."""
+    """Run all queries about a run; raises `PrometheusError`."""
     metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, *gauges, METRIC)
     asked = {metric: query(metric, run) for metric in metrics}
     given = {metric: prometheus.vector(text) for metric, text in asked.items()}
@@ -101,10 +101,6 @@ def _attempt(sample: Sample) -> tuple[str, str]:
 
 
 def measurement(sample: Sample) -> Measurement:
-    """One series of lab_measurement; raises `LabError` that names it if a label is missing or isn't a number."""
     of = sample.labels
-    try:
-        kind = (of["environment"], of["virtualization"], of["emulated"] == "yes", of["test"], of["unit"], of["better"])
-        return Measurement(*kind, int(of["repetition"]), sample.value)
-    except (KeyError, ValueError) as error:
-        raise LabError(f"{METRIC} with a label that is missing or no number ({error}): {dict(of)}") from error
+    kind = (of["environment"], of["virtualization"], of["emulated"] == "yes", of["test"], of["unit"], of["better"])
+    return Measurement(*kind, int(of["repetition"]), sample.value)

@@ -147,15 +147,22 @@ class TestVirtualServers:
             check()
             time.sleep(0.05)
 
+    def side_by_side(
+        self, folder: Path, commands: list[list[str]], waiting: servers.Waiting | None = None
+    ) -> list[str]:
+        case = Case(len(commands), cap=0.05)
+        return servers.side_by_side(
+            case, [CPU], folder / "servers", commands, seconds=3, pass_time=waiting or self.pass_time
+        )
+
     def test_they_run_side_by_side_and_reach_their_peers(self, tmp_path: Path) -> None:
         [compute], (sent, _) = BENCHMARKS["cpu"], BENCHMARKS["network"]
-        with servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two:
-            said = two.run([compute.command(1, 1)] * 2, 3, self.pass_time)
-            assert all(compute.read(text) > 0 for text in said)
-            with servers.peers(2, str(CPU), tmp_path / "peers") as ports:
-                said = two.run([[*sent.command(1, 1), str(port)] for port in ports], 3, self.pass_time)
-            assert all(sent.read(text) > 0 for text in said)
-        assert not (tmp_path / "two").exists()
+        said = self.side_by_side(tmp_path, [compute.command(1, 1)] * 2)
+        assert all(compute.read(text) > 0 for text in said)
+        with servers.peers(2, str(CPU), tmp_path / "peers") as ports:
+            said = self.side_by_side(tmp_path, [[*sent.command(1, 1), str(port)] for port in ports])
+        assert all(sent.read(text) > 0 for text in said)
+        assert not (tmp_path / "servers").exists()
 
     def test_ctrl_c_ends_those_that_run(self, tmp_path: Path) -> None:
         def interrupted(seconds: float, check: Callable[[], None]) -> None:
@@ -163,10 +170,10 @@ class TestVirtualServers:
             raise KeyboardInterrupt
 
         endless = ["sysbench", "cpu", "--time=0", "--events=0", "run"]
-        with pytest.raises(KeyboardInterrupt), servers.side_by_side(Case(2, cap=0.05), [CPU], tmp_path / "two") as two:
-            two.run([endless] * 2, 1, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            self.side_by_side(tmp_path, [endless] * 2, interrupted)
 
     def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
         words = r"(?s)sysbench in virtual server 1 ended with status 1; .*Cannot find benchmark"
-        with pytest.raises(LabError, match=words), servers.side_by_side(Case(cap=0.05), [CPU], tmp_path / "one") as one:
-            one.run([["sysbench", "nosuch", "run"]], 30, self.pass_time)
+        with pytest.raises(LabError, match=words):
+            self.side_by_side(tmp_path, [["sysbench", "nosuch", "run"]])

@@ -150,7 +150,7 @@ def mean_parts(results: Iterable[StepResult], name: str) -> dict[str, float]:
 
 
 def collect(prometheus: Prometheus, run: str) -> list[StepResult]:
-    """A run's steps in order; raises `PrometheusError`, and `LabError` as `steps` does or if there are none."""
+    """A run's steps in order; raises `LabError` if there are none."""
     found = steps(prometheus.recorded(f'lab_step_info{{run="{run}"}}[30d]'))
     if not found:
         raise LabError(f"run {run} has not measured a step yet")
@@ -240,7 +240,7 @@ def _remarks(step: Step, apps: Sequence[App], values: Mapping[str, float]) -> It
 
 
 def steps(recorded: Iterable[Recorded]) -> list[Step]:
-    """A run's steps in the order they ran; raises `LabError` that names a series that isn't the lab's."""
+    """A run's steps in the order they ran."""
     times: dict[tuple[str, ...], set[float]] = {}
     for series in recorded:
         # Without `instance` and `job`: after a crash the runner may have another port, but it is the same step.
@@ -264,8 +264,5 @@ def _step(identity: tuple[str, ...], seen: Sequence[float]) -> Step:
     # of every target span the same time.
     end = int(attempt[-1])
     intervals = max(int((attempt[-1] - attempt[0]) / interval + 0.5) - 1, 0)
-    try:
-        numbers = (int(instances), int(clients), placement, int(repetition))
-    except ValueError as error:
-        raise LabError(f"lab_step_info with a label that is missing or no number ({error}): {identity}") from error
+    numbers = (int(instances), int(clients), placement, int(repetition))
     return Step(run, name, *numbers, host, platform, end - round(intervals * interval), end, len(attempts))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab import LabError
 from lab.metrics import Measurement, RunnerMetrics
 from lab.prometheus import Prometheus, Recorded, Sample
 from lab.report import recorded
@@ -28,13 +26,6 @@ def test_what_is_exposed_is_read_back_unchanged() -> None:
     assert [recorded.measurement(sample) for sample in samples] == [FAST, SLOW]
     steps = [(sample.labels["run"], sample.labels["step"]) for sample in samples]
     assert steps == [("run-1", "base-1"), ("run-1", "guest-1")]
-
-
-def test_a_series_that_is_no_measurement_is_named() -> None:
-    labels = dict.fromkeys(("environment", "virtualization", "emulated", "unit", "better"), "x") | {"test": "fork"}
-    for broken in (labels | {"repetition": "x"}, labels):
-        with pytest.raises(LabError, match="'test': 'fork'"):
-            recorded.measurement(Sample(broken, 1.0))
 
 
 def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first() -> None:
