@@ -26,7 +26,8 @@ def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
     sensors.get()
     programs.root(programs.LAB)
     facts = {"seed": str(what.seed), **machine.description()}
-    with Stage(what, run.state.folder) as stage:
+    stage = Stage(what, run.state.folder)
+    with stage.ready():
         yield Experiment(lambda step: _measure(what, step, run, stage), facts, what.steps, stage.ports, stage.check)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
 
 from deploy.programs import CHECKOUT
 from lab import guard, sensors
@@ -51,12 +50,13 @@ class Stage:
         ]
         self._running: list[Instance] = []
         self._batch: Process | None = None
-        self._ending, self._ending_batch = contextlib.ExitStack(), contextlib.ExitStack()
+        self._ending_batch = contextlib.ExitStack()
         self._sensors: list[Process] = []
         self.clients: Clients
 
-    def __enter__(self) -> Self:
-        """Start sensors and clients; raises `LabError` and cleans up."""
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """Sensors and clients run while the block lasts; raises `LabError`, and in any case cleans up."""
         with contextlib.ExitStack() as ending:
             for instance in self._instances:
                 ending.callback(instance.stop)
@@ -68,11 +68,7 @@ class Stage:
                 self._sensors.append(ending.enter_context(sensor))
             self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)
             ending.callback(self.clients.stop)
-            self._ending = ending.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.close()
+            yield
 
     def set_up(self, instances: int, placement: str, *, beside_batch: bool = False) -> int:
         """Run this number of instances in this placement, with or without a batch job on the web tiers' CPU.

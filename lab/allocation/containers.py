@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -36,19 +36,15 @@ class Containers:
         """Nothing runs yet; `log` gets the loads' error output."""
         self._log = log
         self._loads: list[Process] = []
-        self._ending = contextlib.ExitStack()
 
-    def __enter__(self) -> Self:
-        """Start them, and return once each has finished a task; raises `LabError`, leaving nothing behind."""
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[Self]:
+        """They run while the block lasts, which begins once each has finished a task. Raises `LabError`."""
         with contextlib.ExitStack() as ending:
             self._start(ending)
             if not wait_until(self._all_work, START_SECONDS):
                 raise LabError(f"a load has not finished a task within {START_SECONDS:g} s; see {self._log}")
-            self._ending = ending.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.close()
+            yield self
 
     def check(self) -> None:
         for load in self._loads:

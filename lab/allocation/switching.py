@@ -63,8 +63,7 @@ class _Switching:
             self.containers = None
             self.ending.close()
             made = _containers(self.what, *setting, self.run.state.folder / "containers.log")
-            self.containers, self.setting = made.__enter__(), setting
-            self.ending.push(made)
+            self.containers, self.setting = self.ending.enter_context(made.ready()), setting
         return self.containers
 
     def _switch(self, step: Step, containers: Containers) -> Sums:

@@ -116,7 +116,7 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
     hierarchies: Hierarchies, tmp_path: Path, load: str
 ) -> None:
     folder = tmp_path / "containers"
-    with Cgroups(2, None, load, folder, tmp_path / "log") as containers:
+    with Cgroups(2, None, load, folder, tmp_path / "log").ready() as containers:
         containers.cap(0, 0.1)
         containers.cap(1, 0.9)
         before = containers.sample()

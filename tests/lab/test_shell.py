@@ -87,7 +87,7 @@ def test_a_connection_that_ends_is_named_and_undone(tmp_path: Path) -> None:
 
 
 def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_path: Path) -> None:
-    with Guests(TARGET, tmp_path / "log") as guests:
+    with Guests(TARGET, tmp_path / "log").ready() as guests:
         guests.cap(0, 0.2)
         guests.cap(1, 0.8)
         first = guests.sample()
@@ -100,9 +100,8 @@ def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_p
 
 
 def test_what_other_domains_have_used_before_and_after_does_not_count(tmp_path: Path) -> None:
-    with Guests(
-        Elsewhere(platform="xen", host="xen1", guests=(Guest(name="web1"), Guest(name="db"))), tmp_path / "log"
-    ) as guests:
+    unloaded = Elsewhere(platform="xen", host="xen1", guests=(Guest(name="web1"), Guest(name="db")))
+    with Guests(unloaded, tmp_path / "log").ready() as guests:
         other = "other                                        9    96     1     -b----    5000.0\n"
         (tmp_path / "list").write_text(LIST.replace("61.5", "61.0") + other)
         guests.sample()
@@ -151,7 +150,7 @@ import time
 from pathlib import Path
 from lab.allocation.containers import Guests
 from lab.allocation.scenario import Elsewhere
-with Guests(Elsewhere.model_validate({TARGET.model_dump()!r}), Path({str(tmp_path / "log")!r})) as guests:
+with Guests(Elsewhere.model_validate({TARGET.model_dump()!r}), Path({str(tmp_path / "log")!r})).ready() as guests:
     guests.cap(0, 0.2)
     time.sleep(600)
 """
