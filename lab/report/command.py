@@ -38,8 +38,8 @@ OF_FILES = """`python -m lab suites FILE...`: the report of benchmark results th
     python -m lab suites base=host.0 base=host.1 xen=guest.0 --output DIR
     python -m lab suites results.csv
 
-ENVIRONMENT=FILE is what a suite has printed there: lmbench's results file or summary, UnixBench's report, nbench's
-output, stress-ng's --yaml; files of the same environment and suite are repetitions. Any other FILE is a table with the
+ENVIRONMENT=FILE is what a suite has printed there: lmbench's results file, UnixBench's report, nbench's output,
+stress-ng's --yaml; files of the same environment and suite are repetitions. Any other FILE is a table with the
 columns of lab/report/studies/fisher2012.csv. The others are compared with the environment `base` or `host`.
 """
 
@@ -100,11 +100,10 @@ def measurements(files: Sequence[str]) -> Iterator[Measurement]:
             yield from table.measurements(table.parse(Path(file).read_text(errors="replace"), file))
             continue
         try:
-            runs = outputs.parse(Path(name).read_text(errors="replace"))
+            rows = outputs.parse(Path(name).read_text(errors="replace"))
         except OutputError as error:
             raise LabError(f"{name}: {error}") from None
-        for run in runs:
-            seen.update((environment, suite) for suite in {row.test.suite for row in run})
-            for row in run:
-                of, repetition = row.test, seen[environment, row.test.suite]
-                yield Measurement(environment, "", False, of.key, of.unit, of.better, repetition, row.value)
+        seen.update((environment, suite) for suite in {row.test.suite for row in rows})
+        for of, value in rows:
+            repetition = seen[environment, of.suite]
+            yield Measurement(environment, "", False, of.key, of.unit, of.better, repetition, value)

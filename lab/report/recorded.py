@@ -1,4 +1,4 @@
-"""Lab runs and their measurements (lab/measurements.py), as recorded in Prometheus."""
+"""Lab runs and their measurements (lab/metrics.py), as recorded in Prometheus."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from lab.report.suites import fisher
-from lab.suites import lmbench, lmbench_summary, nbench, outputs, stress_ng, unixbench
+from lab.suites import lmbench, nbench, outputs, stress_ng, unixbench
 from lab.suites.rows import OutputError, Row
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
-RESULTS, SUMMARY, UNIXBENCH, NBENCH, STRESS_NG = (
-    (FIXTURES / name).read_text()
-    for name in ("lmbench-results.txt", "lmbench-summary.txt", "unixbench.txt", "nbench.txt", "stress-ng.yaml")
+RESULTS, UNIXBENCH, NBENCH, STRESS_NG = (
+    (FIXTURES / name).read_text() for name in ("lmbench-results.txt", "unixbench.txt", "nbench.txt", "stress-ng.yaml")
 )
 
 
@@ -23,13 +22,12 @@ def values(rows: tuple[Row, ...]) -> dict[tuple[str, str], float]:
 
 
 def test_a_suite_is_known_by_its_output() -> None:
-    of = {RESULTS: "lmbench", SUMMARY: "lmbench", UNIXBENCH: "unixbench", NBENCH: "nbench", STRESS_NG: "stress-ng"}
+    of = {RESULTS: "lmbench", UNIXBENCH: "unixbench", NBENCH: "nbench", STRESS_NG: "stress-ng"}
     for text, suite in of.items():
-        [rows] = outputs.parse(text)
-        assert {row.test.suite for row in rows} == {suite}
-    assert outputs.parse(NBENCH[NBENCH.index("TEST  ") :]) == (nbench.parse(NBENCH),), "without its title"
+        assert {row.test.suite for row in outputs.parse(text)} == {suite}
+    assert outputs.parse(NBENCH[NBENCH.index("TEST  ") :]) == nbench.parse(NBENCH), "without its title"
     kept = STRESS_NG[STRESS_NG.index("metrics:") :]  # its script prints nothing before this
-    assert outputs.parse(kept) == (stress_ng.parse(kept),)
+    assert outputs.parse(kept) == stress_ng.parse(kept)
 
 
 def test_tests_groups_units_and_directions_are_those_of_the_study() -> None:
@@ -46,7 +44,7 @@ def test_what_is_no_output_is_refused() -> None:
     two_runs = "null call is there twice: give one run at a time"
     four = UNIXBENCH.replace("running 1 parallel copy", "running 4 parallel copies")
     for parse, text, message in (
-        (outputs.parse, "\nhello\n", r"line 1: 'hello': begins no output of lmbench, UnixBench, nbench"),
+        (outputs.parse, "\nhello\n", r"line 1: 'hello': begins no results of lmbench, UnixBench, nbench"),
         (lmbench.parse, "Simple syscall: 0.1 microseconds\nbw_tcp: no\n", "line 2: 'bw_tcp: no': is not in lmbench's"),
         (lmbench.parse, "\nPipe latency: 4.3 milliseconds\n", said.format(" milliseconds", "Pipe is in microseconds")),
         (
@@ -55,8 +53,6 @@ def test_what_is_no_output_is_refused() -> None:
             said.format(".1 microseconds", "4.3.1 is not a number"),
         ),
         (lmbench.parse, RESULTS + RESULTS, two_runs),
-        (lmbench_summary.parse, SUMMARY + SUMMARY, "is there twice: give one summary at a time"),
-        (lmbench_summary.parse, SUMMARY.replace("host1     Linux", "host1  Linux"), "are the columns intact"),
         (unixbench.parse, four, "0 runs of a single copy instead of one: use `Run -c 1`"),
         (nbench.parse, NBENCH.replace("NUMERIC SORT ", "QUICK SORT "), "'QUICK SORT' is not a test of nbench"),
         (stress_ng.parse, "stress-ng: info: completed\n", "stress-ng's metrics are missing: use its --yaml"),
@@ -66,12 +62,8 @@ def test_what_is_no_output_is_refused() -> None:
 
 
 class TestLmbench:
-    def test_values_are_those_of_its_own_summary(self) -> None:
-        [printed] = lmbench_summary.parse(SUMMARY)
+    def test_values_are_those_that_its_own_summary_has(self) -> None:
         computed = values(lmbench.parse(RESULTS))
-        assert values(printed).keys() == computed.keys()
-        for row in printed:  # three or four digits, truncated
-            assert row.value == pytest.approx(computed[row.test.group, row.test.name], rel=0.04)
         expected = {
             (lmbench.PROCESSES, "null I/O"): (0.1450 + 0.1601) / 2,
             (lmbench.PROCESSES, "slct TCP"): 6.2434,
@@ -113,33 +105,6 @@ class TestLmbench:
         lines = RESULTS.replace("Process fork+/bin/sh", "sh: 1: /var/tmp/hello: not found\nProcess fork+/bin/sh")
         left_out = values(lmbench.parse(RESULTS)).keys() - values(lmbench.parse(lines)).keys()
         assert left_out == {(lmbench.PROCESSES, "exec proc"), (lmbench.PROCESSES, "sh proc")}
-
-
-class TestSummary:
-    def test_it_has_a_run_for_each_line_of_its_tables(self) -> None:
-        lines = [line for line in SUMMARY.splitlines() for _ in range(1 + line.startswith("host1 "))]
-        first, second = lmbench_summary.parse("\n".join(lines))
-        assert first == second == lmbench_summary.parse(SUMMARY)[0]
-
-    def test_what_make_and_getsummary_say_beside_it_and_more_room_for_the_system_change_nothing(self) -> None:
-        tables = SUMMARY[: SUMMARY.index("Memory latencies")].rstrip()  # the last table of tests of the system alone
-        argument = 'Argument "" isn\'t numeric in numeric gt (>) at ../scripts/getsummary line 944, <FD> line 1914.'
-        said = (
-            "cd results && make summary percent 2>/dev/null | more\nmake[1]: Entering directory '/opt/results'\n"
-            "x86_64-linux-gnu: no data for Memory load parallelism\nx86_64-linux-gnu: lat_mem_rand = 164.481\n"
-            f"{tables}\nmake[1]: Leaving directory '/opt/results'\n"
-        ).replace("\nProcessor, Processes", f"\n{argument}\n\nProcessor, Processes")
-        wider = SUMMARY.replace("--------- -------------", f"--------- {25 * '-'}")
-        wider = wider.replace("host1     Linux 6.1.0-4", f"host1     {'Linux 6.1.0-40-amd64':>25}")
-        assert lmbench_summary.parse(said) == lmbench_summary.parse(wider) == lmbench_summary.parse(SUMMARY)
-
-    def test_thousands_and_empty_columns(self) -> None:
-        title = "File & VM system latencies in microseconds - smaller is better"
-        line = f"{'host1':9} {'Linux 6.1.0-4':13}   74.3 5.1719        9.1834   15.2K 0.464 0.19600"
-        [run] = lmbench_summary.parse(f"{title}\n---\nHost\n--------- -------------\n{line}\n")
-        names = ("0K File Create", "0K File Delete", "10K File Delete", "Mmap Latency", "Prot Fault", "Page Fault")
-        of = zip(names, (74.3, 5.1719, 9.1834, 15200, 0.464, 0.196), strict=True)
-        assert values(run) == {(lmbench.FILES, name): value for name, value in of}
 
 
 def test_unixbenchs_indexes_of_a_single_copy() -> None:
