@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         study, what = studies.load(scenario.find(arguments.scenario))
         if arguments.dry_run:
-            _show(plan(study, what))
+            print("\n".join(plan(study, what)))
         else:
             run(study, what, new=arguments.new)
     except KeyboardInterrupt:
@@ -115,13 +115,6 @@ def plan(study: Study, what: Scenario) -> list[str]:
     several = " on each host" if runs > 1 else ""
     duration = _duration(study.planned_seconds(what, what.steps) * runs)
     return [what.about, *study.plan(what), f"{len(steps)} steps{several}, about {duration}:", *steps]
-
-
-def _show(lines: list[str]) -> None:
-    try:
-        print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # the reader has enough: make lab DRY_RUN=1 | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # unwritten output would raise again at exit
 
 
 def _duration(seconds: float) -> str:

@@ -3,14 +3,13 @@
 lab_client_request_duration_seconds_bucket{app="auction-1",page="item",status="2xx",le="0.1"} 118
 lab_client_request_duration_seconds_count{app="auction-1",page="item",status="timeout"} 2
 lab_client_start_lateness_seconds_bucket{le="0.005"} 120
-lab_client_sessions_total{app="auction-1",end="timeout"} 2
 lab_clients{app="auction-1"} 210
 process_cpu_seconds_total 1.9
 """
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 
 # The sensors' edges, so that buckets of sensors and clients can be compared.
 DURATION_EDGES = (
@@ -43,12 +42,6 @@ class Metrics:
             "How much later than its client intended a request was started, in seconds: "
             "more than a few milliseconds means that the clients themselves were short of CPU.",
             buckets=LATENESS_EDGES,
-            registry=self.registry,
-        )
-        self.sessions = Counter(
-            "lab_client_sessions",
-            "Sessions ended, because the visitor left (end=left) or waited too long for an answer (end=timeout).",
-            ["app", "end"],
             registry=self.registry,
         )
         self.clients = Gauge("lab_clients", "Clients that visit the application now.", ["app"], registry=self.registry)

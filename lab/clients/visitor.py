@@ -55,12 +55,9 @@ class Visitor(FastHttpUser):
         status = self._get(mix.address(self._page, self._chance))
         seconds = time.perf_counter() - start
         self.metrics.durations.labels(self.application, self._page, status).observe(seconds)
-        if status == "timeout":
-            self._end_session("timeout")
-            return
-        self._page = mix.next_page(self._page, self._chance)
-        if self._page == mix.LEAVE:
-            self._end_session("left")
+        self._page = mix.LEAVE if status == "timeout" else mix.next_page(self._page, self._chance)
+        if self._page == mix.LEAVE:  # its next request is a new visitor's first
+            self._page = mix.FIRST_PAGE
 
     def _get(self, address: str) -> str:
         """Class of the answer ("2xx"), "timeout" or "error"."""
@@ -75,7 +72,3 @@ class Visitor(FastHttpUser):
             if failure is None or isinstance(failure, LocustBadStatusCode):
                 return f"{answer.status_code // 100}xx"
             return "error"
-
-    def _end_session(self, end: str) -> None:
-        self.metrics.sessions.labels(self.application, end).inc()
-        self._page = mix.FIRST_PAGE

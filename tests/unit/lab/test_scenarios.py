@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,16 +67,6 @@ def test_shipped_ones_are_valid_and_take_as_long_as_the_documentation_says() -> 
         said = documented(name)
         assert said, name
         assert said == pytest.approx([planned] * len(said), rel=0.05, abs=1), name
-
-
-def test_a_dry_run_ends_quietly_once_nobody_reads_it() -> None:
-    command = [sys.executable, "-m", "lab", "run", "--dry-run", "allocation"]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dry:
-        assert dry.stdout is not None
-        assert dry.stderr is not None
-        dry.stdout.close()
-        assert dry.stderr.read() == ""
-    assert dry.returncode == 0
 
 
 class TestConsolidation:
