@@ -11,7 +11,6 @@ from deploy import programs
 from lab import calibration, machine, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
-from lab.clients.metrics import LATE_SECONDS, LATE_SHARE
 from lab.progress import Course
 from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
@@ -55,7 +54,7 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
-    before, cpu_before, began = stage.clients.counts(), stage.cpu_seconds(), time.monotonic()
+    before, cpu_before, began = stage.clients.answers(), stage.cpu_seconds(), time.monotonic()
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
@@ -65,18 +64,11 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
         seconds = time.monotonic() - began
     finally:
         run.metrics.end_step()
-    counts, cpu_seconds = stage.clients.counts().since(before), stage.cpu_seconds() - cpu_before
-    late = ""
-    if counts.late_starts > LATE_SHARE * counts.starts:
-        late = (
-            f"\n  Warning: {counts.late_starts / counts.starts:.1%} of the requests were started more than "
-            f"{LATE_SECONDS * 1000:.0f} ms late: the clients lacked CPU, and their response times are not only the "
-            "application's."
-        )
+    answers, cpu_seconds = stage.clients.answers() - before, stage.cpu_seconds() - cpu_before
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return Outcome(
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{sum(counts.answers.values()) / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU{late}"
+        f"{answers / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
     )
 
 
@@ -101,9 +93,9 @@ def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
     warm_up = what.calibration / 3
     course.pass_time(warm_up, stage.check)
-    before, cpu_before = stage.clients.counts(), stage.cpu_seconds()
+    before, cpu_before = stage.clients.answers(), stage.cpu_seconds()
     course.pass_time(what.calibration - warm_up, stage.check)
-    answers = sum(stage.clients.counts().since(before).answers.values())
+    answers = stage.clients.answers() - before
     scale = calibration.scale(stage.cpu_seconds() - cpu_before, answers, what.think_time)
     course.say(
         f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "

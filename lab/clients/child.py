@@ -5,30 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab.clients.metrics import LATE_SECONDS
 from lab.clients.orders import Order, encode
 from lab.processes import Process, beside, read_until
 from lab.prometheus import DIRECT
 
 START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
-LATENESS_BUCKET = "lab_client_start_lateness_seconds_bucket"
-
-
-@dataclass(frozen=True)
-class Counts:
-    answers: Mapping[str, float]  # with any status, by application
-    starts: float  # of requests
-    late_starts: float  # later than `LATE_SECONDS`
-
-    def since(self, earlier: Counts) -> Counts:
-        answers = {app: count - earlier.answers.get(app, 0) for app, count in self.answers.items()}
-        return Counts(answers, self.starts - earlier.starts, self.late_starts - earlier.late_starts)
 
 
 class Clients(Process):
@@ -53,21 +38,15 @@ class Clients(Process):
             raise self.failure("has ended") from None
         self._answer(START_SECONDS + order.habits.timeout_seconds)
 
-    def counts(self) -> Counts:
-        """The clients' counters, read from their metrics; raises `LabError` without an answer."""
-        answers: dict[str, float] = {}
-        starts = punctual = 0.0
-        for family in text_string_to_metric_families(self._metrics()):
-            for sample in family.samples:
-                labels = sample.labels
-                if sample.name == "lab_client_request_duration_seconds_count":
-                    if labels["status"] not in {"timeout", "error"}:
-                        answers[labels["app"]] = answers.get(labels["app"], 0) + sample.value
-                elif sample.name == "lab_client_start_lateness_seconds_count":
-                    starts = sample.value
-                elif sample.name == LATENESS_BUCKET and float(labels["le"]) == LATE_SECONDS:
-                    punctual = sample.value
-        return Counts(answers, starts, starts - punctual)
+    def answers(self) -> float:
+        """The number of answers with any status so far; raises `LabError` without its metrics."""
+        samples = (each for family in text_string_to_metric_families(self._metrics()) for each in family.samples)
+        return sum(
+            sample.value
+            for sample in samples
+            if sample.name == "lab_client_request_duration_seconds_count"
+            and sample.labels["status"] not in {"timeout", "error"}
+        )
 
     def _metrics(self) -> str:
         try:

@@ -34,7 +34,7 @@ from lab.report.page import (
     spread,
 )
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate, Line, estimate, line, slope_through_origin
+from lab.report.statistics import Estimate, estimate, slope, slope_through_origin
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
 
 NEGLIGIBLE = 0.01  # of a CPU
@@ -104,13 +104,13 @@ class Group:
         switched = [case for case in self.cases if case.mode == DYNAMIC]
         return [(case, lost) for case in switched if (lost := estimate(self.losses(case, test))) is not None]
 
-    def host_line(self, mode: str) -> Line | None:
-        """The host's CPU = static + c * f; c in CPU seconds per switch (or per call, for the control), f = 1 / T.
+    def host_slope(self, mode: str) -> Estimate | None:
+        """c of the host's CPU = static + c * f in CPU seconds per switch (or per call, for the control), f = 1 / T.
 
         The study's points follow this law. Static steps are at f = 0.
         """
         at = {step: 0.0 if step.mode == STATIC else 1 / step.interval for step in self.steps}
-        return line([(at[step], of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
+        return slope([(at[step], of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
 
     @property
     def reallocation(self) -> Estimate | None:
@@ -195,17 +195,17 @@ def _cost(group: Group, cpus: float | None) -> str:
             f"what switching the caps costs could not show, as {significant(used)} of the machine's {cpus:g} CPUs "
             "were used; repeat this with less other load."
         )
-    fitted = group.host_line(DYNAMIC)
+    fitted = group.host_slope(DYNAMIC)
     if fitted is None:
         return "too few steps to say what switching the caps costs."
-    slope, (_, most) = fitted.slope, fitted.slope.ends
+    _, most = fitted.ends
     if most <= 0:
         return (
             "the rest of the machine used less CPU the more often caps were switched, which no cost explains: its "
             "other load changed meanwhile."
         )
-    if slope.differs():
-        found = f"{CPU_TIME.write(slope.value)} of CPU (95 % interval {interval(slope, CPU_TIME.write)})"
+    if fitted.differs():
+        found = f"{CPU_TIME.write(fitted.value)} of CPU (95 % interval {interval(fitted, CPU_TIME.write)})"
         cost = f"switching the caps once costs {found}"
     else:
         cost = f"no cost of switching the caps was found; it is at most {CPU_TIME.write(most)} of CPU a time"
@@ -269,10 +269,8 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
     intervals = [case.interval for case in group.cases]
     for every in sorted({min(intervals), max(intervals)}, reverse=True):
         yield f"Host's own CPU, switched every {every} s", group.mean(HOST, every=every), CPUS
-    fitted, control = group.host_line(DYNAMIC), group.host_line(CONTROL)
-    r_squared = f": R² {significant(fitted.r_squared)}" if fitted and fitted.r_squared is not None else ""
-    yield f"CPU of a switch, from the fitted line{r_squared}", fitted.slope if fitted else None, CPU_TIME
-    yield "of it the call, from the control's line", control.slope if control else None, CPU_TIME
+    yield "CPU of a switch, from the fitted line", group.host_slope(DYNAMIC), CPU_TIME
+    yield "of it the call, from the control's line", group.host_slope(CONTROL), CPU_TIME
     yield "of it the reallocation, beyond the control", group.reallocation, CPU_TIME
     yield "CPU of writing all caps, in the lab's process", group.mean(CALL_CPU), CPU_TIME
     for name, test in (("capacity", CAPACITY), ("performance", group.tasks)):

@@ -53,15 +53,6 @@ class Estimate:
         return Estimate(value, low, high, self.n, None if self.deviation is None else abs(factor) * self.deviation)
 
 
-@dataclass(frozen=True)
-class Line:
-    """y = intercept + slope * x by least squares; `r_squared` is None if y doesn't vary."""
-
-    intercept: Estimate
-    slope: Estimate
-    r_squared: float | None
-
-
 def t_quantile(freedom: int) -> float:
     """The 0.975 quantile of Student's t; beyond the table by Cornish and Fisher's expansion, accurate to 0.001.
 
@@ -115,21 +106,15 @@ def geometric_mean(ratios: Sequence[tuple[Estimate, Estimate]]) -> Estimate | No
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n)
 
 
-def line(points: Sequence[tuple[float, float]]) -> Line | None:
-    """The line through points (x, y) by least squares; None for fewer than three points, or if all have the same x."""
+def slope(points: Sequence[tuple[float, float]]) -> Estimate | None:
+    """That of a line by least squares; None for fewer than three points (x, y), or if all have the same x."""
     n, xs, ys = len(points), [x for x, _ in points], [y for _, y in points]
     if n < 3 or len(set(xs)) == 1:
         return None
-    slope, intercept = statistics.linear_regression(xs, ys)
-    spread = n * statistics.pvariance(xs)
-    residual = math.fsum((y - intercept - slope * x) ** 2 for x, y in points)
-    total = n * statistics.pvariance(ys)
+    found, intercept = statistics.linear_regression(xs, ys)
+    residual = math.fsum((y - intercept - found * x) ** 2 for x, y in points)
     error = t_quantile(n - 2) * math.sqrt(residual / (n - 2))
-    return Line(
-        _with_half(intercept, error * math.sqrt(1 / n + statistics.fmean(xs) ** 2 / spread), n),
-        _with_half(slope, error / math.sqrt(spread), n),
-        1 - residual / total if total else None,
-    )
+    return _with_half(found, error / math.sqrt(n * statistics.pvariance(xs)), n)
 
 
 def slope_through_origin(points: Sequence[tuple[float, float]]) -> Estimate | None:

@@ -78,14 +78,12 @@ def changed(group: Group, change: Callable[[Step, str, float], float]) -> Group:
 
 
 def test_the_cost_of_a_switch_is_found_from_the_lines_and_again_from_the_seconds_after_it(group: Group) -> None:
-    line, control, reallocation = group.host_line(DYNAMIC), group.host_line(CONTROL), group.reallocation
-    assert line is not None
+    switch, control, reallocation = group.host_slope(DYNAMIC), group.host_slope(CONTROL), group.reallocation
+    assert switch is not None
     assert control is not None
     assert reallocation is not None
-    assert line.intercept.value == pytest.approx(STATIC_CPU, abs=1e-9)
-    assert line.slope.differs()
-    assert (line.r_squared or 0) > 0.99
-    slopes = (line.slope.value, control.slope.value, reallocation.value)
+    assert switch.differs()
+    slopes = (switch.value, control.value, reallocation.value)
     assert slopes == pytest.approx((CALL + REALLOCATION, CALL, REALLOCATION))
     assert group.values(SWITCH, mode=DYNAMIC) == pytest.approx([CALL + REALLOCATION] * 30)
     assert group.values(SWITCH, mode=STATIC) == []
