@@ -7,9 +7,11 @@ hollow markers. All repetitions are ticks next to their mean. Missing points lea
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -28,17 +30,10 @@ WIDTH, HEIGHT, COLUMNS = 9.6, 3.1, 2  # inches; the height of one row
 LEFT, RIGHT = 0.07, 0.83  # of the width; legends are in the free space to the right of each pair of axes
 
 
-@dataclass(frozen=True)
-class Point:
-    """The values of one load, one per repetition, in the axis's unit. Empty without measurements."""
-
-    x: float
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """NaN, which isn't drawn, without values."""
-        return sum(self.values) / len(self.values) if self.values else float("nan")
+Point = tuple[float, tuple[float, ...]]
+"""A load, and its values in the axis's unit, one per repetition. Empty without measurements."""
+Ticks = Sequence[tuple[float, str]]
+"""The loads, and their labels."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +59,7 @@ class Panel:
     """Solid lines between the points; otherwise dotted, as nothing was measured between the loads."""
 
 
-@dataclass(frozen=True)
-class XAxis:
-    """The x axis of all panels in a report: the loads and their labels."""
-
-    label: str
-    ticks: tuple[tuple[float, str], ...]
-
-
-def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
+def draw(panels: Sequence[Panel], x_label: str, ticks: Ticks) -> str:
     with matplotlib.rc_context(fname=STYLE):
         columns = min(len(panels), COLUMNS)
         rows = -(-len(panels) // columns)
@@ -88,17 +75,17 @@ def draw(panels: Sequence[Panel], x_axis: XAxis) -> str:
             # Adjacent panels with the same unit have the same scale, for comparison.
             if number % columns and panels[number - 1].y_label == panel.y_label:
                 axes[number].sharey(axes[number - 1])
-            _draw_panel(axes[number], panel, x_axis)
-        figure.supxlabel(x_axis.label, x=(LEFT + RIGHT) / 2, y=0.1 / height, fontsize="medium")
+            _draw_panel(axes[number], panel, ticks)
+        figure.supxlabel(x_label, x=(LEFT + RIGHT) / 2, y=0.1 / height, fontsize="medium")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return out.getvalue()
 
 
-def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
+def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
     axis.set_title(panel.title)
     axis.set_ylabel(panel.y_label)
-    axis.set_xticks([x for x, _ in x_axis.ticks], [text for _, text in x_axis.ticks])
+    axis.set_xticks(*zip(*ticks, strict=True))
     axis.margins(x=0.08)
     if panel.logarithmic:
         axis.set_yscale("log")
@@ -117,10 +104,10 @@ def _draw_panel(axis: Axes, panel: Panel, x_axis: XAxis) -> None:
 
 def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
     colour, marker = SHADES[curve.shade % len(SHADES)], MARKERS[curve.shade % len(MARKERS)]
-    points = sorted(curve.points, key=lambda point: point.x)
+    points = sorted(curve.points)
     axis.plot(
-        [point.x for point in points],
-        [point.mean for point in points],
+        [x for x, _ in points],
+        [fmean(values) if values else math.nan for _, values in points],  # NaN isn't drawn
         color=colour,
         linestyle=LINES[curve.line % len(LINES)] if smooth else ":",
         linewidth=1.7 if smooth else 1,
@@ -133,8 +120,7 @@ def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
         clip_on=False,  # a marker on the axis would be cut in half
         label=curve.label,
     )
-    for point in points:
-        if len(point.values) > 1:
-            axis.vlines(point.x, min(point.values), max(point.values), color=colour, linewidth=1, zorder=2)
-            ticks = [point.x] * len(point.values)
-            axis.plot(ticks, point.values, "_", color=colour, markersize=7, markeredgewidth=1, zorder=2)
+    for x, values in points:
+        if len(values) > 1:
+            axis.vlines(x, min(values), max(values), color=colour, linewidth=1, zorder=2)
+            axis.plot([x] * len(values), values, "_", color=colour, markersize=7, markeredgewidth=1, zorder=2)

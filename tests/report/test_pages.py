@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from lab.report.charts import SHADES, Curve, Panel, Point, XAxis, draw
+from lab.report.charts import SHADES, Curve, Panel, draw
 from tests.report.backfilled import backfilled
 from tests.report.synthetic_run import Load, Phase, SyntheticRun, hours_ago
 from tests.support.prometheus import ROOT
@@ -103,9 +103,9 @@ def test_the_run_may_be_named_and_what_can_not_be_had_is_said(url: str, tmp_path
 
 
 def test_a_missing_point_is_a_gap_and_no_zero() -> None:
-    axis = XAxis("clients", ((500, "500"), (600, "600"), (700, "700")))
+    ticks = [(500, "500"), (600, "600"), (700, "700")]
     legend = 1
     for middle, markers in (((), 2), ((0.0,), 3)):
-        curve = Curve("curve", (Point(500, (10.0,)), Point(600, middle), Point(700, (30.0,))), 0, 0)
-        svg = draw([Panel("Title", "ms", (curve,))], axis)
+        curve = Curve("curve", ((500, (10.0,)), (600, middle), (700, (30.0,))), 0, 0)
+        svg = draw([Panel("Title", "ms", (curve,))], "clients", ticks)
         assert len(re.findall(rf"<use [^>]*fill: {SHADES[0].lower()}", svg)) == markers + legend

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.prometheus import Prometheus
 from lab.report import charts, page, recorded, units
-from lab.report.charts import Curve, Panel, Point, XAxis
+from lab.report.charts import Curve, Panel, Point
 from lab.report.consolidation.queries import RUN_GAUGES
 from lab.report.consolidation.results import Judged, Load, StepResult, collect, loads, mean, mean_parts
 from lab.report.consolidation.verdict import verdict
@@ -209,7 +209,7 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
         found: dict[tuple[str, int], list[Point]] = {}
         for load, values in points:
             curve = (load["placement"], 0 if along == "instances" else load["instances"])
-            found.setdefault(curve, []).append(Point(load[along], tuple(value * factor for value in values)))
+            found.setdefault(curve, []).append((load[along], tuple(value * factor for value in values)))
         return tuple(
             Curve(
                 ", ".join(
@@ -220,7 +220,7 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
                 placements.index(placement),
             )
             for (placement, number), drawn in found.items()
-            if any(point.values for point in drawn)
+            if any(values for _, values in drawn)
         )
 
     panels = []
@@ -245,10 +245,10 @@ def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: 
     if along == "instances":
         scaled = f" (really run: {significant(really[clients[0]])})" if really else ""
         ticks = tuple((n, str(n)) for n in instances)
-        return charts.draw(panels, XAxis(f"instances, {clients[0]} clients each{scaled}", ticks))
+        return charts.draw(panels, f"instances, {clients[0]} clients each{scaled}", ticks)
     ticks = tuple((n, f"{n}\n({significant(really[n])})" if n in really else str(n)) for n in clients)
     scaled = ", in the study's numbers (really run)" if really else ""
-    return charts.draw(panels, XAxis(f"clients per instance{scaled}", ticks))
+    return charts.draw(panels, f"clients per instance{scaled}", ticks)
 
 
 def _limits(quantity: Quantity, of: Sequence[Load]) -> tuple[tuple[float, str], ...]:
