@@ -41,20 +41,19 @@ class Case:
     @property
     def name(self) -> str:
         """In words, such as "4 servers on 2 CPUs, free"; `parse` reads it."""
+        if self.elsewhere:
+            return self.elsewhere
         servers, cpus = "server" if self.servers == 1 else "servers", "CPU" if self.cpus == 1 else "CPUs"
-        return self._said(f"{self.servers} {servers} on {self.cpus} {cpus}, ", ", ", " ", ":") or self.elsewhere
+        weights = f", weights {':'.join(map(str, self.weights))}" if self.weights else ""
+        cap = "" if self.cap is None else f", cap {self.cap:g}"
+        how = "pinned" if self.pinned else "free"
+        return f"{self.servers} {servers} on {self.cpus} {cpus}, {how}{weights}{cap}"
 
     @property
     def slug(self) -> str:
         """For a step's name, such as "4on2-free"."""
-        return self._said(f"{self.servers}on{self.cpus}-", "-", "-", "-") or re.sub(r"[^\w.-]+", "-", self.elsewhere)
-
-    def _said(self, begin: str, between: str, blank: str, of_weights: str) -> str:
-        if self.elsewhere:
-            return ""
-        weights = f"{between}weights{blank}{of_weights.join(map(str, self.weights))}" if self.weights else ""
-        cap = "" if self.cap is None else f"{between}cap{blank}{self.cap:g}"
-        return f"{begin}{'pinned' if self.pinned else 'free'}{weights}{cap}"
+        name = self.elsewhere or re.sub(" CPUs?", "", re.sub(" servers? on ", "on", self.name))
+        return re.sub(r"[^\w.-]+", "-", name)
 
     def of_server(self, server: int) -> str:
         """The name of one of its virtual servers, from 0, if they differ."""

@@ -44,10 +44,6 @@ class Configuration:
         """In words, such as "veth, send, 256 bytes, offloads on"; `parse` reads it."""
         return f"{self.path}, {self.direction}, {self.size} bytes, offloads {self.offloads}"
 
-    @property
-    def slug(self) -> str:
-        return f"{_slug(self.path)}-{self.direction}-{self.size}-offloads-{self.offloads}"
-
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """The configuration with this name; None if there is none."""
@@ -68,10 +64,6 @@ class WebLoad:
     def name(self) -> str:
         """In words, such as "veth, web, 1024 bytes, 1000 requests/s"; `parse` reads it."""
         return f"{self.path}, web, {self.size} bytes, {self.rate} requests/s"
-
-    @property
-    def slug(self) -> str:
-        return f"{_slug(self.path)}-web-{self.size}-{self.rate}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
@@ -96,7 +88,9 @@ class Step:
     @property
     def name(self) -> str:
         """Unique in its run, such as "veth-send-256-offloads-on-1"."""
-        return f"{self.configuration.slug}-{self.repetition}"
+        path, name = self.configuration.path, self.configuration.name
+        what = re.sub(" bytes| requests/s", "", name.removeprefix(path))
+        return f"{_slug(path)}{_slug(what)}-{self.repetition}"
 
 
 def _slug(path: str) -> str:

@@ -19,7 +19,7 @@ CAUSES = {
 
 def verdict(loads: Sequence[Load]) -> list[str]:
     if not any(load.judged for load in loads):
-        return ["Prometheus has no objectives for these applications, so none is met or missed.", *_response(loads)]
+        return ["Prometheus has no objectives for these applications, so none is met or missed."]
     placed = len({load.placement for load in loads}) > 1  # named if there are several
     broken = sorted((load for load in loads if load.met is False), key=_size)
     sentences = [_knee(loads, broken[0] if broken else None, placed=placed)]
@@ -29,15 +29,6 @@ def verdict(loads: Sequence[Load]) -> list[str]:
     if broken:
         sentences += [_first_to_break(broken[0], placed=placed), _why(broken[0])]
     return sentences
-
-
-def _response(loads: Sequence[Load]) -> list[str]:
-    ends = [
-        f"{RESPONSE.write(seconds)} ({_load(load)})"
-        for load in (loads[0], loads[-1])
-        if (seconds := mean(load.values("mean"))) is not None
-    ]
-    return [f"The mean response time went from {ends[0]} to {ends[1]}."] if len(loads) > 1 and len(ends) > 1 else []
 
 
 def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
