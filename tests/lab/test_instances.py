@@ -154,23 +154,12 @@ def test_a_name_or_port_in_use_is_refused(instance: Instance, tmp_path: Path) ->
     assert_nothing_left(name("d"), tmp_path / "d" / "web")
 
 
-def command_line(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
 def assert_nothing_left(instance: str, folder: Path) -> None:
-    def all_gone() -> bool:
-        cgroups = [root / "virtscope" / f"{instance}-{tier}" for root in mounted().roots for tier in TIERS]
-        processes = [command_line(process) for process in Path("/proc").glob("[0-9]*")]
-        return not any(
-            [
-                folder.exists(),
-                *(cgroup.exists() for cgroup in cgroups),
-                *(str(folder).encode() in command for command in processes),
-            ]
-        )
+    cgroups = [root / "virtscope" / f"{instance}-{tier}" for root in mounted().roots for tier in TIERS]
+    wait_for(lambda: not any(path.exists() for path in (folder, *cgroups)) and not processes_of(folder))
 
-    wait_for(all_gone)
+
+def processes_of(folder: Path) -> list[str]:
+    """Processes that have a folder in their command line."""
+    found = subprocess.run(["pgrep", "--full", str(folder)], capture_output=True, text=True, check=False)
+    return found.stdout.split()

@@ -131,6 +131,4 @@ def test_without_a_terminal_progress_is_plain_lines_and_failures_are_not_waited_
         course.say("A line that is longer than the terminal would be, if there were one.")
         with pytest.raises(LabError, match="has ended"):
             course.pass_time(60, fails)
-    assert out.getvalue() == (
-        "A line that is longer than the terminal would be, if there were one.  (1 min 30 s left)\n"
-    )
+    assert out.getvalue() == "A line that is longer than the terminal would be, if there were one.  (1 min 30 s left)\n"

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from lab.environments import Guest
-from lab.factors import experiment
 from lab.factors.experiment import Cases
 from lab.factors.scenario import Case, Step, parse
 from lab.metrics import Measurement
@@ -50,11 +49,3 @@ def test_of_weights_each_virtual_server_is_recorded_beside_their_mean(monkeypatc
     name = "2 servers on 1 CPU, pinned, weights 100:300"
     assert {one.environment: one.value for one in found} == {name: 20, f"{name}, server 1": 10, f"{name}, server 2": 30}
     assert {(one.virtualization, one.test) for one in found} == {("cgroup", "cpu")}
-
-
-def test_the_plan_names_cgroups_and_what_runs_where() -> None:
-    lines = experiment.plan(parse(WITH_GUEST, "mine.yml"))
-    assert lines[0] == "On this machine, the cgroups virtscope/factors-1 to -1 on its last 2 CPUs, removed at the end:"
-    assert [line.split()[2] for line in lines[1:5]] == ["sysbench", "fio", "iperf3", "iperf3"]
-    [of_guest] = [line for line in lines if line.startswith("On root@web1: ")]
-    assert of_guest.startswith("On root@web1: sysbench cpu ")

@@ -214,11 +214,9 @@ class TestNetwork:
         ]
         plan = "\n".join(experiment.plan(parsed))
         for command in (
-            'On root@web1: echo "$SSH_CONNECTION", which says its ADDRESS',
             "On root@web1: iperf3 --server --forceflush --bind=ADDRESS --port=5201",
             "On this machine: iperf3 --client=ADDRESS --port=5201 --json --length=256 --no-delay --time=7",
-            "On root@web1: nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp",
-            "veth: /usr/sbin/nginx ",
+            "On root@web1: nginx by sh with lab/network/nginx.sh",
             "-rate=50/s -duration=7s",
             "GET http://192.0.2.1:8080/131072",
             "GET http://ADDRESS:8080/131072",

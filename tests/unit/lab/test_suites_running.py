@@ -24,7 +24,7 @@ from lab.state import State
 from lab.study import Outcome, Run
 from lab.suites import running
 from lab.suites.programs import PROGRAMS, Place, SkippedError
-from lab.suites.scenario import Step, Suites, parse
+from lab.suites.scenario import Step, parse
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
@@ -137,15 +137,3 @@ def test_a_step_without_values_fails_and_its_output_is_kept_and_named(of_run: Ru
         said = assert_refused(LabError, re.escape(message), measure, of_run, Guest(prints=prints, how=how))
         assert str(output) in said
         assert output.read_text() == prints
-
-
-def test_a_plan_says_what_runs_where() -> None:
-    what: Suites = WHAT
-    scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
-    assert running.plan(what)[2:] == [
-        "base: lmbench, unixbench, stress-ng, on CPUs 3",
-        "capped: lmbench, unixbench, stress-ng, in a cgroup with a cap of 0.5 CPUs and weight 100",
-        f"web: lmbench, unixbench, stress-ng, by ssh root@web1: {scripts}",
-        "nbench is skipped: no distribution packages it; give the folder of a copy with `nbench: /path`",
-    ]
-    assert running.planned_seconds(what, what.steps) == pytest.approx(15 * sum((192, 600, 77, 3 * 5)))
