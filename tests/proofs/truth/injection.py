@@ -71,7 +71,7 @@ class Injection:
     def remove(self) -> None:
         """End all their processes, and remove them."""
         for cgroup in self._cgroups.values():
-            if cgroup.is_ours:
+            if cgroup.lock is not None:  # it was made
                 cgroup.remove()
         for process in self._processes:
             process.wait(_END_SECONDS)
