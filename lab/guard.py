@@ -63,11 +63,6 @@ def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> 
         yield
 
 
-def await_all(folders: Path) -> None:
-    """Wait until the guards of a killed lab have emptied this folder; after a crash of the machine there are none."""
-    wait_until(lambda: not any(folders.glob("*")), CLEANUP_SECONDS, POLL_SECONDS)
-
-
 def main() -> None:
     parent, group, given, *names = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGHUP):  # for the parent, which then stops by itself

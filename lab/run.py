@@ -20,7 +20,7 @@ from deploy import StackError, supervision
 from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
-from lab import LabError, guard, scenario, studies
+from lab import LabError, guard, scenario, studies, wait_until
 from lab.keys import Scenario
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
@@ -88,7 +88,8 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
     left = [step for step in what.steps if step.name not in state.finished]
     with contextlib.ExitStack() as ending:
         course = ending.enter_context(Course(study.planned_seconds(what, left), console))
-        guard.await_all(FOLDER / "instances")
+        # Until the guards of a killed lab have emptied it; after a crash of the machine there are none.
+        wait_until(lambda: not any(FOLDER.glob("instances/*")), guard.CLEANUP_SECONDS, guard.POLL_SECONDS)
         metrics = RunnerMetrics()
         ending.callback(metrics.stop)
         scrapes = Scrapes(prometheus_port)

@@ -22,7 +22,7 @@ from lab.report.consolidation import page as consolidation
 from lab.report.page import Page
 from lab.report.recorded import Recording, Run
 from lab.report.rendering import write
-from lab.suites import outputs, table
+from lab.suites import table
 from lab.suites.rows import OutputError
 
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
@@ -100,7 +100,7 @@ def measurements(files: Sequence[str]) -> Iterator[Measurement]:
             yield from table.measurements(table.parse(Path(file).read_text(errors="replace"), file))
             continue
         try:
-            rows = outputs.parse(Path(name).read_text(errors="replace"))
+            rows = table.parse_output(Path(name).read_text(errors="replace"))
         except OutputError as error:
             raise LabError(f"{name}: {error}") from None
         seen.update((environment, suite) for suite in {row.test.suite for row in rows})

@@ -8,7 +8,6 @@ import os
 import secrets
 import socket
 from pathlib import Path
-from typing import Self
 
 from deploy import privileges, programs
 from deploy.programs import ProgramsError
@@ -51,13 +50,6 @@ class Instance:
     def db_dsn(self) -> str:
         """The data source name of a sensor's database login, for Telegraf's inputs.mysql."""
         return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self.ports[DB]})/"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start both tiers and return once pages are served; raises `LabError`, leaving nothing behind."""

@@ -1,4 +1,4 @@
-"""Results of benchmark suites as comma-separated values: a study's, or anybody's in the same columns.
+"""Results of benchmark suites from elsewhere: their own output, or comma-separated values in the study's columns.
 
     suite,group,test,unit,better,environment,run1,run2,run3,run4,run5,mean,stddev
     lmbench,processor_processes,fork proc,microseconds,lower,host,105.00,97.50,95.70,106.00,103.00,101.44,4.59
@@ -17,7 +17,8 @@ from typing import get_args
 
 from lab import LabError
 from lab.metrics import Measurement
-from lab.suites.rows import HIGHER, LOWER, Better, Test, number
+from lab.suites import lmbench, nbench, stress_ng, unixbench
+from lab.suites.rows import HIGHER, LOWER, Better, OutputError, Row, Test, number
 
 COLUMNS = ("suite", "group", "test", "unit", "better", "environment")
 
@@ -80,3 +81,17 @@ def measurements(rows: tuple[Published, ...]) -> tuple[Measurement, ...]:
         for repetition, value in enumerate(row.runs, 1)
         if value is not None
     )
+
+
+def parse_output(text: str) -> tuple[Row, ...]:
+    """The rows of a run in the output of any suite, recognised by its text; raises `OutputError`."""
+    if "BYTEMARK" in text.upper():  # without its title, "ORIGINAL BYTEMARK RESULTS" is still there
+        return nbench.parse(text)
+    if "BYTE UNIX Benchmarks" in text or "in system; running" in text:
+        return unixbench.parse(text)
+    if re.search(r"^metrics:", text, re.MULTILINE):
+        return stress_ng.parse(text)
+    if "[lmbench" in text:
+        return lmbench.parse(text)
+    first = next((line for line in text.split("\n") if line.strip()), "")
+    raise OutputError(1, first, "begins no results of lmbench, UnixBench, nbench or stress-ng (--yaml)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -88,7 +89,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, I
     """Two instances at the same time."""
     require_servers()
     folder = tmp_path_factory.mktemp("pair")
-    with new_instance("a", folder) as one, new_instance("b", folder) as other:
+    one, other = new_instance("a", folder), new_instance("b", folder)
+    with contextlib.ExitStack() as ending:
+        for each in (one, other):
+            ending.callback(each.stop)
+            each.start()
         yield one, other
 
 

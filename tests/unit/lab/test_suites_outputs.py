@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.report.suites import fisher
-from lab.suites import lmbench, nbench, outputs, stress_ng, unixbench
+from lab.suites import lmbench, nbench, stress_ng, table, unixbench
 from lab.suites.rows import OutputError, Row
 from tests.support.refusals import assert_refused
 
@@ -24,10 +24,10 @@ def values(rows: tuple[Row, ...]) -> dict[tuple[str, str], float]:
 def test_a_suite_is_known_by_its_output() -> None:
     of = {RESULTS: "lmbench", UNIXBENCH: "unixbench", NBENCH: "nbench", STRESS_NG: "stress-ng"}
     for text, suite in of.items():
-        assert {row.test.suite for row in outputs.parse(text)} == {suite}
-    assert outputs.parse(NBENCH[NBENCH.index("TEST  ") :]) == nbench.parse(NBENCH), "without its title"
+        assert {row.test.suite for row in table.parse_output(text)} == {suite}
+    assert table.parse_output(NBENCH[NBENCH.index("TEST  ") :]) == nbench.parse(NBENCH), "without its title"
     kept = STRESS_NG[STRESS_NG.index("metrics:") :]  # its script prints nothing before this
-    assert outputs.parse(kept) == stress_ng.parse(kept)
+    assert table.parse_output(kept) == stress_ng.parse(kept)
 
 
 def test_tests_groups_units_and_directions_are_those_of_the_study() -> None:
@@ -44,7 +44,7 @@ def test_what_is_no_output_is_refused() -> None:
     two_runs = "null call is there twice: give one run at a time"
     four = UNIXBENCH.replace("running 1 parallel copy", "running 4 parallel copies")
     for parse, text, message in (
-        (outputs.parse, "\nhello\n", r"line 1: 'hello': begins no results of lmbench, UnixBench, nbench"),
+        (table.parse_output, "\nhello\n", r"line 1: 'hello': begins no results of lmbench, UnixBench, nbench"),
         (lmbench.parse, "Simple syscall: 0.1 microseconds\nbw_tcp: no\n", "line 2: 'bw_tcp: no': is not in lmbench's"),
         (lmbench.parse, "\nPipe latency: 4.3 milliseconds\n", said.format(" milliseconds", "Pipe is in microseconds")),
         (
