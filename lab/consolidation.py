@@ -55,12 +55,17 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     course.pass_time(what.warm_up, stage.check)
     course.doing(f"{step.name}: measuring")
     before, cpu_before, began = stage.clients.answers(), stage.cpu_seconds(), time.monotonic()
+
+    def enough() -> str:
+        marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(time.monotonic() - began)}s]'
+        return f"count_over_time({marks}) >= {STEP_SCRAPES}"
+
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
         # Scrapes may fail on an overloaded machine; a step without samples must not count as done.
         too_few = f"step {step.name} less than {STEP_SCRAPES} times"
-        run.scrapes.await_samples(lambda: _enough(run, step, time.monotonic() - began), too_few, stage.check)
+        run.scrapes.await_samples(enough, too_few, stage.check)
         seconds = time.monotonic() - began
     finally:
         run.metrics.end_step()
@@ -70,12 +75,6 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
         f"{answers / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
     )
-
-
-def _enough(run: Run, step: Step, seconds: float) -> str:
-    """A query with a result once Prometheus has enough samples of a step shown for this long."""
-    marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(seconds)}s]'
-    return f"count_over_time({marks}) >= {STEP_SCRAPES}"
 
 
 def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:

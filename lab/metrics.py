@@ -65,7 +65,12 @@ class RunnerMetrics:
         self._measured = self._gauge(METRIC, "What a step of the lab has measured, in the label `unit`.", *_LABELS)
         self._unsettled = self._gauge(UNSETTLED, _UNSETTLED_HELP, "run", "step")
         self._of_step = [self._gauge(name, help_text, *STEP_LABELS) for name, help_text in _OF_STEP.items()]
-        self._scaled = False
+        of_study, of_request = (
+            "The study's clients that one client stands for.",
+            "CPU time of a request, as calibrated.",
+        )
+        self._study_clients = self._gauge("lab_study_clients", of_study, "run")
+        self._request_cpu = self._gauge("lab_request_cpu_seconds", of_request, "run")
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
 
@@ -78,14 +83,8 @@ class RunnerMetrics:
         self._gauge("lab_run_planned_steps", "Steps of the whole run.", "run").labels(run).set(planned_steps)
 
     def describe_scale(self, run: str, scale: Scale) -> None:
-        if self._scaled:
-            return
-        self._scaled = True
-        for name, help_text, value in (
-            ("lab_study_clients", "The study's clients that one client stands for.", scale.study_clients),
-            ("lab_request_cpu_seconds", "CPU time of a request as calibration measured it.", scale.request_cpu_seconds),
-        ):
-            self._gauge(name, help_text, "run").labels(run).set(value)
+        self._study_clients.labels(run).set(scale.study_clients)
+        self._request_cpu.labels(run).set(scale.request_cpu_seconds)
 
     def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from deploy import go_programs, programs
@@ -50,8 +49,6 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
-        for path, to in reached.items():
-            course.say(f"{path}: {to.address}, through {to.device}")
 
         def measure_step(step: Step) -> Outcome:
             course.doing(f"{step.name}: measuring")
@@ -100,16 +97,9 @@ def counts_events() -> bool:
     return set(outputs.events(said)) == set(paths.EVENTS)
 
 
-@dataclass(frozen=True)
-class Reached:
-    guest: Guest
-    address: str
-    device: str
-
-
 @contextlib.contextmanager
-def reach(guest: Guest) -> Iterator[Reached]:
-    """The path to a guest. Raises `LabError` if ssh fails, or if traffic to the guest stays on this machine."""
+def reach(guest: Guest) -> Iterator[tuple[Guest, str]]:
+    """A guest and its address. Raises `LabError` if ssh fails, or if traffic to the guest stays on this machine."""
     with guest.ready():
         address = guest.address()
         device = paths.device(Base(name=guest.name).run(["ip", "-oneline", "route", "get", address], SLACK_SECONDS))
@@ -117,15 +107,15 @@ def reach(guest: Guest) -> Iterator[Reached]:
             raise LabError(
                 f"{guest.name}: {address}, where ssh reached it, is {'this machine' if device else 'nowhere'}"
             )
-        yield Reached(guest, address, device)
+        yield guest, address
 
 
 def measured(
-    step: Step, what: Network, reached: Mapping[str, Reached], cpus: paths.Cpus, *, events: bool
+    step: Step, what: Network, reached: Mapping[str, tuple[Guest, str]], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
     """Run a step on an existing path, or on the one to a guest. Raises `LabError`; in any case everything has ended."""
-    of, to, duration = step.configuration, reached.get(step.configuration.path), what.duration
-    address, guest = (to.address, to.guest) if to else (paths.ends(of.path)[2], None)
+    of, duration = step.configuration, what.duration
+    guest, address = reached.get(of.path) or (None, paths.ends(of.path)[2])
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
         if isinstance(of, WebLoad):
             seconds, offloads = what.warm_up + duration + web.TIMEOUT, ON
