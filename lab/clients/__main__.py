@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections import defaultdict
 
 import gevent
 from gevent.fileobject import FileObjectPosix
@@ -16,7 +15,7 @@ from prometheus_client import disable_created_metrics, make_wsgi_app
 
 from lab.clients import orders
 from lab.clients.metrics import Metrics
-from lab.clients.orders import Habits, Order
+from lab.clients.orders import Order
 from lab.clients.visitor import Visitor
 
 
@@ -26,36 +25,22 @@ class Crowd:
         self._environment = Environment(user_classes=[])
         self._runner = self._environment.create_local_runner()
         self._kinds: dict[str, type[Visitor]] = {}
-        self._visitors: dict[str, list[User]] = defaultdict(list)
-        self._habits: Habits | None = None
+        self._visitors: list[User] = []
 
-    def carry_out(self, order: Order) -> dict[str, int]:
-        """Start and stop visitors until each application has the ordered number; returns the numbers."""
-        if order.habits != self._habits:
-            for visitors in self._visitors.values():
-                self._end(visitors, 0)
-            self._habits = order.habits
+    def carry_out(self, order: Order) -> None:
+        """Replace all visitors. One that waits for an answer gets it first, so that each request is counted."""
+        gevent.joinall([visitor.greenlet for visitor in self._visitors if not visitor.stop()])
+        self._visitors.clear()
         for name, application in order.applications.items():
-            visitors = self._visitors[name]
-            kind = self._kind(name)
-            self._end(visitors, application.clients)
-            kind.host, kind.habits, kind.created = application.url, order.habits, len(visitors)
-            visitors += self._runner.spawn_users({name: application.clients - len(visitors)})
-        counts = {name: len(self._visitors[name]) for name in self._kinds}
-        for name, count in counts.items():
-            self._metrics.clients.labels(name).set(count)
-        return counts
-
-    def _kind(self, name: str) -> type[Visitor]:
-        if name not in self._kinds:
-            self._kinds[name] = type(name, (Visitor,), {"application": name, "metrics": self._metrics})
-            self._environment.user_classes.append(self._kinds[name])
-        return self._kinds[name]
-
-    def _end(self, visitors: list[User], kept: int) -> None:
-        """Stop the last visitors: immediately if thinking, else after the answer, so that each request is counted."""
-        gevent.joinall([visitor.greenlet for visitor in visitors[kept:] if not visitor.stop()])
-        del visitors[kept:]
+            if name not in self._kinds:
+                self._kinds[name] = type(name, (Visitor,), {"application": name, "metrics": self._metrics})
+                self._environment.user_classes.append(self._kinds[name])
+            kind = self._kinds[name]
+            kind.host, kind.habits, kind.created = application.url, order.habits, 0
+            self._visitors += self._runner.spawn_users({name: application.clients})
+        for name in self._kinds:
+            clients = order.applications[name].clients if name in order.applications else 0
+            self._metrics.clients.labels(name).set(clients)
 
 
 def main() -> None:
@@ -69,7 +54,8 @@ def main() -> None:
     server.start()
     print(orders.encode({"port": server.server_port}), end="", flush=True)
     for line in lines:
-        print(orders.encode(crowd.carry_out(orders.decode_order(line))), end="", flush=True)
+        crowd.carry_out(orders.decode_order(line))
+        print(orders.encode({}), end="", flush=True)
 
 
 if __name__ == "__main__":

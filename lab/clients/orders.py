@@ -3,7 +3,7 @@
     <- {"port": 40123}                                             first: the port of its metrics
     -> {"habits": {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0},
         "applications": {"auction-1": {"url": "http://127.0.0.1:40080", "clients": 210}}}
-    <- {"auction-1": 210}                                          after they have started or ended
+    <- {}                                                          after they have started, and earlier ones ended
 
 The process ends with its standard input, and so with its parent process.
 """
@@ -29,10 +29,9 @@ class Habits:
 
 @dataclass(frozen=True)
 class Order:
-    """The applications and their clients from now on; an application that isn't listed keeps its clients.
+    """The applications and their clients from now on, each with its own random sequence from the seed.
 
-    If the habits change, new clients replace all, each with its own random sequence from the seed: the same order gives
-    the same visits, however long the process has run.
+    The same order gives the same visits, however long the process has run.
     """
 
     habits: Habits

@@ -182,11 +182,12 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
         process.carry_out(Order(QUICK, {"left": Application(server.url, 3), "right": Application(other.url, 6)}))
         wait_for_requests(server, 50)
         wait_for_requests(other, 50)
-        process.carry_out(Order(QUICK, {"left": Application(server.url, 0)}))
+        process.carry_out(Order(QUICK, {"left": Application(server.url, 0), "right": Application(other.url, 2)}))
         quiet = len(server.asked)
-        wait_for_requests(other, len(other.asked) + 20)  # clients not named in the order continue
-        process.carry_out(Order(QUICK, {"right": Application(other.url, 0)}))
+        wait_for_requests(other, len(other.asked) + 20)
+        process.carry_out(Order(QUICK, {}))
         assert len(server.asked) == quiet
+        assert metrics(process, "right")["lab_clients"] == [({"app": "right"}, 0)]
         for app, asked in (("left", server.asked), ("right", other.asked)):
             assert requests_by("app", process, app) == {app: len(asked)}
 
