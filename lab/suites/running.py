@@ -29,7 +29,7 @@ BETWEEN_SECONDS = 5.0  # about, until Prometheus has a step's values
 
 @contextlib.contextmanager
 def ready(what: Suites, run: Run) -> Iterator[Experiment]:
-    with _guarded(), contextlib.ExitStack() as ending:
+    with _guarded():
         places, skipped = _find(what)
         for name, suite, reason in skipped:
             if suite in what.runnable:  # the plan has named the others
@@ -38,7 +38,7 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
         if not steps:
             raise LabError("none of the scenario's suites can run: see above")
         facts = {**machine.host(), **versions(what), "skipped": _in_words(skipped)}
-        yield Experiment(Running(what, run, places, ending).measure, facts, steps)
+        yield Experiment(Running(what, run, places).measure, facts, steps)
 
 
 def plan(what: Suites) -> list[str]:
@@ -72,25 +72,22 @@ def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
 Places = dict[tuple[str, str], Place]  # by environment and suite
 
 
-@dataclass
+@dataclass(frozen=True)
 class Running:
-    """A run's steps. Consecutive steps in the same environment share it."""
-
     what: Suites
     run: Run
     places: Places
-    ending: contextlib.ExitStack
-    environment: Environment | None = None
 
     def measure(self, step: Step) -> Outcome:
         course, state = self.run.course, self.run.state
-        environment = self._ready(step.environment)
+        [environment] = [one for one in self.what.environments if one.name == step.environment]
         others = self._settle(step, course)
         course.doing(f"{step.name}: running")
         program, place = PROGRAMS[step.suite], self.places[step.environment, step.suite]
         output = state.folder / f"{step.name.replace('/', '_')}.txt"
         try:
-            said = environment.run(program.command(self.what, place), program.timeout)
+            with environment.ready():
+                said = environment.run(program.command(self.what, place), program.timeout)
         except ProgramError as error:
             output.write_text(error.said)
             raise LabError(f"{step.name} {error.how}, in {output} is all that it said{and_said(error.said)}") from None
@@ -109,13 +106,6 @@ class Running:
         where = environment.name, environment.virtualization, environment.emulated
         found = [Measurement(*where, test.key, test.unit, test.better, step.repetition, value) for test, value in rows]
         return Outcome(f"{step.name}: {len(rows)} values{busy}", found)
-
-    def _ready(self, name: str) -> Environment:
-        if self.environment is None or self.environment.name != name:
-            self.ending.close()
-            [self.environment] = [one for one in self.what.environments if one.name == name]
-            self.ending.enter_context(self.environment.ready())
-        return self.environment
 
     def _settle(self, step: Step, course: Course) -> float:
         """Wait until few CPUs are in use on the machine, at most `LONGEST_SETTLING`; return the CPUs in use."""

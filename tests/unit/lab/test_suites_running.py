@@ -97,7 +97,7 @@ def of_run(tmp_path: Path) -> Iterator[Run]:
 
 def measure(of_run: Run, guest: Guest) -> Outcome:
     what = WHAT.model_copy(update={"environments": (guest,)})
-    steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")}, contextlib.ExitStack())
+    steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")})
     return steps.measure(Step("web", "lmbench", 2))
 
 
