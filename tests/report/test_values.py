@@ -14,7 +14,7 @@ from lab.report.consolidation.results import App, StepResult, collect, loads
 from lab.report.page import Page
 from lab.report.recorded import find_run
 from tests.report.backfilled import backfilled
-from tests.report.synthetic_run import Absent, Load, Phase, Series, SyntheticRun, hours_ago
+from tests.report.synthetic_run import Load, Phase, Series, SyntheticRun, hours_ago
 
 CALM = Load(requests=20, seconds=0.04, web=0.2, db=0.04, waiting=0.1, misses=0.002)
 # 8 % of the answered requests take 2.5 s: the mean is 0.92 * 0.06 + 0.08 * 2.5 = 0.2552 s. 1 request in 100 fails.
@@ -96,10 +96,8 @@ HARMED = SyntheticRun(
     hours_ago(3),
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
     planned_steps=10,
-    absent=Absent(
-        metrics=("vserver:llc_misses", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
-        sensors=("auction-8", "auction-9"),
-    ),
+    absent=("vserver:llc_misses", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
+    without_sensor=("auction-8", "auction-9"),
 )
 HARMED.extra = [
     Series(
