@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO, Self
+from typing import IO, BinaryIO
 
 from deploy.programs import CHECKOUT
 from lab import LabError, guard
@@ -85,12 +85,6 @@ class Process:
                 pass_fds=pass_fds,
                 start_new_session=True,
             )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def check(self) -> None:
         if (status := self.popen.poll()) is not None:

@@ -65,7 +65,8 @@ class Stage:
             shutil.rmtree(folder, ignore_errors=True)  # a killed lab's
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
             for sensor in sensors.start(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
-                self._sensors.append(ending.enter_context(sensor))
+                ending.callback(sensor.stop)
+                self._sensors.append(sensor)
             self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)
             ending.callback(self.clients.stop)
             yield
@@ -126,10 +127,9 @@ class Stage:
             limits = TierLimits(BATCH_WEIGHT, None, cpus)
             ending.enter_context(guard.guarded(FOLDER / "instances" / BATCH, [(cgroup, limits)]))
             self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
+            ending.callback(self._batch.stop)
             self._ending_batch = ending.pop_all()
 
     def _stop_batch(self) -> None:
         self._ending_batch.close()
-        if self._batch is not None:
-            self._batch.stop()
-            self._batch = None
+        self._batch = None
