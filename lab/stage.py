@@ -19,6 +19,7 @@ from lab.scenario import Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
+INSTANCES = FOLDER / "instances"  # guards remove what a killed lab leaves here
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
 BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
@@ -40,7 +41,7 @@ class Stage:
         self._instances = [
             Instance(
                 name,
-                FOLDER / "instances" / name,
+                INSTANCES / name,
                 web_port=web_port,
                 db_port=db_port,
                 web=self._limits(name, WEB, where),
@@ -125,7 +126,7 @@ class Stage:
         cgroup = Cgroup(BATCH, mounted())
         with contextlib.ExitStack() as ending:
             limits = TierLimits(BATCH_WEIGHT, None, cpus)
-            ending.enter_context(guard.guarded(FOLDER / "instances" / BATCH, [(cgroup, limits)]))
+            ending.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
             self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
             ending.callback(self._batch.stop)
             self._ending_batch = ending.pop_all()

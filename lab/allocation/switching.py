@@ -16,10 +16,9 @@ from lab.allocation.loads import ANSWERING, COMPUTING
 from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
-from lab.stage import FOLDER
+from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
 
-INSTANCES = FOLDER / "instances"  # removed by a killed lab's guards
 SCRAPE_SECONDS = 5  # from prometheus.yml; also the rules' evaluation interval
 LATE_SECONDS = 2.0  # maximum delay of a sample over ssh
 BETWEEN_SECONDS = 5.0  # approximate; a step waits for the scrape of its last values, the next one for its second

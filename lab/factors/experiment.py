@@ -17,10 +17,9 @@ from lab.factors.scenario import BASE, COMPUTING, Case, Factors, Step
 from lab.factors.workloads import BENCHMARKS, Benchmark
 from lab.metrics import Measurement
 from lab.progress import Course
-from lab.stage import FOLDER
+from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
 
-INSTANCES = FOLDER / "instances"  # removed by a killed lab's guards
 BETWEEN_SECONDS = 4.0  # approximate; cgroups are made, and a step waits until its values are scraped
 
 

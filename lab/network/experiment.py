@@ -19,10 +19,10 @@ from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
 from lab.servers import enclosure
-from lab.stage import FOLDER
+from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
 
-STATE = FOLDER / "instances" / "network"  # writable for iperf3; a killed lab's guard removes it
+STATE = INSTANCES / "network"  # writable for iperf3
 BETWEEN_SECONDS = 3.0  # approximate; a path is made, and a step waits until its values are scraped
 SLACK_SECONDS = 30.0  # for making a path, in addition to iperf3's run time
 THROUGHPUT, REQUESTS, FAILED, CPU = "throughput", "requests", "failed requests", "CPU"
