@@ -61,7 +61,7 @@ def application(name: str, host: str, platform: str = "xen", *, mean: float = 0.
     of = {"host": host, "platform": platform, "app": name}
     responses = {"mean": mean, "p50": mean, "p95": 3 * mean, "p99": 4 * mean}
     web = {f"response_seconds:{which}": seconds for which, seconds in responses.items()}
-    web |= {"requests:rate": 80, "errors:ratio": 0.001, "tier_cpu_usage:rate": 0.5}
+    web |= {"requests:rate": 80, "errors:ratio": 0.001}
     yield from records("app", {**of, "tier": "web"}, web)
     latency = {"slo_threshold:seconds": 0.3, "slo_objective:ratio": 0.99, "slo_error:ratio_rate5m": 0.01 * burn}
     latency |= {"slo_burn:ratio": burn, "slo_budget_left:ratio": 1 - burn / 10}
