@@ -173,6 +173,7 @@ class SyntheticRun:
                 yield record("vserver:instructions:rate", vserver, [1e9 * each for each in cpu])
                 misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
                 yield record("vserver:llc_misses:rate", vserver, misses)
+        yield record("app:cpu_usage:rate", of_app, [load.web + load.db for load in loads])
         yield record("app:requests:rate", web, [load.requests for load in loads])
         per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else math.nan for load in loads]
         yield record("app:cpu_per_request:seconds", of_app, per_request, "gauge")
