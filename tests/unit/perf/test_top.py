@@ -48,48 +48,29 @@ def test_few_series_that_never_fall_and_together_rise_by_just_the_samples(profil
             assert events == sum(hits.events or 0 for hits in due)
 
 
-def test_the_heaviest_come_first_and_free_places_are_filled_however_light_a_symbol_is() -> None:
-    assert counted(Top(2, 1), profile(heavy=50, light=1, middle=9)) == {"heavy": 50, "middle": 9, OTHER: 1}
+def test_which_symbols_have_series_of_their_own() -> None:
+    grown = profile(heavy=50, light=2, late=30)
+    # In the long tail, symbols have a sample or two in some rounds: an additional one doesn't make them heavier.
+    chance = [profile(heavy=50, some=2 + turn % 2, other=3 - turn % 2) for turn in range(100)]
+    tail = [profile(heavy=5000, **{f"tail{number}": 4}) for number in range(50)]
+    together = {Place("cycles", OTHER, OTHER, ""): Hits(900, 9000.0), **profile(web=50, tail=1)}
     light = profile(heavy=50_000_000, light=1, lighter=1)
-    assert counted(Top(3, 1), light, light) == {"heavy": 100_000_000, "light": 2, "lighter": 2, OTHER: 0}
-
-
-def test_what_a_report_itself_puts_together_takes_no_place() -> None:
-    other = {Place("cycles", OTHER, OTHER, ""): Hits(900, 9000.0)}
-    assert counted(Top(1, 1), {**other, **profile(web=50, tail=1)}) == {"web": 50, OTHER: 901}
-
-
-def test_a_symbol_that_grows_heavy_gets_a_series_and_the_lightest_loses_its_own() -> None:
-    top, later = Top(2, 1), profile(heavy=50, light=2, late=30)
-    assert counted(top, profile(heavy=50, light=2), later) == {"heavy": 100, "late": 0, OTHER: 32}
-    assert counted(top, later) == {"heavy": 150, "late": 30, OTHER: 34}
-
-
-def test_twice_the_weight_takes_a_series_over() -> None:
-    """Of the previous round, four fifths still count: 8."""
-    for late, shown in ((15, {"early", OTHER}), (16, {"late", OTHER})):
-        assert set(counted(Top(1, 1), profile(early=10), profile(late=late))) == shown
-
-
-def test_chance_moves_no_series() -> None:
-    """In the long tail, symbols have a sample or two in some rounds: an additional one doesn't make them heavier."""
-    top = Top(2, 1)
-    top.add(profile(heavy=50, some=2))
-    for number in range(100):
-        tail = {"some": 2, "other": 3} if number % 2 else {"some": 3, "other": 2}
-        assert set(counted(top, profile(heavy=50, **tail))) == {"heavy", "some", OTHER}
-
-
-def test_what_has_less_than_a_thousandth_never_gets_a_series() -> None:
-    rounds = [profile(heavy=5000, **{f"tail{number}": 4}) for number in range(50)]
-    assert set(counted(Top(100, 10), profile(heavy=5000), *rounds)) == {"heavy", OTHER}
-
-
-def test_a_symbol_that_is_gone_ends_though_nothing_takes_its_series() -> None:
-    assert set(counted(Top(5, 1), profile(gone=10, stays=10), *[profile(stays=10)] * 100)) == {"stays", OTHER}
-
-
-def test_events_weigh_not_samples() -> None:
-    """With a frequency, an idle CPU's few misses create as many samples as a busy one's many."""
+    # With a frequency, an idle CPU's few misses create as many samples as a busy one's many.
     idle, busy = (Place("cache-misses", "a", symbol, "user") for symbol in ("idle", "busy"))
-    assert "idle" not in counted(Top(1, 1), {idle: Hits(100, 1e3), busy: Hits(90, 1e6)})
+    cases: list[tuple[str, Top, list[Profile], dict[str, int] | set[str]]] = [
+        ("the heaviest", Top(2, 1), [profile(heavy=50, light=1, middle=9)], {"heavy": 50, "middle": 9, OTHER: 1}),
+        ("light ones too", Top(3, 1), [light, light], {"heavy": 100_000_000, "light": 2, "lighter": 2, OTHER: 0}),
+        ("not the report's own rest", Top(1, 1), [together], {"web": 50, OTHER: 901}),
+        ("from 0", Top(2, 1), [profile(heavy=50, light=2), grown], {"heavy": 100, "late": 0, OTHER: 32}),
+        ("one grown", Top(2, 1), [profile(heavy=50, light=2), grown, grown], {"heavy": 150, "late": 30, OTHER: 34}),
+        # Of the previous round, four fifths still count: 8, and twice that takes its series over.
+        ("less than twice", Top(1, 1), [profile(early=10), profile(late=15)], {"early", OTHER}),
+        ("twice", Top(1, 1), [profile(early=10), profile(late=16)], {"late", OTHER}),
+        ("not by chance", Top(2, 1), [profile(heavy=50, some=2), *chance], {"heavy", "some", OTHER}),
+        ("below a thousandth", Top(100, 10), [profile(heavy=5000), *tail], {"heavy", OTHER}),
+        ("gone", Top(5, 1), [profile(gone=10, stays=10), *[profile(stays=10)] * 100], {"stays", OTHER}),
+        ("by events", Top(1, 1), [{idle: Hits(100, 1e3), busy: Hits(90, 1e6)}], {"busy", OTHER}),
+    ]
+    for why, top, rounds, shown in cases:
+        found = counted(top, *rounds)
+        assert (found if isinstance(shown, dict) else set(found)) == shown, why
