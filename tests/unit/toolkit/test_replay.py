@@ -110,7 +110,9 @@ def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clo
     assert counters(playing(path, clock, unix_time=4000.0)) == {"a": 0}, "until it begins, its first reading"
 
 
-def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clock) -> None:
+def test_counters_go_on_at_the_seam_and_gauges_repeat_and_a_seldom_scrape_misses_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
     """1000 to 1030 in each pass of three seconds. A guest that starts in the recording starts in each pass."""
     readings = [(0, {"a": 1000}), (1, {"a": 1010, "b": 5}), (2, {"a": 1030, "b": 6})]
     source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
@@ -120,10 +122,6 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clo
         seen.append([*(sample.value for sample in cpu.samples), guests.samples[0].value])
         clock.now += 1
     assert seen == [[1000, 1], [1010, 5, 2], [1030, 6, 2], [1030, 1], [1040, 5, 2], [1060, 6, 2], [1060, 1]]
-
-
-def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) -> None:
-    """The end of a pass counts even without a scrape at that moment."""
     source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": 10 * t}) for t in range(10)]), clock)
     counters(source)
     clock.now += 14  # in the fifth second of the second pass
@@ -159,28 +157,26 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
         recorded_last.clear()  # the recording restarts
 
 
-def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
+def test_a_recorded_failure_is_played_and_a_recording_that_is_gone_fails_until_it_is_back(
+    tmp_path: Path, clock: Clock
+) -> None:
     readings = [(0, {"a": 1}), (1, Failed("timeout", "no answer for 1.0 s")), (2, {"a": 3})]
-    source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
+    path = write(tmp_path / "r.jsonl.gz", readings)
+    source = playing(path, clock)
     counters(source)
     clock.now += 1
     with pytest.raises(SourceTimeout, match=r"no answer for 1\.0 s"):
         source.read()
     clock.now += 1
     assert counters(source) == {"a": 3}
-
-
-def test_a_recording_that_is_gone_at_the_seam_fails_until_it_is_back(tmp_path: Path, clock: Clock) -> None:
-    path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
-    source = playing(path, clock)
-    played(source, clock, 2)
     path.rename(tmp_path / "elsewhere")
     for _ in range(4):
+        clock.now += 1
         with pytest.raises(SourceUnavailable, match="can't be read"):
             source.read()
-        clock.now += 1
     (tmp_path / "elsewhere").rename(path)
-    assert counters(source)["a"] >= 2
+    clock.now += 2
+    assert counters(source)["a"] >= 3
 
 
 def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
