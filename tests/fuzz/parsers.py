@@ -17,9 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from prometheus_client import Metric
+
 from alerts.generator.application import read_application
 from alerts.generator.histograms import names_dropped, read_histograms
-from deploy import StackError, health, oversights
+from deploy import health, oversights
 from deploy.documents import FileError, parse
 from deploy.terminal import print_table
 from lab import scenario
@@ -136,37 +138,29 @@ def _vestat(data: bytes) -> None:
     vestat.decide(parsed.rows, None)
 
 
-def _stats(data: bytes) -> None:
-    stats = vestat.parse_stats(_decoded(data))
-    assert stats is None or min(stats) > 0
+def _veinfo(text: str) -> int:
+    parsed = veinfo.parse(text)
+    return len(parsed.containers) + parsed.refused
 
 
-def _veinfo(data: bytes) -> None:
-    parsed = veinfo.parse(_decoded(data))
-    assert len(parsed.containers) + parsed.refused <= data.count(b"\n") + 1
+def _page(read: Callable[[str], Iterable[Metric]]) -> Callable[[bytes], object]:
+    """Read text and write the page of its values."""
+    return lambda data: Encoder().text(read(_decoded(data)))
 
 
-def _beancounters(data: bytes) -> None:
-    Encoder().text(beancounters.Families().of(beancounters.parse(_decoded(data))))
+def _few(parsed: Callable[[str], int]) -> Callable[[bytes], object]:
+    """Read lines; each gives at most one value or refusal."""
+
+    def read(data: bytes) -> None:
+        assert parsed(_decoded(data)) <= data.count(b"\n") + 1
+
+    return read
 
 
-def _own_beancounters(data: bytes) -> None:
-    Encoder().text(beancounters.Families().of(beancounters.parse_each([("101", _decoded(data))])))
-
-
-def _ioacct(data: bytes) -> None:
-    read = ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(_decoded(data))),), 0)
-    Encoder().text(ioacct.families(read))
-
-
-def _quota(data: bytes) -> None:
-    Encoder().text(quota.families(quota.parse(_decoded(data))))
-
-
-def _latency(data: bytes) -> None:
-    parsed = latency.parse(_decoded(data))
-    assert len(parsed.waits) + parsed.refused <= data.count(b"\n") + 1
+def _latency(text: str) -> int:
+    parsed = latency.parse(text)
     Encoder().text(latency.families(parsed, vestat.Units("cycles", 3_000_000_000, 1000, "")))
+    return len(parsed.waits) + parsed.refused
 
 
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
@@ -198,19 +192,17 @@ def _vzlist(data: bytes) -> None:
     Encoder().text(vzlist.families({"name": field}, field.values))
 
 
-def _web_config(data: bytes) -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(data)
-        WebConfig.load(file.name)
+def _from_file(load: Callable[[str], object]) -> Callable[[bytes], object]:
+    def read(data: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            Path(file.name).write_bytes(data)
+            load(file.name)
+
+    return read
 
 
 _OWN_GROUPS = b"groups: {memory: [uncore_imc/cas_count_read/, cpu/event=0x3c,umask=1,inv/, r003c, amd_l3/l3_misses/]}\n"
-
-
-def _event_groups(data: bytes) -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(data)
-        load_groups(Path(file.name), FIXTURES / "sysfs/intel-two-sockets")
+_INTEL = FIXTURES / "sysfs/intel-two-sockets"
 
 
 def _request_headers(data: bytes) -> None:
@@ -259,11 +251,6 @@ def _kvm_host(changed: dict[str, bytes]) -> None:
     Encoder().text(families)
 
 
-def _kvm_net_dev(data: bytes) -> None:
-    for device, counters in taps.parse(data).items():
-        taps.network(device, counters)
-
-
 def _domstats(data: bytes) -> None:
     answer = kvm_libvirt.understand(
         kvm_libvirt.Raw(2e9, data, data, tuple(kvm_libvirt.parse_titles(data, "5e").items()))
@@ -297,22 +284,19 @@ def _hosts_file(data: bytes) -> None:
     assert all(not name.startswith("-") and "@" not in name and "/" not in name for name in hosts.parse(_decoded(data)))
 
 
-def _status(data: bytes) -> None:
-    """Print Prometheus's answer about its targets like `make status`; no input may move the cursor."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        found, dropped = health.parse_targets(data), health.parse_left_out(data)
-        print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
-    said = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
-    assert all(line.isprintable() for line in said)
-
-
 def _said_by_a_target(data: bytes) -> None:
-    """A healthy Prometheus, with a target that fails."""
+    """Print it like `make status`, with one target that fails and one that doesn't; it can't move the cursor."""
     said = _decoded(data)
     labels = {"__address__": said, "job": "ssh", "host": said, "platform": said, "vserver": said}
     target = {"discoveredLabels": labels, "labels": labels, "lastError": said, "health": "down", "scrapeInterval": "5s"}
-    _status(json.dumps({"data": {"activeTargets": [target] * 2, "droppedTargets": [target]}}).encode())
+    active = [target, target | {"health": "up"}]
+    answer = json.dumps({"data": {"activeTargets": active, "droppedTargets": [target]}}).encode()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        found, dropped = health.parse_targets(answer), health.parse_left_out(answer)
+        print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
+    said_of_them = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
+    assert all(line.isprintable() for line in said_of_them)
 
 
 _MALFORMED = (SourceMalformed,)
@@ -404,17 +388,6 @@ _MOUNTS = (
 )
 
 _LAST_ERROR = 'Get "http://192.0.2.1:10290/metrics": invalid \x1b[2J \u202e header "x"\n'
-_TARGET = {
-    "discoveredLabels": {"__address__": "192.0.2.1:10290", "job": "xentop", "__scrape_interval__": "5s"},
-    "labels": {"host": "xen1", "instance": "192.0.2.1:10290", "job": "xentop", "platform": "zen"},
-    "scrapeUrl": "http://192.0.2.1:10290/metrics",
-    "lastError": _LAST_ERROR,
-    "health": "down",
-    "scrapeInterval": "1m30s",
-}
-_TARGETS = json.dumps(
-    {"status": "success", "data": {"activeTargets": [_TARGET, _TARGET | {"health": "up"}], "droppedTargets": [_TARGET]}}
-).encode()
 
 
 def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception], *files: Path) -> Parser:
@@ -453,17 +426,38 @@ PARSERS = [
     Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10, examples=100),
     Parser("qemu-cgroup", _kvm_cgroup, _KVM_CGROUPS, largest=16 << 10, examples=100),
     Parser("kvm-host-stat", parse_host, [kvm_captured.STAT], _MALFORMED),
-    Parser("kvm-net-dev", _kvm_net_dev, [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")]),
+    Parser(
+        "kvm-net-dev",
+        lambda data: [taps.network(*each) for each in taps.parse(data).items()],
+        [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")],
+    ),
     Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10, examples=100),
     Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat"), _MALFORMED),
-    Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
-    Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo")),
-    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources"), _MALFORMED),
-    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], _MALFORMED),
-    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), _MALFORMED),
-    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota"), _MALFORMED),
-    Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
+    Parser("vz-stats", lambda data: vestat.parse_stats(_decoded(data)), _texts("openvz/*/proc/vz/stats")),
+    Parser("veinfo", _few(_veinfo), _texts("openvz/*/proc/vz/veinfo")),
+    Parser(
+        "beancounters",
+        _page(lambda text: beancounters.Families().of(beancounters.parse(text))),
+        _texts("openvz/*/proc/*/resources"),
+        _MALFORMED,
+    ),
+    Parser(
+        "own-beancounters",
+        _page(lambda text: beancounters.Families().of(beancounters.parse_each([("101", text)]))),
+        [_OWN_BEANCOUNTERS],
+        _MALFORMED,
+    ),
+    Parser(
+        "ioacct",
+        _page(lambda text: ioacct.families(ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(text)),), 0))),
+        _texts("openvz/*/proc/bc/*/ioacct"),
+        _MALFORMED,
+    ),
+    Parser(
+        "vzquota", _page(lambda text: quota.families(quota.parse(text))), _texts("openvz/*/proc/vz/vzquota"), _MALFORMED
+    ),
+    Parser("vz-latency", _few(_latency), _texts("openvz/*/proc/vz/latency")),
     *(
         Parser(name, partial(_recording, exporter, replayed), seeds, (SourceError,), examples=100)
         for name, exporter, replayed, seeds in (
@@ -474,11 +468,16 @@ PARSERS = [
         )
     ),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
-    Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=4 << 10),
-    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=1 << 10),
+    Parser("web-config", _from_file(WebConfig.load), [_WEB_CONFIG], (WebConfigError,), largest=4 << 10),
+    Parser(
+        "event-groups",
+        _from_file(lambda file: load_groups(Path(file), _INTEL)),
+        [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS],
+        (GroupsError,),
+        largest=1 << 10,
+    ),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
     Parser("hosts-file", _hosts_file, [b"dom0\nvz1.example.org  # the old one\n2001:db8::1\n"], _MALFORMED),
-    Parser("status", _status, [_TARGETS], (StackError,), largest=32 << 10),
     Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]
