@@ -113,7 +113,7 @@ def test_each_reason_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureF
     assert said(None, otherwise) == [("events are counted now", "", "cache/cycles")]
 
 
-def test_which_cpus_are_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_machine_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = "sys/devices/system/cpu/online"
     assert_refused(SourceUnavailable, r"--path\.sysfs", machine(tmp_path, {}).online)
     assert machine(tmp_path, {file: "0-2,5"}).online() == {0, 1, 2, 5}
@@ -125,12 +125,9 @@ def test_which_cpus_are_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     unread = Machine(tmp_path / "endless/proc", tmp_path / "endless/sys")
     assert unread.paranoid() is None
     assert_refused(SourceUnavailable, "cpu/online: File too large", unread.online)
+    mediated = {"sys/module/kvm_intel/parameters/enable_mediated_pmu": "Y"}
+    assert [machine(tmp_path, files).mediated_pmu for files in ({}, mediated)] == [False, True]
     lists = {"0-3,8,10-11\n": (0, 1, 2, 3, 8, 10, 11), "\n": (), "65535": (65535,)}
     assert {text: parse_cpus(text) for text in lists} == lists
     for text in ("65536", "0-99999999999"):  # more than any machine has
         assert_refused(ValueError, text, parse_cpus, text)
-
-
-def test_kvm_that_gives_its_guests_the_counters(tmp_path: Path) -> None:
-    assert not machine(tmp_path, {}).mediated_pmu
-    assert machine(tmp_path, {"sys/module/kvm_intel/parameters/enable_mediated_pmu": "Y"}).mediated_pmu

@@ -161,10 +161,12 @@ def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(mo
     assert held_back == [0.5, 0.1, 1.0]
 
 
-def test_a_source_that_is_not_required_may_be_absent_which_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_fails_or_is_required_and_missing_is_down_and_any_other_absent_one_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO")
-    absent = Source("extra", raising(SourceUnavailable("this Xen has none")), str, required=False)
-    exporter = Exporter("demo", [GOOD, absent])
+    absent = SourceUnavailable("this Xen has none")
+    exporter = Exporter("demo", [GOOD, Source("extra", raising(absent), str, required=False)])
     for _ in range(3):
         series = values(exporter)
     names = ["up", "source_up good", "source_info absent: this Xen has none extra"]
@@ -172,14 +174,8 @@ def test_a_source_that_is_not_required_may_be_absent_which_is_logged_once(caplog
     assert [series[f"demo_{name}"] for name in names] == [1, 1, 1, 0]
     assert "demo_source_up extra" not in series
     assert [record.levelname for record in caplog.records if "absent" in record.message] == ["INFO"]
-
-
-def test_a_required_source_that_is_missing_is_down_and_so_is_one_that_fails() -> None:
-    for source, reason in (
-        (Source("main", raising(SourceUnavailable("not on this machine")), str), "main unavailable"),
-        (Source("main", raising(SourceError("status 1")), str, required=False), "error main"),
-    ):
-        series = values(Exporter("demo", [GOOD, source]))
+    for error, required, reason in ((absent, True, "main unavailable"), (SourceError("status 1"), False, "error main")):
+        series = values(Exporter("demo", [GOOD, Source("main", raising(error), str, required=required)]))
         assert (series["demo_up"], series["demo_source_up main"]) == (0, 0), reason
         assert series[f"demo_source_errors_total {reason}"] == 1
 

@@ -206,11 +206,7 @@ def test_what_is_refused_ends_its_connection() -> None:
             assert answer.startswith(begins), sends
             assert header in answer, sends
             assert answer.count(b"HTTP/1.1 ") == 1, sends
-
-
-def test_a_client_that_goes_on_sending_still_gets_its_refusal() -> None:
-    with serving() as running:
-        client = running.connect()
+        client = running.connect()  # it goes on sending, and still gets its refusal
         with contextlib.suppress(ConnectionError):
             for _ in range(30):
                 client.sendall(b"X: %b\r\n" % (b"b" * 65_000))
@@ -398,34 +394,34 @@ def test_where_descriptors_are_few_most_of_them_are_left_to_sources() -> None:
         running.wait_until_open(limited // 4)
 
 
+def disconnect(client: socket.socket, reset: bool) -> None:
+    if reset:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
 @pytest.mark.parametrize("reset", [False, True])
-def test_clients_that_ask_and_go_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch, reset: bool) -> None:
+def test_a_client_may_go_at_any_time_and_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, reset: bool
+) -> None:
     monkeypatch.setattr(answering, "MAX_REQUESTS", 1)
     scraped = Scraped(held=True)
     with serving(scraped) as running:
         first = running.connect(sends=SCRAPE)
         wait_for(lambda: scraped.asked == 1)
         for number in range(20):
-            with running.connect(f"127.1.0.{number + 1}", SCRAPE) as client:
-                if reset:
-                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            disconnect(running.connect(f"127.1.0.{number + 1}", SCRAPE), reset)
         running.wait_until_open(21)
         scraped.let.set()
         assert status(first) == b"200"
         running.wait_until_open(1)
         assert scraped.asked == 1
-
-
-def test_a_client_may_go_at_any_time(caplog: pytest.LogCaptureFixture) -> None:
-    with serving() as running:
         for sends in (b"", b"GET / HTTP/1.1\r\nX: ", SCRAPE, LAST):
-            for reset in (False, True):
-                with running.connect(sends=sends) as client:
-                    if sends == LAST:
-                        assert status(client) == b"200"
-                    if reset:
-                        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                running.wait_until_open(0)
+            client = running.connect(sends=sends)
+            if sends == LAST:
+                assert status(client) == b"200"
+            disconnect(client, reset)
+            running.wait_until_open(1)
     assert caplog.records == []
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
-from virtscope.toolkit.webconfig import WebConfig
 from virtscope.toolkit.webconfig.tls import CIPHER_SUITES, not_after
 
 EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
@@ -50,9 +49,6 @@ def test_when_the_first_certificate_of_the_chain_expires_is_known(pki: Pki) -> N
     pki.replace("server.key", later.private_key_pem.bytes())
     pki.replace("server.pem", later.cert_chain_pems[0].bytes())
     assert web.certificate_not_after() == ends[1].timestamp()
-
-
-def test_a_certificate_without_a_date_that_can_be_read_costs_only_the_date() -> None:
     for der in (b"", b"\x30", b"\x30\x84", b"\x30\x03\x30\x01\x02", b"\x30\x82\xff\xff" + b"\x30\x00" * 9):
         assert not_after(ssl.DER_cert_to_PEM_cert(der)) is None, der
 
@@ -134,17 +130,6 @@ for path in paths:
         environment = {**os.environ, "PYTHONPATH": str(EXPORTERS)}
         run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
         assert run.stdout.splitlines() == said
-
-
-def test_tls_serves_http1_to_clients_that_would_speak_http2_and_paths_are_relative_to_the_file_or_absolute(
-    pki: Pki, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = pki.client()
-    client.set_alpn_protocols(["h2", "http/1.1"])
-    pki.write(f"tls_server_config: {{cert_file: {pki.folder}/server.pem, key_file: ../etc/server.key}}")
-    monkeypatch.chdir(pki.folder.parent)
-    answer = connect(WebConfig.load("etc/web.yml"), client)
-    assert (answer.word, answer.version, answer.alpn) == ("welcome", "TLSv1.3", "http/1.1")
 
 
 def test_client_certificates_are_required_or_verified_if_given(pki: Pki) -> None:
