@@ -268,32 +268,32 @@ class Guest(NamedTuple):
 GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=recording.real)
 
 
-WELL_FORMED: list[tuple[Decode[object], object, object]] = [
-    *((recording.whole, number, number) for number in (0, 2**64 - 1, True)),
-    *((recording.real, number, number) for number in (0, 1.5)),
-    *((recording.text, "k\udcffse", b"k\xffse"), (recording.word, "käse", "käse")),
-    *((recording.optional(recording.whole), number, number) for number in (None, 7)),
-    *((recording.many(recording.whole), [*numbers], numbers) for numbers in ((), (1, 2))),
-    (recording.or_failed(recording.whole), {"failed": "timeout"}, Failed("timeout", "")),
-    (recording.or_failed(recording.whole), 3, 3),
-    (GUEST, {"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
-    (GUEST, {"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
-]
-MALFORMED: list[tuple[Decode[object], list[object]]] = [
-    (recording.whole, [-1, 2**64, 1.0, "1", None]),
-    (recording.real, [-0.5, 2.0**64, True, "1", None, float("nan")]),
-    (recording.text, [1, None, "\ud800"]),
-    (recording.word, [1, None]),
-    (recording.optional(recording.whole), [-1, ""]),
-    (recording.many(recording.whole), [{}, "12", [1, -1], None]),
-    (recording.or_failed(recording.whole), [{"failed": "hard"}, {}, -1]),
-    (GUEST, [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}]),
+DECODED: list[tuple[Decode[object], list[tuple[object, object]], list[object]]] = [
+    (recording.whole, [(number, number) for number in (0, 2**64 - 1, True)], [-1, 2**64, 1.0, "1", None]),
+    (recording.real, [(0, 0), (1.5, 1.5)], [-0.5, 2.0**64, True, "1", None, float("nan")]),
+    (recording.text, [("k\udcffse", b"k\xffse")], [1, None, "\ud800"]),
+    (recording.word, [("käse", "käse")], [1, None]),
+    (recording.optional(recording.whole), [(None, None), (7, 7)], [-1, ""]),
+    (recording.many(recording.whole), [([], ()), ([1, 2], (1, 2))], [{}, "12", [1, -1], None]),
+    (
+        recording.or_failed(recording.whole),
+        [({"failed": "timeout"}, Failed("timeout", "")), (3, 3)],
+        [{"failed": "hard"}, {}, -1],
+    ),
+    (
+        GUEST,
+        [
+            ({"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
+            ({"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
+        ],
+        [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}],
+    ),
 ]
 
 
 def test_what_is_well_formed_and_what_is_not() -> None:
-    for decode, value, decoded in WELL_FORMED:
-        assert decode(value) == decoded, value
-    for decode, values in MALFORMED:
-        for value in values:
+    for decode, well_formed, malformed in DECODED:
+        for value, decoded in well_formed:
+            assert decode(value) == decoded, value
+        for value in malformed:
             refusal(SourceMalformed, decode, value)
