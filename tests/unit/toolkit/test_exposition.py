@@ -170,17 +170,14 @@ def blocks(draw: st.DrawFn) -> Blocks:
     return Blocks(name, draw(TEXTS), made)
 
 
-@given(st.lists(blocks(), max_size=3), st.data())
-def test_blocks_are_written_as_the_client_writes_their_samples(made: list[Blocks], data: st.DataObject) -> None:
+@given(blocks(), st.data())
+def test_blocks_are_written_as_the_client_writes_their_samples(made: Blocks, data: st.DataObject) -> None:
     encoder = Encoder()
     for _ in range(2):  # the second time with cached lines
-        assert_as_the_client(encoder, [*made])
-    for each in made:  # a new block of the same series
-        again = [
-            Block(block.name, block.labels, [data.draw(st.none() | VALUES) for _ in block.values])
-            for block in each.blocks
-        ]
-        assert_as_the_client(encoder, [Blocks(each.name, each.documentation, again)])
+        assert_as_the_client(encoder, [made])
+    values = [[data.draw(st.none() | VALUES) for _ in block.values] for block in made.blocks]
+    again = [Block(block.name, block.labels, new) for block, new in zip(made.blocks, values, strict=True)]
+    assert_as_the_client(encoder, [Blocks(made.name, made.documentation, again)])
 
 
 def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
