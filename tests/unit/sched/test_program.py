@@ -50,7 +50,9 @@ class FakeLibbpf:
             raise AttributeError(f"undefined symbol: {name}")
         return self.called.setdefault(name, Mock(side_effect=partial(self._call, name)))
 
-    def _call(self, name: str, *_: Any) -> int | None:
+    def _call(self, name: str, *arguments: Any) -> int | None:
+        if name.endswith("_by_name"):  # libbpf puts the file's name before that of a section
+            assert arguments[-1].removeprefix(b"waits") + b"\0" in program.OBJECT.read_bytes()
         error = self.errors.get(name, 0)
         ctypes.set_errno(error)
         if name == "bpf_object__load":
