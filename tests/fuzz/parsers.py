@@ -1,6 +1,6 @@
-"""Every parser of external input, with its valid inputs and its refusals.
+"""Parsers of input that guests, hosts, programs and clients influence, with valid inputs and refusals.
 
-To fuzz another one, add it to PARSERS.
+To fuzz another one, add it to PARSERS. Files that only an administrator writes are in unit tests.
 """
 
 from __future__ import annotations
@@ -17,28 +17,21 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from alerts.generator.application import read_application
-from alerts.generator.histograms import names_dropped, read_histograms
-from deploy import StackError, health, oversights
-from deploy.documents import FileError, parse
+from prometheus_client import Metric
+
+from deploy import health, oversights
 from deploy.terminal import print_table
-from lab import scenario
-from lab.keys import ScenarioError
 from tests.unit.kvm import captured as kvm_captured
 from virtscope.kvm import command_line, limits, proxmox, taps, threads
 from virtscope.kvm import libvirt as kvm_libvirt
 from virtscope.kvm.exporter import replayed as replayed_kvm
-from virtscope.kvm.guests import Guests, parse_host
+from virtscope.kvm.guests import Guests
 from virtscope.kvm.metrics import families as kvm_families
 from virtscope.openvz import beancounters, ioacct, latency, quota, veinfo, vestat, vzlist
 from virtscope.openvz.exporter import replayed as replayed_vestat
 from virtscope.openvz.recorded import read as vestat_files
-from virtscope.perf import perf_report, resctrl
-from virtscope.perf.groups import DEFAULT as DEFAULT_GROUPS
-from virtscope.perf.groups import GroupsError
-from virtscope.perf.groups import load as load_groups
+from virtscope.perf import perf_report
 from virtscope.perf.perf_record import Xensyms
-from virtscope.ssh import hosts
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.hierarchy import parse_mounts
@@ -46,7 +39,6 @@ from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_he
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
-from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 from virtscope.toolkit.webconfig.auth import basic_credentials
 from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import DuplicateNames
@@ -136,37 +128,29 @@ def _vestat(data: bytes) -> None:
     vestat.decide(parsed.rows, None)
 
 
-def _stats(data: bytes) -> None:
-    stats = vestat.parse_stats(_decoded(data))
-    assert stats is None or min(stats) > 0
+def _veinfo(text: str) -> int:
+    parsed = veinfo.parse(text)
+    return len(parsed.containers) + parsed.refused
 
 
-def _veinfo(data: bytes) -> None:
-    parsed = veinfo.parse(_decoded(data))
-    assert len(parsed.containers) + parsed.refused <= data.count(b"\n") + 1
+def _page(read: Callable[[str], Iterable[Metric]]) -> Callable[[bytes], object]:
+    """Read text and write the page of its values."""
+    return lambda data: Encoder().text(read(_decoded(data)))
 
 
-def _beancounters(data: bytes) -> None:
-    Encoder().text(beancounters.Families().of(beancounters.parse(_decoded(data))))
+def _few(parsed: Callable[[str], int]) -> Callable[[bytes], object]:
+    """Read lines; each gives at most one value or refusal."""
+
+    def read(data: bytes) -> None:
+        assert parsed(_decoded(data)) <= data.count(b"\n") + 1
+
+    return read
 
 
-def _own_beancounters(data: bytes) -> None:
-    Encoder().text(beancounters.Families().of(beancounters.parse_each([("101", _decoded(data))])))
-
-
-def _ioacct(data: bytes) -> None:
-    read = ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(_decoded(data))),), 0)
-    Encoder().text(ioacct.families(read))
-
-
-def _quota(data: bytes) -> None:
-    Encoder().text(quota.families(quota.parse(_decoded(data))))
-
-
-def _latency(data: bytes) -> None:
-    parsed = latency.parse(_decoded(data))
-    assert len(parsed.waits) + parsed.refused <= data.count(b"\n") + 1
+def _latency(text: str) -> int:
+    parsed = latency.parse(text)
     Encoder().text(latency.families(parsed, vestat.Units("cycles", 3_000_000_000, 1000, "")))
+    return len(parsed.waits) + parsed.refused
 
 
 def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data: bytes) -> None:
@@ -196,21 +180,6 @@ def _vzlist(data: bytes) -> None:
     field = vzlist.parse(data)
     assert len(field.values) + field.refused <= data.count(b"\n") + 1
     Encoder().text(vzlist.families({"name": field}, field.values))
-
-
-def _web_config(data: bytes) -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(data)
-        WebConfig.load(file.name)
-
-
-_OWN_GROUPS = b"groups: {memory: [uncore_imc/cas_count_read/, cpu/event=0x3c,umask=1,inv/, r003c, amd_l3/l3_misses/]}\n"
-
-
-def _event_groups(data: bytes) -> None:
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(data)
-        load_groups(Path(file.name), FIXTURES / "sysfs/intel-two-sockets")
 
 
 def _request_headers(data: bytes) -> None:
@@ -259,11 +228,6 @@ def _kvm_host(changed: dict[str, bytes]) -> None:
     Encoder().text(families)
 
 
-def _kvm_net_dev(data: bytes) -> None:
-    for device, counters in taps.parse(data).items():
-        taps.network(device, counters)
-
-
 def _domstats(data: bytes) -> None:
     answer = kvm_libvirt.understand(
         kvm_libvirt.Raw(2e9, data, data, tuple(kvm_libvirt.parse_titles(data, "5e").items()))
@@ -284,35 +248,19 @@ def _mountinfo(data: bytes) -> None:
         os.fspath(parse_mounts(data.decode(errors="surrogateescape"), "perf_event").root)
 
 
-def _resctrl(data: bytes) -> None:
-    with contextlib.suppress(ValueError):  # the source reports it with the file's name
-        resctrl.parse(_decoded(data))
-
-
-def _xensyms(data: bytes) -> None:
-    assert Xensyms(_decoded(data)).symbol("0xffff82d040201abc")
-
-
-def _hosts_file(data: bytes) -> None:
-    assert all(not name.startswith("-") and "@" not in name and "/" not in name for name in hosts.parse(_decoded(data)))
-
-
-def _status(data: bytes) -> None:
-    """Print Prometheus's answer about its targets like `make status`; no input may move the cursor."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        found, dropped = health.parse_targets(data), health.parse_left_out(data)
-        print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
-    said = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
-    assert all(line.isprintable() for line in said)
-
-
 def _said_by_a_target(data: bytes) -> None:
-    """A healthy Prometheus, with a target that fails."""
+    """Print it like `make status`, with one target that fails and one that doesn't; it can't move the cursor."""
     said = _decoded(data)
     labels = {"__address__": said, "job": "ssh", "host": said, "platform": said, "vserver": said}
     target = {"discoveredLabels": labels, "labels": labels, "lastError": said, "health": "down", "scrapeInterval": "5s"}
-    _status(json.dumps({"data": {"activeTargets": [target] * 2, "droppedTargets": [target]}}).encode())
+    active = [target, target | {"health": "up"}]
+    answer = json.dumps({"data": {"activeTargets": active, "droppedTargets": [target]}}).encode()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        found, dropped = health.parse_targets(answer), health.parse_left_out(answer)
+        print_table([("TARGET", "JOB", "HOST", "HEALTH"), *((t.address, t.job, t.host, t.health) for t in found)])
+    said_of_them = [*printed.getvalue().split("\n"), *oversights.in_targets(found, dropped)]
+    assert all(line.isprintable() for line in said_of_them)
 
 
 _MALFORMED = (SourceMalformed,)
@@ -333,23 +281,7 @@ _XL_ANSWERS = {
     "psr-cmt-show cache-occupancy": [_XL_PSR],
 }
 
-# /proc/bc/101/resources has only the rows: here those of the first container.
-_OWN_BEANCOUNTERS = b"".join(
-    line.rpartition(b":")[2]
-    for line in _texts("openvz/x86_64-2.6.32-nanoseconds/proc/bc/resources")[0].splitlines(keepends=True)[2:23]
-)
 _VZLIST = b'       101 web shop\n       205 -\n4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11 k\xc3\xa4se "1"\n'
-_WEB_CONFIG = b"""# As in the documentation of Prometheus's exporter-toolkit
-tls_server_config: &tls {cert_file: server.crt, key_file: server.key, client_auth_type: "NoClientCert"}
-http_server_config:
-  http2: true
-  headers: {X-Frame-Options: deny, "Content-Security-Policy": >-
-    default-src 'self'}
-basic_auth_users:
-  alice: $2b$04$Q8oMliaNfqYUuKCF8EGbNuL7/w.ZZyjzzBG5JIQZkWYSvjlvIQmYy
-rate_limit: {interval: 1s, burst: 3}
-rate_limit_of_old: *tls
-"""
 _NET_DEV = (
     b"Inter-|   Receive\n face |bytes    packets errs drop\n    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
     b"vif3.0-emu:18446744073709551615 498 0 2 0 0 0 0   213480    1402    0    0    0     0       0          0\n"
@@ -383,7 +315,6 @@ _RECORDINGS = [
     _recorded("xentop", [("xl", _RAW_TOOLSTACK), *(("libxenstat", each) for each in _SNAPSHOTS)] * 2),
     _recorded("xentop", [("xentop", Printed(Iteration(each, 1.5, 1), "4.17")) for each in _texts("xentop/*.txt")]),
 ]
-_DROPPED = names_dropped((CHECKOUT / "prometheus/prometheus.yml").read_text())
 _OPENVZ = FIXTURES / "openvz/x86_64-2.6.32-nanoseconds/proc"
 _RECORDED_FILES = _recorded("vestat", [("procfs", vestat_files(_OPENVZ))] * 2)
 _KVM_HOST = kvm_captured.files(kvm_captured.DEBIAN_12)
@@ -404,44 +335,11 @@ _MOUNTS = (
 )
 
 _LAST_ERROR = 'Get "http://192.0.2.1:10290/metrics": invalid \x1b[2J \u202e header "x"\n'
-_TARGET = {
-    "discoveredLabels": {"__address__": "192.0.2.1:10290", "job": "xentop", "__scrape_interval__": "5s"},
-    "labels": {"host": "xen1", "instance": "192.0.2.1:10290", "job": "xentop", "platform": "zen"},
-    "scrapeUrl": "http://192.0.2.1:10290/metrics",
-    "lastError": _LAST_ERROR,
-    "health": "down",
-    "scrapeInterval": "1m30s",
-}
-_TARGETS = json.dumps(
-    {"status": "success", "data": {"activeTargets": [_TARGET, _TARGET | {"health": "up"}], "droppedTargets": [_TARGET]}}
-).encode()
-
-
-def _yaml(name: str, read: Callable[[str, str], object], refusal: type[Exception], *files: Path) -> Parser:
-    """Our own YAML parser is slow enough for small texts to show how its time grows."""
-    seeds = [file.read_bytes() for file in files]
-    assert seeds, name
-    return Parser(name, lambda data: read(_decoded(data), "mine.yml"), seeds, (refusal,), largest=4 << 10)
 
 
 PARSERS = [
-    _yaml(
-        "objectives",
-        lambda text, file: read_application(parse(text, file)),
-        FileError,
-        *CHECKOUT.glob("alerts/objectives/*.yml"),
-    ),
-    _yaml(
-        "histograms",
-        lambda text, file: read_histograms(parse(text, file), _DROPPED),
-        FileError,
-        CHECKOUT / "tests/rules/other_inputs/prometheus/histograms.yml",
-    ),
-    _yaml("scenario", scenario.parse, ScenarioError, scenario.FOLDER / "smoke.yml", scenario.FOLDER / "neighbour.yml"),
     Parser("perf-report", _perf_report, _texts("profiles/perf-report*.txt"), _MALFORMED),
     Parser("mountinfo", _mountinfo, [_MOUNTS], _MALFORMED),
-    Parser("resctrl", _resctrl, _texts("sysfs/*/fs/resctrl/**/mon_L3_*/*")),
-    Parser("xensyms", _xensyms, [b"ffff82d040200000 t _stext\nffff82d040201000 T do_softirq\n"]),
     Parser("xentop", _xentop, _texts("xentop/*.txt"), _MALFORMED),
     *(
         Parser(f"xl-{command.replace(' ', '-')}", partial(_toolstack, command), seeds, _MALFORMED)
@@ -452,18 +350,32 @@ PARSERS = [
     Parser("qemu-command-line", _kvm_command_line, _KVM_LINES, largest=32 << 10, examples=100),
     Parser("qemu-stat", _kvm_stat, _KVM_STATS, largest=4 << 10, examples=100),
     Parser("qemu-cgroup", _kvm_cgroup, _KVM_CGROUPS, largest=16 << 10, examples=100),
-    Parser("kvm-host-stat", parse_host, [kvm_captured.STAT], _MALFORMED),
-    Parser("kvm-net-dev", _kvm_net_dev, [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")]),
+    Parser(
+        "kvm-net-dev",
+        lambda data: [taps.network(*each) for each in taps.parse(data).items()],
+        [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")],
+    ),
     Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10, examples=100),
     Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat"), _MALFORMED),
-    Parser("vz-stats", _stats, _texts("openvz/*/proc/vz/stats")),
-    Parser("veinfo", _veinfo, _texts("openvz/*/proc/vz/veinfo")),
-    Parser("beancounters", _beancounters, _texts("openvz/*/proc/*/resources"), _MALFORMED),
-    Parser("own-beancounters", _own_beancounters, [_OWN_BEANCOUNTERS], _MALFORMED),
-    Parser("ioacct", _ioacct, _texts("openvz/*/proc/bc/*/ioacct"), _MALFORMED),
-    Parser("vzquota", _quota, _texts("openvz/*/proc/vz/vzquota"), _MALFORMED),
-    Parser("vz-latency", _latency, _texts("openvz/*/proc/vz/latency")),
+    Parser("vz-stats", lambda data: vestat.parse_stats(_decoded(data)), _texts("openvz/*/proc/vz/stats")),
+    Parser("veinfo", _few(_veinfo), _texts("openvz/*/proc/vz/veinfo")),
+    Parser(
+        "beancounters",
+        _page(lambda text: beancounters.Families().of(beancounters.parse(text))),
+        _texts("openvz/*/proc/*/resources"),
+        _MALFORMED,
+    ),
+    Parser(
+        "ioacct",
+        _page(lambda text: ioacct.families(ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(text)),), 0))),
+        _texts("openvz/*/proc/bc/*/ioacct"),
+        _MALFORMED,
+    ),
+    Parser(
+        "vzquota", _page(lambda text: quota.families(quota.parse(text))), _texts("openvz/*/proc/vz/vzquota"), _MALFORMED
+    ),
+    Parser("vz-latency", _few(_latency), _texts("openvz/*/proc/vz/latency")),
     *(
         Parser(name, partial(_recording, exporter, replayed), seeds, (SourceError,), examples=100)
         for name, exporter, replayed, seeds in (
@@ -474,11 +386,7 @@ PARSERS = [
         )
     ),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
-    Parser("web-config", _web_config, [_WEB_CONFIG], (WebConfigError,), largest=4 << 10),
-    Parser("event-groups", _event_groups, [DEFAULT_GROUPS.read_bytes(), _OWN_GROUPS], (GroupsError,), largest=1 << 10),
     Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
-    Parser("hosts-file", _hosts_file, [b"dom0\nvz1.example.org  # the old one\n2001:db8::1\n"], _MALFORMED),
-    Parser("status", _status, [_TARGETS], (StackError,), largest=32 << 10),
     Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]

@@ -118,11 +118,6 @@ class Sshd:
         with self._authorized_keys.open("a") as keys:
             keys.write(f"{line}\n")
 
-    def ask(self, name: str, requests: str) -> str:
-        """Send a host's forced command these lines, and return its output."""
-        ssh = ["ssh", f"-F{self.config}", "-oBatchMode=yes", "--", name]
-        return subprocess.run(ssh, input=requests, stdout=subprocess.PIPE, text=True, timeout=60, check=False).stdout
-
     def pids(self) -> list[int]:
         """The processes of all sessions."""
         assert self._process

@@ -14,20 +14,16 @@ import pytest
 import requests
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.proofs.bench.containers import Containers
 from tests.ssh.exporter import over_ssh, write_hosts
 from tests.ssh.sshd import Sshd, command_of, descendants, make_key, resident, running, script
 from tests.ssh.xen_tools import XenTools
 from tests.support.waiting import wait_for
-from tests.unit.openvz import fake_host
 from virtscope.ssh import authorized_key
 
 pytestmark = pytest.mark.system
 
 VZ1, VZ2, VZ3 = (f"/probe?module=openvz&target=vz{number}" for number in (1, 2, 3))
-BEANCOUNTERS = """Version: 2.5
-       uid  resource                     held              maxheld              barrier                limit failcnt
-        0:  kmemsize                  1000000              2000000           9223372036854775807  9223372036854775807 0
-"""
 USED = 'openvz_container_cpu_used_seconds_total{ctid="%s"}'
 UP, DOWN = "\nvestat_up 1.0\n", "\nvestat_up 0.0\n"
 SESSION = "while IFS= read -r request"  # loop of the script on the host
@@ -38,11 +34,8 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
     """Serves vz1 with container 1 and vz2 with container 2."""
     with Sshd(tmp_path) as served:
         for number in ("1", "2"):
-            proc = tmp_path / f"vz{number}"
-            proc.mkdir()
-            fake_host.write(proc, vestat=fake_host.vestat([fake_host.row(number, 3600)]))
-            (proc / "user_beancounters").write_text(BEANCOUNTERS)
-            served.add_host(f"vz{number}", authorized_key.command(script(proc)))
+            host = Containers(tmp_path / f"vz{number}", 1, first=int(number))
+            served.add_host(f"vz{number}", authorized_key.command(script(host.procfs)))
         yield served
 
 
@@ -272,10 +265,3 @@ def test_an_xl_that_hangs_costs_no_scrape(tools: XenTools, dom0: Sshd) -> None:
         assert "gave way to a scrape that waited for it" in exporter.log()
         assert 'ssh_failures_total{reason="error",target="dom0"} 0.0\n' in exporter.get().text
         assert not exporter.log_lines("host can't be reached")
-
-
-def test_passwords_of_guests_stay_on_the_host(tools: XenTools, dom0: Sshd) -> None:
-    tools.xl.answer("list -l", '[\n {\n  "domid": 1,\n  "passwd": "sec,\\"ret\\")x",\n  "type": "hvm"\n }\n]\n')
-    answer = dom0.ask("dom0", "xl list -l\n")
-    assert '\n  "passwd": "",\n  "type": "hvm"\n }\n]\n\n0\n\n0\n' in answer
-    assert "ret" not in answer

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.proofs.bench.containers import Containers
 from tests.ssh.exporter import over_ssh
 from tests.ssh.sshd import Sshd, cpu_seconds, descendants, resident, script
-from tests.unit.openvz import fake_host
 from virtscope.ssh import authorized_key
 
 HOSTS = 200
@@ -21,10 +21,6 @@ HANGING, REFUSING = 10, 10
 INTERVAL = 15.0
 ROUNDS = 6  # the first one connects
 
-BEANCOUNTERS = (
-    "Version: 2.5\n" + f"{'uid':>10}  resource {'held':>20} {'maxheld':>20} {'barrier':>20} {'limit':>20} failcnt\n"
-)
-
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
@@ -32,7 +28,8 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
     names = [f"vz{number}" for number in range(HOSTS)]
     with Sshd(tmp_path) as sshd:
         for number, name in enumerate(names):
-            command = authorized_key.command(script(procfs(tmp_path / name, number)))
+            host = Containers(tmp_path / name, CONTAINERS, first=1000 * number + 1001)
+            command = authorized_key.command(script(host.procfs))
             sshd.add_host(name, command if number >= HANGING else command.replace("answer grep", "answer tail -f", 1))
         for name in names[-REFUSING:]:
             (tmp_path / f"key-{name}").unlink()
@@ -67,17 +64,3 @@ def test_two_hundred_hosts_every_15_seconds(tmp_path: Path, record_property: Cal
             assert all(f'_seconds_total{{ctid="{1000 * number + 1001}"}}' in page for page in of_host[1:]), number
             assert set(re.findall(r'ctid="([0-9]+)[0-9]{3}"', "".join(of_host))) == {str(number + 1)}, "another's"
     assert resident_mb < 600
-
-
-def procfs(folder: Path, number: int) -> Path:
-    """Write the files of a host with unique container ids."""
-    ctids = range(1000 * number + 1001, 1000 * number + 1001 + CONTAINERS)
-    fake_host.write(folder, vestat=fake_host.vestat([fake_host.row(str(ctid), 3600) for ctid in ctids]))
-    resources = ("kmemsize", "lockedpages", "privvmpages", "numproc", *(f"r{other}" for other in range(20)))
-    rows = [
-        f"{uid:>10}  {resource:<15} {1000 * ctid:>20} {2000 * ctid:>20} {2**63 - 1:>20} {2**63 - 1:>20} 0\n"
-        for ctid in ctids
-        for uid, resource in zip([f"{ctid}:", *[""] * 23], resources, strict=True)
-    ]
-    (folder / "user_beancounters").write_text(BEANCOUNTERS + "".join(rows))
-    return folder

@@ -75,7 +75,7 @@ _PYTHON = {
         "metrics": "pages counters",
         "perf_record": "",
         "perf_report": "",
-        "profile": "profile top",
+        "profile": "",
         "resctrl": "",
         "scaling": "",
         "support": "",

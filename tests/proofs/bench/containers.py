@@ -36,17 +36,17 @@ _SETTLED = {"vmguarpages", "numpty", "numiptent", "lockedpages"}  # hardly chang
 
 
 class Containers:
-    """Writes the files of a host with `count` containers into a folder, and updates their counters.
+    """Writes the files of a host with `count` containers, by ids from `first`, and updates their counters.
 
     Half of the containers have a limit for everything, like OpenVZ's own configurations up to 2.6.18; half have limits
     for memory and swap only, like those of 2.6.32.
     """
 
-    def __init__(self, procfs: Path, count: int) -> None:
+    def __init__(self, procfs: Path, count: int, first: int = 101) -> None:
         self.procfs = procfs
         self._random = random.Random(count)
         self._seconds = 5_000_000
-        self._ctids = [str(101 + number) for number in range(count)]
+        self._ctids = [str(first + number) for number in range(count)]
         self._blocks = [self._block(ctid) for ctid in self._ctids]
         for folder in ("vz", "bc"):
             (procfs / folder).mkdir(parents=True)

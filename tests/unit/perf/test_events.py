@@ -99,23 +99,16 @@ def test_what_is_no_event_on_any_machine() -> None:
     assert_refused(EventError, "but cache-misses is", resolve, "cache-mises", INTEL)
 
 
-def power(sysfs: Path, beside: dict[str, str]) -> Path:
-    """Make a sysfs with one PMU of one event."""
-    pmu = sysfs / "bus/event_source/devices/power"
+def test_units_become_base_units_and_what_is_no_count_of_one_is_left_out(tmp_path: Path) -> None:
+    """Joules are in a golden page."""
+    pmu = tmp_path / "bus/event_source/devices/power"
     for name in ("events", "format"):
         (pmu / name).mkdir(parents=True)
     files = {"type": "22", "cpumask": "0", "format/event": "config:0-7", "events/energy-pkg": "event=0x02"}
-    for name, text in {**files, **{f"events/energy-pkg.{what}": text for what, text in beside.items()}}.items():
+    for name, text in {**files, "events/energy-pkg.unit": "GiB", "events/energy-pkg.scale": "2"}.items():
         (pmu / name).write_text(f"{text}\n")
-    return sysfs
-
-
-def test_units_become_base_units_and_what_is_no_count_of_one_is_left_out(tmp_path: Path) -> None:
-    for printed, scale, unit, factor in (
-        ("Joules", "2.3283064365386962890625e-10", "joules", 2.0**-32),
-        ("GiB", "2", "bytes", 2 << 30),
-    ):
-        (event,) = resolve("power/energy-pkg/", power(tmp_path / printed, {"unit": printed, "scale": scale}))
-        assert (event.unit, event.scale) == (unit, factor)
-    for beside, problem in (({"unit": "C"}, "is in 'C'"), ({"snapshot": "1"}, "counts nothing")):
-        assert_refused(EventAbsent, problem, resolve, "power/energy-pkg/", power(tmp_path / problem, beside))
+    (event,) = resolve("power/energy-pkg/", tmp_path)
+    assert (event.unit, event.scale) == ("bytes", 2 << 30)
+    for name, text, problem in (("unit", "C", "is in 'C'"), ("snapshot", "1", "counts nothing")):
+        (pmu / f"events/energy-pkg.{name}").write_text(f"{text}\n")
+        assert_refused(EventAbsent, problem, resolve, "power/energy-pkg/", tmp_path)

@@ -9,7 +9,7 @@ import os
 import platform
 import struct
 import sys
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,35 +17,24 @@ from virtscope.perf.kernel import PID_CGROUP, Attr, Kernel
 from virtscope.toolkit.collect import SourceUnavailable
 
 
-class Libc:
-    """Records the system call's arguments."""
-
-    def __init__(self, descriptor: int = 42) -> None:
-        self.calls: list[tuple[bytes, list[int]]] = []
-        self.descriptor = descriptor
-
-    def syscall(self, number: Any, attr: Any, *arguments: Any) -> int:
-        assert number.value > 0
-        self.calls.append((bytes(attr._obj), [argument.value for argument in arguments]))
-        return self.descriptor
-
-
 @pytest.mark.skipif(sys.byteorder == "big", reason="the numbers here are a little-endian machine's")
 def test_a_counter_is_opened_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader is enabled when its group is complete. Both times and the whole group are read."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     opener = Kernel()
+    opener._libc = libc = Mock()
+    libc.syscall.return_value = 42
     for leader, exclude_guest, flags in ((-1, False, 1), (0, False, 0), (-1, True, 1 | 1 << 20), (7, True, 1 << 20)):
-        libc = Libc()
-        monkeypatch.setattr(opener, "_libc", libc)
         attr = Attr(4, 0xFFFF_FFFF_0000_0001, 2**64 - 1, 5, exclude_guest)
         assert opener.open(attr, 3, 1, leader, PID_CGROUP) == 42
         read = 0x1 | 0x2 | 0x8
         encoded = struct.pack("<IIQQQQQIIQQ", 4, 72, 0xFFFF_FFFF_0000_0001, 0, 0, read, flags, 0, 0, 2**64 - 1, 5)
-        assert libc.calls == [(encoded, [3, 1, leader, PID_CGROUP | 0x8])], (leader, exclude_guest)
-    monkeypatch.setattr(opener, "_libc", Libc(0))
+        _, pointer, *arguments = libc.syscall.call_args.args
+        assert bytes(pointer._obj) == encoded, (leader, exclude_guest)
+        assert [argument.value for argument in arguments] == [3, 1, leader, PID_CGROUP | 0x8]
+    libc.syscall.return_value = 0
     assert opener.open(Attr(0, 0), -1, 0, -1, 0) == 0
-    monkeypatch.setattr(opener, "_libc", Libc(-1))
+    libc.syscall.return_value = -1
     ctypes.set_errno(errno.EMFILE)
     with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
         opener.open(Attr(0, 0), -1, 0, -1, 0)

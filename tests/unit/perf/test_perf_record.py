@@ -63,7 +63,6 @@ def test_a_round_samples_the_whole_machine_and_says_what_fell_where(source: Perf
     assert " -a " in record
     assert " -F 99 -e cpu-clock -e cache-misses/period=10000/ " in record
     assert record.endswith(" -- sleep 0.1")
-    assert "--max-size" not in record, "perf before 2019 has none, as on XCP-ng 8"
     assert report.startswith("report -i /proc/")
 
 
@@ -93,6 +92,7 @@ def test_on_a_kvm_host_guests_are_sampled_too_and_nothing_of_a_round_stays_open(
 def test_the_hypervisors_symbols_are_read_where_it_is_sampled(
     source: PerfRecord, perf: FakePerf, tmp_path: Path
 ) -> None:
+    """Of its range, ffff800000000000 to ffff87ffffffffff, alone: Documentation/arch/x86/x86_64/mm.rst."""
     perf.reports(
         "# Samples: 4  of event 'cycles'\\n# Overhead\\tSamples\\tPeriod\\tShared Object\\tSymbol\\n"
         "99.00%\\t4\\t4\\t[unknown]\\t[k] 0xffff82d040201abc\\n"
@@ -101,10 +101,6 @@ def test_the_hypervisors_symbols_are_read_where_it_is_sampled(
     (tmp_path / "proc/xen").mkdir(parents=True)
     (tmp_path / "proc/xen/xensyms").write_text("ffff82d040201000 T do_softirq\n")
     assert [(place.image, place.symbol) for place in source.read().report.profile] == [("xen-syms", "do_softirq")]
-
-
-def test_addresses_of_the_hypervisors_range_alone_are_named() -> None:
-    """ffff800000000000 to ffff87ffffffffff, in Documentation/arch/x86/x86_64/mm.rst."""
     symbols = Xensyms("ffff800000000000 T first\nffff87ffffffffff T last\n")
     named = {"0xffff7fffffffffff": "", "0xffff800000000000": "first", "ffff87fffffffffe": "first"}
     named |= {"ffff87ffffffffff": "last", "ffff880000000000": ""}

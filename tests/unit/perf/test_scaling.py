@@ -14,51 +14,34 @@ from virtscope.toolkit.collect import SourceMalformed
 SECOND = 10**9
 
 
-def totals(*readings: tuple[float, float, int]) -> list[Total]:
-    """The result after each reading of a group with one event: seconds enabled, seconds running, value."""
+def total_of(*readings: tuple[float, float, int]) -> Total:
+    """The sum of a group with one event, read with these seconds enabled, seconds running and values."""
     total = Sum(1)
     group = Scaled(total, [0])
-    found = []
     for enabled, running, value in readings:
         group.add(Reading(int(enabled * SECOND), int(running * SECOND), (value,)))
-        found.append(total.total())
-    return found
+    return total.total()
 
 
-def test_each_stretch_is_scaled_by_itself() -> None:
+def test_stretches_of_a_group_are_scaled_and_added() -> None:
     """Calculated manually: 1000 in half of the first second become 2000, 300 in a quarter of the next become 1200."""
-    assert totals((1, 0.5, 1000), (2, 0.75, 1300))[1] == (2.0, 0.75, (3200.0,))
+    for why, readings, total in (
+        ("each by itself", [(1, 0.5, 1000), (2, 0.75, 1300)], (2.0, 0.75, (3200.0,))),
+        ("one without a turn adds nothing", [(1, 1, 1000), (2, 1, 1000)], (2.0, 1.0, (1000.0,))),
+        ("and counts as the next one", [(1, 1, 1000), (2, 1, 1000), (3, 2, 1500)], (3.0, 2.0, (2000.0,))),
+        ("a group that never ran", [(1, 0, 0)], (1.0, 0.0, (None,))),
+        ("a value that falls without a wrap", [(1, 1, 1000), (2, 2, 400)], (2.0, 2.0, (1000.0,))),
+        ("and rises again", [(1, 1, 1000), (2, 2, 400), (3, 3, 500)], (3.0, 3.0, (1100.0,))),
+        ("times that went back: restarted", [(2, 2, 1000), (1, 1, 500)], (3.0, 3.0, (1500.0,))),
+    ):
+        assert total_of(*readings) == total, why
 
 
-def test_a_stretch_without_a_turn_counts_as_the_next_one() -> None:
-    without, after = totals((1, 1, 1000), (2, 1, 1000), (3, 2, 1500))[1:]
-    assert (without, after) == ((2.0, 1.0, (1000.0,)), (3.0, 2.0, (2000.0,)))
-
-
-def test_of_a_group_that_never_ran_nothing_is_known_but_how_long_it_waited() -> None:
-    assert totals((1, 0, 0)) == [(1.0, 0.0, (None,))]
-
-
-def test_a_value_that_falls_without_a_wrap_adds_nothing() -> None:
-    values = [value for *_, (value,) in totals((1, 1, 1000), (2, 2, 400), (3, 3, 500))]
-    assert values == [1000, 1000, 1100]
-
-
-def test_a_group_whose_times_went_back_has_restarted() -> None:
-    assert totals((2, 2, 1000), (1, 1, 500))[1] == (3.0, 3.0, (1500.0,))
-
-
-def test_several_cpus_add_up_into_one_sum() -> None:
-    total = Sum(1)
-    Scaled(total, [0]).add(Reading(SECOND, SECOND, (100,)))
-    Scaled(total, [0]).add(Reading(SECOND, SECOND // 2, (100,)))
-    assert total.total() == (2.0, 1.5, (300.0,))
-
-
-def test_an_event_that_was_not_opened_has_no_count() -> None:
+def test_cpus_add_up_and_an_event_that_was_not_opened_has_no_count() -> None:
     total = Sum(3)
     Scaled(total, [2, 0]).add(Reading(SECOND, SECOND, (5, 7)))
-    assert total.total().values == (7.0, None, 5.0)
+    Scaled(total, [2, 0]).add(Reading(SECOND, SECOND // 2, (100, 100)))
+    assert total.total() == (2.0, 1.5, (207.0, None, 205.0))
 
 
 # Nanoseconds enabled, share of them running, counts meanwhile, whether it was reopened before.
@@ -74,7 +57,7 @@ def test_no_value_falls_and_none_leaves_its_bounds(stretches: list[tuple[int, fl
     total = Sum(1)
     group = Scaled(total, [0])
     group.add(Reading(1, 1, (start,)))
-    least = most = float(start)
+    least = most = float(start if start < 2**63 else 0)  # a fall of more isn't taken for a wrap
     offset, last, value, waited = start, 0.0, 0, 0
     enabled = running = 1
     for wanted, share, counted, reopened in stretches:

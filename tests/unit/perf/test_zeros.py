@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from virtscope.perf import groups
+from virtscope.perf.groups import Group
 from virtscope.perf.scaling import Sum
 from virtscope.perf.zeros import Member, Zeros
 
@@ -18,9 +19,9 @@ ENOUGH = 10**10
 
 
 @pytest.fixture
-def zeros(tmp_path: Path) -> Zeros:
+def wanted(tmp_path: Path) -> Sequence[Group]:
     (tmp_path / "groups.yml").write_text(WANTED)
-    return Zeros(groups.load(tmp_path / "groups.yml", SYSFS).groups)
+    return groups.load(tmp_path / "groups.yml", SYSFS).groups
 
 
 def counted(*values: float | None, seconds: float = 100, share: float = 1.0) -> Sum:
@@ -30,50 +31,45 @@ def counted(*values: float | None, seconds: float = 100, share: float = 1.0) -> 
     return total
 
 
-def on_cpu(zeros: Zeros, *readings: Mapping[int, Sum]) -> set[Member]:
+def on_cpu(wanted: Sequence[Group], *readings: Mapping[int, Sum]) -> set[Member]:
     """The result for the last of these readings of a CPU."""
+    zeros = Zeros(wanted)
     return [zeros.find([(0, sums)], []) for sums in readings][-1]
 
 
-@pytest.mark.parametrize("missing", [0, 1])
-def test_a_count_stands_still_once_there_was_work_enough(zeros: Zeros, missing: int) -> None:
-    standing = on_cpu(zeros, {1: counted(5, 700, 3)}, {1: counted(6, 700 + ENOUGH - missing, 3)})
-    assert standing == (set() if missing else {CACHE_MISSES})
+def test_a_count_stands_still_once_there_was_work_enough(wanted: Sequence[Group]) -> None:
+    """As much as the group counted that has counted most, and in its own turns."""
+    for missing in (0, 8):
+        work, nothing = ENOUGH - missing, counted(None, None, None)
+        own = [{1: counted(5, 700, 3)}, {1: counted(6, 700 + work, 3)}]
+        most = [{0: counted(3, 4), 1: nothing}, {0: counted(3, 9), 1: counted(8, work, 8)}]
+        in_turns = [{1: counted(at + 1, at, 0, share=0.25)} for at in (0.0, 4 * ENOUGH - missing)]
+        found = [on_cpu(wanted, *readings) for readings in (own, most, in_turns)]
+        assert found == ([set()] * 3 if missing else [{CACHE_MISSES}, {BRANCH_MISSES}, {CACHE_MISSES}])
 
 
-def test_work_is_counted_from_the_last_move_on(zeros: Zeros) -> None:
-    steps = [(0, 0), (0.9 * ENOUGH, 0), (1.8 * ENOUGH, 1), (2.7 * ENOUGH, 1)]
-    assert on_cpu(zeros, *({1: counted(1 + cycles, cycles, misses)} for cycles, misses in steps)) == set()
-    assert on_cpu(zeros, {1: counted(5 * ENOUGH, 2.8 * ENOUGH, 1)}) == {CACHE_MISSES}
-    assert on_cpu(zeros, {1: counted(6 * ENOUGH, 2.9 * ENOUGH, 2)}) == set()
+def test_work_is_counted_from_the_last_move_on(wanted: Sequence[Group]) -> None:
+    steps = [(0.0, 0), (0.9, 0), (1.8, 1), (2.7, 1), (2.8, 1), (2.9, 2)]
+    readings = [{1: counted(1 + work, work * ENOUGH, misses)} for work, misses in steps]
+    assert [on_cpu(wanted, *readings[:until]) for until in (4, 5, 6)] == [set(), {CACHE_MISSES}, set()]
 
 
-@pytest.mark.parametrize("missing", [0, 1])
-def test_work_is_that_of_the_group_that_has_counted_most(zeros: Zeros, missing: int) -> None:
-    first = {0: counted(3, 4), 1: counted(None, None, None)}
-    standing = on_cpu(zeros, first, {0: counted(3, 9), 1: counted(8, ENOUGH - missing, 8)})
-    assert standing == (set() if missing else {BRANCH_MISSES})
-
-
-@pytest.mark.parametrize("missing", [0, 8])
-def test_a_group_can_count_what_is_in_its_turns_alone(zeros: Zeros, missing: int) -> None:
-    readings = [{1: counted(at + 1, at, 0, share=0.25)} for at in (0.0, 4 * ENOUGH - missing)]
-    assert on_cpu(zeros, *readings) == (set() if missing else {CACHE_MISSES})
-
-
-def test_what_is_not_counted_at_all_or_may_be_rare_does_not_stand_still(zeros: Zeros) -> None:
-    assert on_cpu(zeros, *({1: counted(None, cycles, 0)} for cycles in (0, 2 * ENOUGH))) == {CACHE_MISSES}
+def test_what_is_not_counted_at_all_or_may_be_rare_does_not_stand_still(wanted: Sequence[Group]) -> None:
+    assert on_cpu(wanted, *({1: counted(None, cycles, 0)} for cycles in (0, 2 * ENOUGH))) == {CACHE_MISSES}
     rare = [{0: counted(cycles, 0), 1: counted(cycles, cycles, cycles)} for cycles in (3 * ENOUGH, 12 * ENOUGH)]
-    assert on_cpu(zeros, *rare) == set()
+    assert on_cpu(wanted, *rare) == set()
 
 
-def test_each_cpu_is_looked_at_by_itself(zeros: Zeros) -> None:
+def test_each_cpu_is_looked_at_by_itself(wanted: Sequence[Group]) -> None:
+    zeros = Zeros(wanted)
     for cycles in (0, 2 * ENOUGH):
         busy = {1: counted(cycles, cycles, cycles)}
         assert zeros.find([(0, busy), (1, {1: counted(1, 1, 0)})], []) == set()
 
 
-def test_a_cgroup_that_runs_has_cycles_whatever_is_counted_and_is_forgotten_once_gone(zeros: Zeros) -> None:
+def test_a_cgroup_that_runs_has_cycles_whatever_is_counted_and_is_forgotten_once_gone(wanted: Sequence[Group]) -> None:
+    zeros = Zeros(wanted)
+
     def after(seconds: float) -> set[Member]:
         return zeros.find([], [("/web", {1: counted(0, 0, 0, seconds=seconds)})])
 

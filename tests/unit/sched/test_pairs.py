@@ -107,6 +107,9 @@ def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> No
 
 
 def test_who_does_hardly_more_than_the_least_is_named_only_where_that_mattered_an_hour_ago() -> None:
+    pairs = Pairs()
+    pairs.add(each(0.5, 3), found(2, 3), 0)
+    assert counted(pairs) == {container(2): {REST: MS // 2}}, "half a millisecond is nothing"
     for ms, later, takes in ((30, 15, False), (3, 3600, True)):
         pairs, there = Pairs(), found(*range(2, 60))
         kernel = each(20, *range(10, 10 + MAX_NAMED))
@@ -114,12 +117,6 @@ def test_who_does_hardly_more_than_the_least_is_named_only_where_that_mattered_a
         pairs.add(kernel | each(ms, 50), there, later)
         assert (container(50) in named(pairs, 2)) is takes, later
         assert pairs.rows[container(2)].ns[REST] == (0 if takes else ms * MS), later
-
-
-def test_who_hardly_does_anything_is_not_named() -> None:
-    pairs = Pairs()
-    pairs.add(each(0.5, 3), found(2, 3), 0)
-    assert counted(pairs) == {container(2): {REST: MS // 2}}
 
 
 def test_who_is_gone_ends_and_the_rest_does_not_jump() -> None:
@@ -134,18 +131,13 @@ def test_who_is_gone_ends_and_the_rest_does_not_jump() -> None:
     assert counted(pairs) == {container(2): {REST: MS}}
 
 
-def test_one_that_comes_again_under_its_path_begins_at_0() -> None:
+def test_one_that_comes_again_begins_at_0_and_one_gone_between_two_reads_takes_nobody_else_s_name() -> None:
     pairs, again = Pairs(), found(2, new=(9, Name(container(4), container(4))))
     pairs.add({(4, 2): Waited(5 * MS, 1)}, found(2, 4), 0)
-    pairs.add({}, found(2), 15)
-    pairs.add({(9, 2): Waited(MS, 1)}, again, 30)
-    assert counted(pairs) == {container(4): {container(2): MS}}
-
-
-def test_one_made_and_gone_between_two_reads_takes_nobody_else_s_name() -> None:
-    pairs = Pairs()
-    unneeded = pairs.add(each(4, 77) | {(78, 2): Waited(9 * MS, 1)}, found(2), 0)
+    unneeded = pairs.add(each(4, 77) | {(78, 2): Waited(9 * MS, 1)}, found(2), 15)
     assert (counted(pairs), set(unneeded)) == ({container(2): {REST: 4 * MS}}, {(2, 77), (78, 2)})
+    pairs.add({(9, 2): Waited(MS, 1)}, again, 30)
+    assert counted(pairs)[container(4)] == {container(2): MS}
 
 
 def test_what_the_kernel_has_forgotten_begins_again() -> None:

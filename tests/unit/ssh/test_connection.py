@@ -54,10 +54,7 @@ def test_what_was_read_and_what_was_not() -> None:
         "bc/1/ioacct": b"a: 1\nb\n",
         "vz/vestat": Unread("EACCES"),
     }
-
-
-def test_a_part_is_not_taken_for_all() -> None:
-    """141: the next command in the pipe has ended early, like one that miscounts the bytes to pass on."""
+    # A part isn't taken for all. 141: the next command in the pipe has ended early.
     for status in (1, 127, 141):
         assert "can't be read" in str(refusal(SourceError, files_of, Finished(status, b"vz/version:2.7\n", b"")))
     refusal(SourceMalformed, files_of, Finished(0, b"2.7\n", b""))  # of no file
@@ -86,11 +83,6 @@ def asked(script: str, seconds: float = 20) -> Finished:
         return started.answer("openvz", in_seconds(seconds))
 
 
-def test_an_answer_is_taken_by_its_length() -> None:
-    script = r"printf 'openvz 30\nvz/version:1\nopenvz 0\n\n0\n0\nend\n14\na complaint:\n\n\n2\n'"
-    assert asked(script) == Finished(2, b"vz/version:1\nopenvz 0\n\n0\n0\nend", b"a complaint:\n\n")
-
-
 def test_64_kib_may_come_before_the_greeting_and_no_more() -> None:
     line = "x" * 63
     most, more = (f"yes {line} | head -n {lines}" for lines in (1024, 1025))
@@ -103,12 +95,14 @@ def test_64_kib_may_come_before_the_greeting_and_no_more() -> None:
         started.end()
 
 
-def test_what_was_received_is_counted_and_all_of_its_room_given_back_and_its_end_leaves_nothing_open() -> None:
+def test_an_answer_is_taken_by_its_length_and_all_of_its_room_given_back_and_its_end_leaves_nothing_open() -> None:
+    answer = r"openvz 30\nvz/version:1\nopenvz 0\n\n0\n0\nend\n14\na complaint:\n\n\n2\n"
     room, before = Room(MIB), set(Path("/proc/self/fd").iterdir())
-    with talking("printf 'openvz 5\\n12345\\n2\\nno\\n0\\n'", room) as started:
+    with talking(f"printf '{answer}'", room) as started:
         assert len(set(Path("/proc/self/fd").iterdir()) - before) > 2
-        started.answer("openvz", in_seconds())
-        assert started.received_bytes == len("virtscope 1\nopenvz 5\n12345\n2\nno\n0\n")
+        taken = started.answer("openvz", in_seconds())
+        assert taken == Finished(2, b"vz/version:1\nopenvz 0\n\n0\n0\nend", b"a complaint:\n\n")
+        assert started.received_bytes == len("virtscope 1\n" + answer.replace("\\n", "\n"))
         room.take(MIB)
         with pytest.raises(SourceError, match="all hosts together"):
             room.take(1)

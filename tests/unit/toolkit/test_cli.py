@@ -7,13 +7,11 @@ import logging
 import socket
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.refusals import refusal
 from virtscope.toolkit import cli
-from virtscope.toolkit.recording import Header, Writer
 from virtscope.toolkit.scrape import Exporter
 
 
@@ -112,16 +110,3 @@ def test_an_address_in_use_is_said_in_a_line() -> None:
     assert str(ended.value) == (
         f"x-exporter: can't listen on 127.0.0.1:{port}: Address already in use; choose another --web.listen-address"
     )
-
-
-def test_a_recording_is_played_if_it_is_the_source(tmp_path: Path) -> None:
-    file = tmp_path / "host.jsonl.gz"
-    assert cli.playback("x", parse("--source=proc")) is None
-    with pytest.raises(SystemExit, match=r"x-exporter: .*host\.jsonl\.gz"):
-        cli.playback("x", parse(f"--source=replay:{file}"))
-    writer = Writer(file, Header("x", ("proc",), 1.0, "2026-11-01T12:00:00+00:00", anonymised=False))
-    writer.write(0, "proc", "text")
-    writer.close()
-    played = cli.playback("x", parse(f"--source=replay:{file}"))
-    assert played is not None
-    assert played.header.recorded == "2026-11-01T12:00:00+00:00"

@@ -106,25 +106,19 @@ def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(
 ) -> None:
     monkeypatch.setattr(collect, "HANGS", 0.2)
     monkeypatch.setattr(collect, "A_LITTLE", 0.1)
-    reader = SourceReader("hanging", lambda: let_go.wait(30))
-    deadline = time.monotonic() + 60
+    reader, deadline = SourceReader("hanging", lambda: let_go.wait(30)), soon(60)
     for _ in range(2):  # the hanging one, and the next
         assert isinstance(reader.answer(reader.ask(), deadline), SourceTimeout)
     assert time.monotonic() < deadline - 30
     let_go.set()
     monkeypatch.setattr(collect, "HANGS", 30.0)
     assert reader.answer(reader.ask(), deadline) is True
-
-
-def test_a_source_that_was_last_read_long_ago_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One that was last read long ago doesn't hang.
     monkeypatch.setattr(collect, "HANGS", 0.05)
     monkeypatch.setattr(collect, "A_LITTLE", 0.0)
-    reader = SourceReader("idle", lambda: None)
-    assert reader.ask().wait(30)
-    begun = time.monotonic()
-    not_begun: Read[None] = Read()
-    assert isinstance(reader.answer(not_begun, begun + 0.2), SourceTimeout)
-    assert time.monotonic() >= begun + 0.2
+    deadline = soon(0.2)
+    assert isinstance(reader.answer(Read(), deadline), SourceTimeout)
+    assert time.monotonic() >= deadline
 
 
 def test_scrapes_share_the_next_read_and_never_get_values_from_before_they_came(let_go: threading.Event) -> None:

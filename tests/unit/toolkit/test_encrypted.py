@@ -8,15 +8,18 @@ import hmac
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import trustme
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from virtscope.toolkit.encrypted import MAX_CONTROL_BYTES, EncryptedSocket
 
+T = TypeVar("T")
 PAGE = bytes(range(256)) * 4096  # more than any socket buffer here
 CA = trustme.CA()
 ISSUED = CA.issue_cert("127.0.0.1")
@@ -34,22 +37,14 @@ def connected(keys: Path) -> Iterator[tuple[EncryptedSocket, ssl.SSLSocket]]:
     ours.setblocking(False)
     theirs.settimeout(30)
     server = EncryptedSocket(server_context, ours)
-    clients: list[ssl.SSLSocket] = []
-    shaking = threading.Thread(
-        target=lambda: clients.append(client_context.wrap_socket(theirs, server_hostname="127.0.0.1"))
-    )
-    shaking.start()
-    _until_it_can(server.do_handshake)
-    shaking.join(30)
-    try:
-        yield server, clients[0]
-    finally:
-        server.close()
-        clients[0].close()
+    with ThreadPoolExecutor(1) as thread:
+        shaking = thread.submit(client_context.wrap_socket, theirs, server_hostname="127.0.0.1")
+        _until_it_can(server.do_handshake)
+    with contextlib.closing(server), shaking.result() as client:
+        yield server, client
 
 
-def _until_it_can(step: object, *arguments: object) -> object:
-    assert callable(step)
+def _until_it_can(step: Callable[..., T], *arguments: object) -> T:
     for _ in range(30_000):
         try:
             return step(*arguments)
@@ -108,24 +103,21 @@ def test_a_client_that_changes_its_key_without_end_is_cut_off_and_keeps_nobody_w
 
 
 def test_a_page_arrives_whole_however_slowly_it_is_read(tmp_path: Path) -> None:
-    received = bytearray()
-
-    def read(client: ssl.SSLSocket) -> None:
+    def read(client: ssl.SSLSocket) -> bytes:
+        received = bytearray()
         while len(received) < len(PAGE):
             received.extend(client.recv(10_000))
+        return bytes(received)
 
-    with connected(tmp_path / "keys") as (server, client):
-        reading = threading.Thread(target=read, args=(client,))
-        reading.start()
+    with connected(tmp_path / "keys") as (server, client), ThreadPoolExecutor(1) as thread:
+        received = thread.submit(read, client)
         unsent = memoryview(PAGE)
         while unsent:
             sent = _until_it_can(server.send, unsent[:300_000])
-            assert isinstance(sent, int)
             unsent = unsent[sent:]
-        reading.join(30)
+        assert received.result(30) == PAGE
         client.sendall(b"more")
         assert _until_it_can(server.recv, 100) == b"more"
-    assert received == PAGE
 
 
 def test_what_comes_after_the_last_answer_is_not_looked_at(tmp_path: Path) -> None:

@@ -78,11 +78,6 @@ NONE = f"""
 """
 
 
-def parents(path: str) -> list[str]:
-    names = path.split("/")
-    return ["/".join(names[:depth]) for depth in range(2, len(names))]
-
-
 def test_a_container_begins_at_its_path_holds_what_is_inside_and_is_no_other() -> None:
     for line in CONTAINERS.split("\n")[1:-1]:
         path, _, inside = line.partition(" ")
@@ -90,8 +85,12 @@ def test_a_container_begins_at_its_path_holds_what_is_inside_and_is_no_other() -
         assert whole, path
         assert within, path
         assert (whole[1] or "", within[1] or "") == ("", inside), path
-        assert layouts.begins(path), path
-        assert not any(layouts.begins(parent) for parent in parents(path)), path
+        vcpu = layouts.VCPU.fullmatch(path + inside)
+        assert (vcpu and vcpu[1]) == (path if re.fullmatch("(/libvirt)?/vcpu[0-9]+", inside) else None), path
+        assert bool(layouts.GUEST.fullmatch(path)) == bool(re.search("qemu|vmspawn|firecracker", path)), path
+        names = path.split("/")
+        begins = [layouts.begins("/".join(names[: depth + 1])) for depth in range(1, len(names))]
+        assert [bool(each) for each in begins] == [False] * (len(begins) - 1) + [True], path
     for path in NONE.split():
         assert not re.fullmatch(layouts.OUTERMOST, path), path
         assert not layouts.begins(path), path
@@ -103,20 +102,3 @@ def test_the_rules_have_the_same_table() -> None:
     (written,) = re.findall(r"'part', 'container\$1', 'id',\s*'(/.*?)'\n", rules, re.DOTALL)
     assert re.sub(r"\\\n\s*", "", written) == layouts.OUTERMOST
     assert set(re.findall(r'"\$1", "inside",\s*"(.*kubepods.*)"', rules)) == {layouts.IN_A_POD}
-
-
-def test_a_vcpu_is_its_guest_s_and_a_container_has_none() -> None:
-    guests = (
-        f"/machine.slice/{SCOPE}/libvirt/vcpu0",
-        f"/prod.slice/{SCOPE}/vcpu12",
-        "/machine/rt.partition/qemu-1-web.libvirt-qemu/vcpu0",
-        "/libvirt/qemu/web/vcpu0",
-    )
-    for path in guests:
-        found = layouts.VCPU.fullmatch(path)
-        assert found, path
-        assert found[1] == re.sub("(/libvirt)?/vcpu[0-9]+$", "", path)
-        assert layouts.GUEST.fullmatch(found[1]), path
-    for path in ("/machine.slice/machine-web.scope", "/lxc/a", f"/docker/{ID}", "/kubepods/pod7"):
-        assert not layouts.GUEST.fullmatch(path), path
-        assert not layouts.VCPU.fullmatch(f"{path}/vcpu0"), path

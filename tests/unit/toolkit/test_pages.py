@@ -29,11 +29,12 @@ def test_a_scrape_as_prometheus_sends_it() -> None:
     assert (head.method, head.path, head.keep) == ("GET", "/metrics", True)
     assert head.headers == {"host": "xen1", "accept": "text/plain, */*"}
     assert parse_head(b"GET / HTTP/1.1\nHost: xen1\n\n").headers == {"host": "xen1"}, "as netcat ends lines"
-
-
-def test_what_ends_the_connection() -> None:
-    lines = (b"Connection: close", b"connection: Upgrade, Close", b"Content-Length: 0", b"Transfer-Encoding: chunked")
-    for line in lines:
+    for line in (
+        b"Connection: close",
+        b"connection: Upgrade, Close",
+        b"Content-Length: 0",
+        b"Transfer-Encoding: chunked",
+    ):
         assert not parse_head(b"GET / HTTP/1.1\r\n%b\r\n\r\n" % line).keep, line
     assert not parse_head(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").keep
 

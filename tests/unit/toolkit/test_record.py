@@ -7,7 +7,6 @@ import re
 import signal
 import string
 import threading
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,15 +111,6 @@ def test_a_source_that_hangs_holds_up_no_other_and_a_slow_one_has_not_failed(
     assert [each.data for each in readings] == ["first", "late"]
 
 
-def test_it_reads_once_in_an_interval_until_the_time_is_over(tmp_path: Path) -> None:
-    reads = iter(range(100))
-    begun = time.monotonic()
-    readings = recorded(tmp_path / "host.jsonl.gz", lambda: str(next(reads)), seconds=1, interval=0.4)
-    assert time.monotonic() - begun >= 1
-    assert 1 <= len(readings) <= 3
-    assert [each.data for each in readings] == [str(number) for number in range(len(readings))]
-
-
 def test_without_a_reading_it_fails_and_a_file_is_never_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "mine.gz"
     file.write_text("mine")
@@ -140,6 +130,11 @@ def test_one_for_each_name_and_no_two_alike(names: set[bytes]) -> None:
     given_first = {name: stand_ins(name) for name in names}
     assert len(set(given_first.values())) == len(names)
     assert {name: stand_ins(name) for name in names} == given_first
+    short = StandIns()
+    assert {len(short(b"%d" % number)) for number in range(8)} == {1}
+    # A hex digit's pseudonym is one of six letters, most of which are taken.
+    letters = [bytes([letter]) for letter in b"ghijklmnopqrstuvwxyzabcdef"]
+    assert len({short(letter) for letter in letters}) == 26
 
 
 def test_a_stand_in_has_the_shape_of_its_name() -> None:
@@ -164,11 +159,3 @@ def test_a_stand_in_has_the_shape_of_its_name() -> None:
     beyond = "\x80\u00e4\u07ff\u0800\u65e5\uffff\U00010000\U0001f600\U0010ffff"
     lengths = [[len(letter.encode()) for letter in text] for text in (beyond, StandIns()(beyond.encode()).decode())]
     assert lengths[0] == lengths[1], "letters beyond ASCII are others of as many bytes"
-
-
-def test_short_names_have_short_stand_ins_while_there_are_any() -> None:
-    stand_ins = StandIns()
-    assert {len(stand_ins(b"%d" % number)) for number in range(8)} == {1}
-    # A hex digit's pseudonym is one of six letters, most of which are taken.
-    names = [bytes([letter]) for letter in b"ghijklmnopqrstuvwxyzabcdef"]
-    assert len({stand_ins(name) for name in names}) == 26

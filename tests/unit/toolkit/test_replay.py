@@ -110,7 +110,9 @@ def test_one_that_begins_at_a_time_is_played_as_of_that_time(tmp_path: Path, clo
     assert counters(playing(path, clock, unix_time=4000.0)) == {"a": 0}, "until it begins, its first reading"
 
 
-def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clock) -> None:
+def test_counters_go_on_at_the_seam_and_gauges_repeat_and_a_seldom_scrape_misses_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
     """1000 to 1030 in each pass of three seconds. A guest that starts in the recording starts in each pass."""
     readings = [(0, {"a": 1000}), (1, {"a": 1010, "b": 5}), (2, {"a": 1030, "b": 6})]
     source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
@@ -120,10 +122,6 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat(tmp_path: Path, clock: Clo
         seen.append([*(sample.value for sample in cpu.samples), guests.samples[0].value])
         clock.now += 1
     assert seen == [[1000, 1], [1010, 5, 2], [1030, 6, 2], [1030, 1], [1040, 5, 2], [1060, 6, 2], [1060, 1]]
-
-
-def test_a_seldom_scrape_misses_nothing_of_a_pass(tmp_path: Path, clock: Clock) -> None:
-    """The end of a pass counts even without a scrape at that moment."""
     source = playing(write(tmp_path / "r.jsonl.gz", [(t, {"a": 10 * t}) for t in range(10)]), clock)
     counters(source)
     clock.now += 14  # in the fifth second of the second pass
@@ -159,28 +157,26 @@ def test_whatever_the_recording_no_counter_falls_at_a_seam(
         recorded_last.clear()  # the recording restarts
 
 
-def test_a_recorded_failure_is_played_as_one(tmp_path: Path, clock: Clock) -> None:
+def test_a_recorded_failure_is_played_and_a_recording_that_is_gone_fails_until_it_is_back(
+    tmp_path: Path, clock: Clock
+) -> None:
     readings = [(0, {"a": 1}), (1, Failed("timeout", "no answer for 1.0 s")), (2, {"a": 3})]
-    source = playing(write(tmp_path / "r.jsonl.gz", readings), clock)
+    path = write(tmp_path / "r.jsonl.gz", readings)
+    source = playing(path, clock)
     counters(source)
     clock.now += 1
     with pytest.raises(SourceTimeout, match=r"no answer for 1\.0 s"):
         source.read()
     clock.now += 1
     assert counters(source) == {"a": 3}
-
-
-def test_a_recording_that_is_gone_at_the_seam_fails_until_it_is_back(tmp_path: Path, clock: Clock) -> None:
-    path = write(tmp_path / "r.jsonl.gz", [(0, {"a": 1}), (1, {"a": 2})])
-    source = playing(path, clock)
-    played(source, clock, 2)
     path.rename(tmp_path / "elsewhere")
     for _ in range(4):
+        clock.now += 1
         with pytest.raises(SourceUnavailable, match="can't be read"):
             source.read()
-        clock.now += 1
     (tmp_path / "elsewhere").rename(path)
-    assert counters(source)["a"] >= 2
+    clock.now += 2
+    assert counters(source)["a"] >= 3
 
 
 def test_a_cut_off_file_plays_up_to_its_last_whole_reading(
@@ -272,32 +268,32 @@ class Guest(NamedTuple):
 GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=recording.real)
 
 
-WELL_FORMED: list[tuple[Decode[object], object, object]] = [
-    *((recording.whole, number, number) for number in (0, 2**64 - 1, True)),
-    *((recording.real, number, number) for number in (0, 1.5)),
-    *((recording.text, "k\udcffse", b"k\xffse"), (recording.word, "käse", "käse")),
-    *((recording.optional(recording.whole), number, number) for number in (None, 7)),
-    *((recording.many(recording.whole), [*numbers], numbers) for numbers in ((), (1, 2))),
-    (recording.or_failed(recording.whole), {"failed": "timeout"}, Failed("timeout", "")),
-    (recording.or_failed(recording.whole), 3, 3),
-    (GUEST, {"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
-    (GUEST, {"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
-]
-MALFORMED: list[tuple[Decode[object], list[object]]] = [
-    (recording.whole, [-1, 2**64, 1.0, "1", None]),
-    (recording.real, [-0.5, 2.0**64, True, "1", None, float("nan")]),
-    (recording.text, [1, None, "\ud800"]),
-    (recording.word, [1, None]),
-    (recording.optional(recording.whole), [-1, ""]),
-    (recording.many(recording.whole), [{}, "12", [1, -1], None]),
-    (recording.or_failed(recording.whole), [{"failed": "hard"}, {}, -1]),
-    (GUEST, [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}]),
+DECODED: list[tuple[Decode[object], list[tuple[object, object]], list[object]]] = [
+    (recording.whole, [(number, number) for number in (0, 2**64 - 1, True)], [-1, 2**64, 1.0, "1", None]),
+    (recording.real, [(0, 0), (1.5, 1.5)], [-0.5, 2.0**64, True, "1", None, float("nan")]),
+    (recording.text, [("k\udcffse", b"k\xffse")], [1, None, "\ud800"]),
+    (recording.word, [("käse", "käse")], [1, None]),
+    (recording.optional(recording.whole), [(None, None), (7, 7)], [-1, ""]),
+    (recording.many(recording.whole), [([], ()), ([1, 2], (1, 2))], [{}, "12", [1, -1], None]),
+    (
+        recording.or_failed(recording.whole),
+        [({"failed": "timeout"}, Failed("timeout", "")), (3, 3)],
+        [{"failed": "hard"}, {}, -1],
+    ),
+    (
+        GUEST,
+        [
+            ({"name": "web", "seconds": 2, "of a newer exporter": 1}, Guest(b"web", 2)),
+            ({"name": "of an older exporter"}, Guest(b"of an older exporter", 0.5)),
+        ],
+        [[], {"seconds": 1}, {"name": 1}, {"name": "", "seconds": -1}],
+    ),
 ]
 
 
 def test_what_is_well_formed_and_what_is_not() -> None:
-    for decode, value, decoded in WELL_FORMED:
-        assert decode(value) == decoded, value
-    for decode, values in MALFORMED:
-        for value in values:
+    for decode, well_formed, malformed in DECODED:
+        for value, decoded in well_formed:
+            assert decode(value) == decoded, value
+        for value in malformed:
             refusal(SourceMalformed, decode, value)

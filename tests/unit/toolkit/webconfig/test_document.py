@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
@@ -37,6 +32,8 @@ GOOD = [
     "http_server_config: {headers: {Strict-Transport-Security: max-age=1}}",
     f"basic_auth_users: {{alice: $2y${ALICES_HASH[4:]}, 007: $2a${ALICES_HASH[4:]}, yes: {ALICES_HASH}}}",
 ]
+ENDLESS = "basic_auth_users:\n  a: &a0 [x]\n"  # of aliases
+ENDLESS += "".join(f"  a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]\n" for depth in range(1, 31))
 # A file, and the beginning of its error line after "FILE: ".
 BAD = {
     "- a\n": "expected keys with values, not a list",
@@ -44,18 +41,13 @@ BAD = {
     "basic_auth_users:\n  alice: *hunter2\n": "line 2, column 10: not valid YAML",
     "\x00": "not valid YAML",
     f"{TLS}}}\nbasic_auth_users:\n  alice: {ALICES_HASH}\n  alice: {ALICES_HASH}\n": "line 4: alice is given twice",
-    "basic_auth_users:\n  a: &a0 [x]\n"  # aliases without end
-    + "".join(f"  a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]\n" for depth in range(1, 31)): (
-        "basic_auth_users.a: not a bcrypt hash"
-    ),
+    ENDLESS: "basic_auth_users.a: not a bcrypt hash",
     "basic_auth_users: &a [*a]\n": "not valid YAML",
     "tls_config: {}": "tls_config: unknown key",
     "tls_server_config: on": "tls_server_config: expected keys with values, not true or f",
     "http_server_config: {http2: 1}": "http_server_config.http2: expected true or false, not t",
     "http_server_config: {headers: {Server: x}}": "http_server_config.headers.Server: unknown key",
-    "http_server_config: {headers: {X-Frame-Options: allow}}": (
-        "http_server_config.headers.X-Frame-Options: expected deny or sameorigin"
-    ),
+    "http_server_config: {headers: {X-Frame-Options: allow}}": "http_server_config.headers.X-Frame-Options: expected",
     **{
         f"basic_auth_users: {{alice: {password}}}": "basic_auth_users.alice: not a bcrypt hash"
         for password in ("hunter2", "", f"$2b$32${ALICES_HASH[7:]}", ALICES_HASH[:-2])
@@ -67,13 +59,9 @@ BAD = {
             "cert_file: [server.pem], key_file: server.key": "cert_file: expected text, not a list",
             "cert_file: server.pem": "key_file: missing",
             "key_file: server.key": "cert_file: missing",
-            "cert_file: none.pem, key_file: server.key": (
-                "cert_file: cannot read FOLDER/none.pem: No such file or directory"
-            ),
+            "cert_file: none.pem, key_file: server.key": "cert_file: cannot read FOLDER/none.pem: No such",
             "cert_file: server.pem, key_file: .": "key_file: cannot read FOLDER: Is a directory",
-            'cert_file: "a\\0b", key_file: server.key': (
-                "cert_file: cannot read FOLDER/a\0b: No such file or directory"
-            ),
+            'cert_file: "a\\0b", key_file: server.key': "cert_file: cannot read FOLDER/a\0b: No such",
             "cert_file: malformed.pem, key_file: server.key": "cert_file: holds no valid certificate",
             "cert_file: server.pem, key_file: malformed.pem": "key_file: holds no valid private key",
             "cert_file: server.pem, key_file: encrypted.key": "key_file: is encrypted",
@@ -89,9 +77,7 @@ BAD = {
             "cipher_suites: TLS_AES_128_GCM_SHA256": "cipher_suites: expected a list of texts",
             "client_auth_type: Maybe": "client_auth_type: unknown policy Maybe",
             "client_ca_file: ca.pem": "client_ca_file: has no effect",
-            "client_ca_file: none.pem, client_auth_type: RequireAndVerifyClientCert": (
-                "client_ca_file: cannot read FOLDER/none.pem: No such file or directory"
-            ),
+            "client_ca_file: none.pem, client_auth_type: RequireAndVerifyClientCert": "client_ca_file: cannot",
             "max_version: 1.3": "max_version: unknown TLS version 1.3",
             "cipher_suites: [TLS_ROT13]": "cipher_suites: unknown or insecure suite TLS_ROT13",
             "curve_preferences: [CurveBall]": "curve_preferences: unknown curve CurveBall",
@@ -107,21 +93,16 @@ STRICTER = {
         for policy in ("RequestClientCert", "RequireAnyClientCert")
     },
     f"{TLS}, client_auth_type: RequireAndVerifyClientCert}}": "client_ca_file: missing",  # Go trusts every public CA
-    f"{TLS}, client_ca_file: malformed.pem, client_auth_type: RequireAndVerifyClientCert}}": (
-        "client_ca_file: holds no valid certificate"  # Go continues with an empty list, and accepts no client
-    ),
-    f"{TLS}, client_allowed_sans: [prometheus.example]}}": (
-        "client_allowed_sans: needs client_auth_type RequireAndVerifyClientCert"  # earlier releases ignore the names
-    ),
+    # Go continues with an empty list, and accepts no client.
+    f"{TLS}, client_ca_file: malformed.pem, client_auth_type: RequireAndVerifyClientCert}}": "client_ca_file: holds no",
+    f"{TLS}, client_allowed_sans: [a.example]}}": "client_allowed_sans: needs",  # earlier releases ignore the names
     f"{TLS}, min_version: TLS10}}": "min_version: TLS10 is insecure and not offered",
     f"{TLS}, min_version: TLS13, max_version: TLS12}}": "min_version: is above max_version",  # no client could connect
     f"{TLS}, cipher_suites: [TLS_RSA_WITH_AES_128_GCM_SHA256]}}": "cipher_suites: unknown or insecure suite TLS_RSA_WI",
     f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256], max_version: TLS12}}": "cipher_suites: has none for TLS 1.2, and",
     f"{TLS}, curve_preferences: [X25519, CurveP256]}}": "curve_preferences: Python's ssl can be held to one curve only",
     **{
-        f'http_server_config: {{headers: {{Content-Security-Policy: "{value}"}}}}': (
-            "http_server_config.headers.Content-Security-Policy: must be one line of plain ASCII"
-        )
+        f'http_server_config: {{headers: {{Content-Security-Policy: "{value}"}}}}': "http_server_config.headers.Content"
         for value in ("a\\r\\nSet-Cookie: b", "default-src \\u00fc", "default-src\\u2028b")
     },
     f"basic_auth_users: {{alice: {ALICES_HASH}x}}": "basic_auth_users.alice: not a bcrypt hash",
@@ -168,16 +149,3 @@ def test_verdicts_are_promtools(files: Pki) -> None:
         checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         accepted = text not in BAD and not any(key in text for key in NEWER_THAN_PROMTOOL)
         assert (checked.returncode == 0) == accepted, f"{text}: {checked.stderr}"
-
-
-def test_a_weak_certificate_is_refused(pki: Pki) -> None:
-    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
-    ).sign(key, hashes.SHA256())
-    pki.replace("server.pem", certificate.public_bytes(Encoding.PEM))
-    pki.replace("server.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    with pytest.raises(WebConfigError, match=r"cert_file: too weak for this host's OpenSSL \(EE_KEY_TOO_SMALL\)"):
-        pki.load(f"{TLS}}}")
