@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
@@ -149,3 +154,16 @@ def test_verdicts_are_promtools(files: Pki) -> None:
         checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         accepted = text not in BAD and not any(key in text for key in NEWER_THAN_PROMTOOL)
         assert (checked.returncode == 0) == accepted, f"{text}: {checked.stderr}"
+
+
+def test_a_weak_certificate_is_refused(pki: Pki) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1))
+    ).sign(key, hashes.SHA256())
+    pki.replace("server.pem", certificate.public_bytes(Encoding.PEM))
+    pki.replace("server.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with pytest.raises(WebConfigError, match=r"cert_file: too weak for this host's OpenSSL \(EE_KEY_TOO_SMALL\)"):
+        pki.load(f"{TLS}}}")
