@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import requests
@@ -107,13 +107,8 @@ def failures(prometheus: Prometheus) -> list[str]:
     """Rule groups that ever failed, and errors of the last evaluations."""
     page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
     failed = re.findall(r'(?m)^prometheus_rule_evaluation_failures_total{rule_group="(.*)"} [^0].*$', page)
-    rules = [rule for group in groups(prometheus) for rule in group["rules"]]
+    rules = [rule for group in prometheus.get("rules", {})["groups"] for rule in group["rules"]]
     return failed and failed + [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")]
-
-
-def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = requests.get(f"{prometheus.url}/api/v1/rules", timeout=30).json()["data"]["groups"]
-    return found
 
 
 def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
@@ -121,7 +116,7 @@ def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
 
     def fewest() -> int:
-        for group in groups(prometheus):
+        for group in prometheus.get("rules", {})["groups"]:
             seen[group["file"] + group["name"]].add(group["lastEvaluation"])
         return min(map(len, seen.values()))
 

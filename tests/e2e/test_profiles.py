@@ -138,9 +138,3 @@ def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
             running = perf_of(exporter)
             assert exporter.stop(number) == status
             wait_until_gone(running)
-
-
-def test_nothing_is_profiled_unless_it_is_asked_for(tmp_path: Path) -> None:
-    with running_exporter(tmp_path) as exporter:
-        assert "perf_profile" not in exporter.get().text
-        assert children(exporter.process.pid) == {}

@@ -167,25 +167,6 @@ def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
 
 
 @pytest.mark.system
-def test_a_container_s_series_begin_and_end_with_it(tmp_path: Path, containers: list[Container]) -> None:
-    shop, batch = containers
-    with running(tmp_path) as exporter:
-        page = Page.of(exporter.address)
-        assert rows(page, "sched_waits_total", of=shop.path) == {"": 0}
-        # Another container or service of this machine may have delayed it already.
-        others = {name for name in rows(page, WAIT, of=shop.path) if name.startswith("/")} - {shop.path}
-        there = set(rows(page, WAIT, of=shop.path)) - others
-        assert there == {*(shop.path, "(host)", "(idle)", "(cap)", "(stolen)", "(rest)")}
-        shop.burn()
-        batch.burn()
-        wait_for(lambda: rows(Page.of(exporter.address), WAIT, of=shop.path).get(batch.path, 0) > 0)
-        batch.end()
-        page = Page.of(exporter.address)
-        assert batch.path not in {label for sample in page.samples for label in sample.labels.values()}
-        assert rows(page, "sched_waits_total", of=shop.path)[""] > 0
-
-
-@pytest.mark.system
 def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
     """Pairs are forgotten all the time, so all CPUs insert the same ones again, often simultaneously."""
     privileges.raise_memory_lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -31,10 +32,12 @@ PASSWORDS = {"host1": "one", "host1-web01": "guest", "host2": "two"}
 
 
 class Scraped:
-    """The answer of an Exposition at each scrape: the page, and the number of scrapes so far."""
+    """The answer of an Exposition at each scrape: the page, and a number that no other scrape has."""
+
+    _firsts = itertools.count(step=10**6)
 
     def __init__(self) -> None:
-        self.times = 0
+        self.times = next(self._firsts)
 
     def __call__(self) -> str:
         self.times += 1
@@ -142,8 +145,9 @@ class Gate:
             self.open()
 
         def came() -> list[str]:
-            (series,) = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
-            return [value for _, value in series["values"] if first < float(value) <= last]
+            found = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
+            values = [value for series in found for _, value in series["values"]]
+            return [value for value in values if first < float(value) <= last]
 
         wait_for(came, WAIT, every=1, until=lambda values: len(values) >= 8)  # one scrape may have failed
 

@@ -138,15 +138,6 @@ def test_a_component_is_added_to_the_machines_own_sources_for_a_package_only(
     assert_refused("no source in /etc/apt nor their component non-free has client", packages=client)
 
 
-def test_where_a_component_is_added() -> None:
-    debs = "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main"
-    assert debian.with_component(f"{debs} # ours\n", "non-free") == f"{debs} non-free # ours\n"
-    sources = "Types: deb\nSuites: stable\nComponents: main contrib\n"
-    assert debian.with_component(sources, "non-free") == sources.replace("main", "main non-free")
-    for unchanged in (f"# {debs}\n", "deb http://deb.example.org/maintained stable other\n"):
-        assert debian.with_component(unchanged, "non-free") == unchanged
-
-
 def test_newer_packages_are_taken_after_a_week_or_by_an_update(mirror: Mirror, tmp_path: Path) -> None:
     mirror.serve({"server": ""})
     find()

@@ -63,7 +63,7 @@ def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, 
                 rotate(log)
                 server.reopen()
                 server.write_more(100)
-                agent.start()
+                agent.__enter__()
         found = agent.wait_for_lines(server.lines)
     assert found.count == server.lines >= seen
 
