@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.support.needs import need
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
 
@@ -43,19 +43,12 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module", autouse=True)
 def _real_perf(tmp_path_factory: pytest.TempPathFactory) -> None:
-    if not which("perf"):
-        lacks("no perf: apt-get install linux-perf")
+    need(linux_perf="perf")
     data = tmp_path_factory.mktemp("perf") / "perf.data"
     command = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-o", str(data), "--", "true"]
     tried = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if tried.returncode:
         pytest.skip(f"perf may not sample this machine: run this as root, or with CAP_PERFMON: {tried.stderr[:300]}")
-
-
-def lacks(what: str) -> None:
-    if os.environ.get("CI") == "true":
-        raise AssertionError(what)
-    pytest.skip(what)
 
 
 @contextmanager
@@ -100,12 +93,10 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 
 
 def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> None:
-    compiler = which("cc") or which("gcc")
-    if not compiler:
-        lacks("no C compiler: apt-get install gcc libc6-dev")
+    need(gcc="cc")
     source, program = tmp_path / "hot.c", tmp_path / "hot-program"
     source.write_text(PROGRAM)
-    subprocess.run([str(compiler), "-O1", "-o", program, source], check=True, timeout=60)
+    subprocess.run(["cc", "-O1", "-o", program, source], check=True, timeout=60)
     with subprocess.Popen([program]) as hot:
         try:
             flags = ["--profile.event=cpu-clock", "--profile.frequency=1999", "--profile.seconds=3"]

@@ -14,6 +14,7 @@ import prometheus_client
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.support.needs import need
 from tests.support.privileges import (
     MAX_EXPOSURE,
     NOBODY,
@@ -36,11 +37,8 @@ def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None and os.environ.get("CI") != "true",
-    reason="no systemd-analyze here: apt-get install systemd",
-)
 def test_systemd_understands_them_and_they_are_confined(tmp_path: Path) -> None:
+    need(systemd="systemd-analyze")
     copies = []
     for unit in ALL:
         program = Path(directives(unit)["ExecStart"][0].split()[0])

@@ -12,26 +12,16 @@ import yaml
 from tests.push.gate import PASSWORDS, WAIT, Gate, Scraped
 from tests.push.remote_write import Labels
 from tests.support import Exposition
+from tests.support.endpoints import answers
 from tests.support.program import Program, program_path
 from tools.push import FOLDER
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
-# A sensor's metrics, with a bucket that Prometheus 3 writes as 1.0 and the Collector as 1.
-ANSWERS = """\
-# TYPE app_request_duration_seconds histogram
-app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="0.3"} 3
-app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="1"} 4
-app_request_duration_seconds_bucket{app="shop",tier="web",method="GET",status="2xx",le="+Inf"} 5
-app_request_duration_seconds_sum{app="shop",tier="web",method="GET",status="2xx"} 6
-app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="2xx"} 5
-"""
-
-
 @pytest.fixture(scope="module")
 def sensor() -> Iterator[Exposition]:
-    with Exposition(ANSWERS) as sensor:
+    with Exposition(answers(5, 6, "0.3", "1", "+Inf")) as sensor:
         yield sensor
 
 

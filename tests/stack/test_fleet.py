@@ -18,7 +18,7 @@ from deploy import merge
 from deploy.fleet import FleetError, native, settings
 from deploy.fleet.parts import Part, alertmanagers, prometheus, queries, rules, writes_to
 from deploy.fleet.settings import REPLICAS, Settings
-from tests.support.endpoints import Exposition
+from tests.support.endpoints import Exposition, answers
 from tests.support.needs import need_root
 from tests.support.ports import free_ports
 from tests.support.program import program_path
@@ -33,14 +33,6 @@ HOSTS = [f"host-{number}" for number in range(6)]  # distributed over all of two
 # A Prometheus uses an inotify instance per file_sd: 13 with the shipped jobs, 2 with these. A user has 128 by default;
 # this test starts six Prometheus, and parallel tests start others as the same user.
 JOBS = {"perf", "telegraf", "prometheus", "alertmanager"}
-WEB = """\
-# TYPE app_request_duration_seconds histogram
-app_request_duration_seconds_bucket{{{labels},le="0.3"}} {requests}
-app_request_duration_seconds_bucket{{{labels},le="+Inf"}} {requests}
-app_request_duration_seconds_sum{{{labels}}} {seconds}
-app_request_duration_seconds_count{{{labels}}} {requests}
-"""
-
 Running = tuple[Settings, Path]
 
 
@@ -53,8 +45,7 @@ def fleet() -> Iterator[Running]:
 
     def web() -> str:
         seconds = time.time() - started
-        labels = 'app="shop",tier="web",method="GET",status="2xx"'
-        return WEB.format(labels=labels, requests=10 * seconds, seconds=seconds)
+        return answers(10 * seconds, seconds, "0.3", "+Inf")
 
     with (
         tempfile.TemporaryDirectory(prefix="fleet-") as name,  # pytest's own are root's, and parts run as nobody
