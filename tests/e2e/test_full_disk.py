@@ -12,15 +12,6 @@ from tests.support.mounts import tmpfs
 from tests.support.waiting import wait_for
 
 
-def fill(file: Path) -> None:
-    """Write to this file until the disk is full."""
-    with pytest.raises(OSError, match="No space left"):
-        file.write_bytes(bytes(20 << 20))
-    with contextlib.suppress(OSError), file.open("ab", buffering=0) as filler:
-        while True:
-            filler.write(b"\0")
-
-
 def notified(webhook: Webhook, name: str, status: str) -> bool:
     """Whether a "firing" or "resolved" notification was sent for an alert."""
     alerts = [alert for message in webhook.messages for alert in message["alerts"]]
@@ -55,7 +46,9 @@ def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
         webhook.wait_for(lambda _: notified(webhook, "Watchdog", "firing"), 30)
         assert not notified(webhook, "SamplesNotStored", "firing")
 
-        fill(data / "filler")
+        with contextlib.suppress(OSError), (data / "filler").open("wb", buffering=0) as filler:  # no space left
+            while filler.write(bytes(4096)):
+                pass
         webhook.wait_for(lambda _: notified(webhook, "SamplesNotStored", "firing"), 120)
         # Prometheus has forgotten the other alerts.
         wait_for(lambda: firing(prometheus), 90, until=lambda found: found == {"SamplesNotStored"})

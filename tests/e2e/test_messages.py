@@ -61,12 +61,6 @@ def starved(host: str, vserver: str, severity: str = "warning") -> Alert:
     return alert("VirtualServerStarved", severity, 7, summary, host=host, vserver=vserver)
 
 
-def host_down(host: str) -> Alert:
-    annotations = {"description": f"For two minutes, nothing on host {host} has answered Prometheus."}
-    summary = f"Host {host} is down or unreachable: nothing on it answers."
-    return alert("HostDown", "critical", 12, summary, host=host, annotations=annotations)
-
-
 def over(alert: Alert) -> Alert:
     return {**alert, "endsAt": "2026-03-02T08:37:00Z"}
 
@@ -169,7 +163,10 @@ def test_a_chat_message_about_one_alert_and_that_it_is_over(messages: Messages) 
     assert_message("chat-resolved", resolved.pop("text"))
     assert firing == {"title": f"[PAGE] {title}", "fallback": f"[PAGE] {title}", "color": "danger"}
     assert (resolved["title"], resolved["color"]) == (f"[RESOLVED] after 25m: {title}", "good")
-    assert_message("host-down", messages.post("down", host_down("down"))["text"])
+    annotations = {"description": "For two minutes, nothing on host down has answered Prometheus."}
+    summary = "Host down is down or unreachable: nothing on it answers."
+    down = alert("HostDown", "critical", 12, summary, host="down", annotations=annotations)
+    assert_message("host-down", messages.post("down", down)["text"])
 
 
 HOSTILE = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -78,20 +78,6 @@ def children(pid: int) -> dict[int, str]:
     return found
 
 
-def perf_of(exporter: RunningExporter) -> dict[int, str]:
-    """Wait until perf samples, that is until its `sleep` runs, and return both."""
-    return wait_for(
-        lambda: children(exporter.process.pid),
-        until=lambda running: {"perf", "sleep"} <= set(running.values()),
-        every=0.05,
-        explain=exporter.log,
-    )
-
-
-def wait_until_gone(pids: Iterable[int]) -> None:
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), every=0.05)
-
-
 def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> None:
     need(gcc="cc")
     source, program = tmp_path / "hot.c", tmp_path / "hot-program"
@@ -126,6 +112,11 @@ def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
         folder = tmp_path / number.name
         folder.mkdir()
         with running_exporter(folder, f"--profile.seconds={seconds}", "--profile.interval=1m") as exporter:
-            running = perf_of(exporter)
+            # While perf samples, its `sleep` runs.
+            sampling = wait_for(
+                lambda: children(exporter.process.pid),
+                until=lambda found: {"perf", "sleep"} <= set(found.values()),
+                explain=exporter.log,
+            )
             assert exporter.stop(number) == status
-            wait_until_gone(running)
+            wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in sampling))  # noqa: B023

@@ -85,7 +85,8 @@ class Container:
         """Stop its processes, and wait until they are stopped."""
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
-        wait_for(lambda: all(_state(process.pid) == "T" for process in self._processes), 60, every=0.01)
+            status = Path(f"/proc/{process.pid}/stat")
+            wait_for(lambda: ") T " in status.read_text(), 60, every=0.01)  # noqa: B023
 
     def go_on(self) -> None:
         for process in self._processes:
@@ -100,16 +101,7 @@ class Container:
             process.kill()
             process.wait(30)
         self._processes.clear()
-        wait_for(self._removed, 60, every=0.01)
-
-    def _removed(self) -> bool:
-        with contextlib.suppress(OSError):  # ended processes may still be in it for a moment
-            self.folder.rmdir()
-        return not self.folder.exists()
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+        wait_for(self.folder.rmdir, 60, until=lambda _: True, not_yet=(OSError,))  # they may be in it for a moment
 
 
 @pytest.fixture(scope="module")

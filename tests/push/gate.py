@@ -129,11 +129,13 @@ class Gate:
 
     def wait_until_alike(self, host: str, other: str, job: str) -> None:
         """Wait until two hosts have the same series of this job, and records; AssertionError with the differences."""
-
-        def unlike() -> set[frozenset[tuple[str, str]]]:
-            return {one for each in (job, "") for one in self.series_of(host, each) ^ self.series_of(other, each)}
-
-        wait_for(unlike, WAIT, every=1, until=lambda differing: not differing)
+        for each in (job, ""):
+            wait_for(
+                lambda: self.series_of(host, each) ^ self.series_of(other, each),  # noqa: B023
+                WAIT,
+                every=1,
+                until=lambda differing: not differing,
+            )
 
     def assert_scrapes_while_it_is_away_come_later(self, host: str, scraped: Scraped) -> None:
         """Closed for ten scrapes of a host's agent: once it is open again, their samples arrive."""

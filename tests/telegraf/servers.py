@@ -178,7 +178,7 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)
     try:
-        wait_for(lambda: process.poll() is not None or _takes_connections(address), 60, explain=log.read_text)
+        wait_for(lambda: process.poll() is not None or _connect(address), 60, explain=log.read_text, not_yet=(OSError,))
         assert process.poll() is None, f"{command[0]} does not start:\n{log.read_text(errors='replace')}"
         yield
     finally:
@@ -186,11 +186,7 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
         process.wait(30)
 
 
-def _takes_connections(address: Path | tuple[str, int]) -> bool:
-    family = socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET
-    with socket.socket(family) as connection:
-        try:
-            connection.connect(str(address) if isinstance(address, Path) else address)
-        except OSError:
-            return False
+def _connect(address: Path | tuple[str, int]) -> bool:
+    with socket.socket(socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET) as connection:
+        connection.connect(str(address) if isinstance(address, Path) else address)
     return True

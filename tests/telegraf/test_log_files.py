@@ -17,15 +17,6 @@ from tests.telegraf.page import Totals, totals
 LINE = b'192.0.2.7 - - [21/Nov/2026:08:15:%02d +0000] "GET /%d HTTP/1.1" 200 12 "-" "-" 1000\n'
 
 
-def patient_sensor(folder: Path) -> Path:
-    """A copy of access_log.pl that reads a whole log in one run, even on a busy machine."""
-    script, its_time = (FOLDER / "access_log.pl").read_text(), "$SECONDS_PER_RUN = 2;"
-    assert script.count(its_time) == 1
-    copy = folder / "access_log.pl"
-    copy.write_text(script.replace(its_time, "$SECONDS_PER_RUN = 50;"))
-    return copy
-
-
 class Sensor:
     """access_log.pl on the log `path`, run manually; `written` numbers the lines, so that all are different."""
 
@@ -35,7 +26,11 @@ class Sensor:
         self.state = folder / "state"
         self.state.mkdir()
         self.written = 0
-        self.command = ["perl", str(patient_sensor(folder)), str(self.path)]
+        # A copy that reads a whole log in one run, even on a busy machine.
+        script, its_time = (FOLDER / "access_log.pl").read_text(), "$SECONDS_PER_RUN = 2;"
+        assert script.count(its_time) == 1
+        (folder / "access_log.pl").write_text(script.replace(its_time, "$SECONDS_PER_RUN = 50;"))
+        self.command = ["perl", f"{folder}/access_log.pl", str(self.path)]
         self.environment = {**os.environ, "STATE_DIRECTORY": str(self.state)}
 
     def write(self, count: int, path: Path | None = None) -> None:
