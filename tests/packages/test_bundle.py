@@ -81,12 +81,6 @@ def test_it_needs_no_library_but_the_c_library_s(archive: Path, tmp_path: Path) 
     assert needed & C_LIBRARY
 
 
-def assert_versions(host: CleanHost, prefix: str) -> None:
-    for exporter in FOLDERS:
-        said = host.must(f"{prefix}{exporter}-exporter --version")
-        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
-
-
 def files(host: CleanHost) -> set[str]:
     """All files and folders, except the order of init scripts, which insserv recomputes each time."""
     return {re.sub(r"(/rc\w\.d/[KS])\d\d", r"\1", file) for file in host.files()}
@@ -108,7 +102,9 @@ def test_refused_installed_used_and_removed_without_systemd(host: CleanHost, arc
     shutil.copytree(FIXTURE, host.root / "srv/proc")
 
     assert "/etc/init.d/vestat-exporter" in install_archive(host, archive, "vestat-exporter")
-    assert_versions(host, "/opt/virtscope/bin/")
+    for exporter in FOLDERS:
+        said = host.must(f"/opt/virtscope/bin/{exporter}-exporter --version")
+        assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
     host.must(f"for i in $(seq {START_SECONDS}); do /etc/init.d/vestat-exporter status && exit; sleep 1; done; exit 1")
     assert not [file for file in files(host) if file.startswith("/etc/init.d/xentop")]
 
