@@ -17,7 +17,7 @@ from deploy.programs import debian
 from deploy.programs.catalogue import Packages
 from deploy.programs.places import UnavailableError
 from tests.stack.conftest import Checkout
-from tests.support.refusals import refusal
+from tests.support.refusals import assert_one_line, refusal
 from tests.support.waiting import wait_for
 
 FETCH = ("python3", "-m", "deploy.programs")
@@ -88,9 +88,7 @@ def grow_old(tmp_path: Path) -> None:
 
 
 def assert_refused(*words: str, packages: Packages = SERVER) -> None:
-    message = str(refusal(UnavailableError, debian.find, packages))
-    assert "\n" not in message
-    assert [word for word in words if word not in message] == [], message
+    assert_one_line(refusal(UnavailableError, debian.find, packages), *words)
 
 
 def test_packages_are_unpacked_at_the_version_that_is_served(mirror: Mirror, tmp_path: Path) -> None:
