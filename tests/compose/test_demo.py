@@ -37,6 +37,11 @@ def test_it_has_a_day_of_history_goes_on_and_leaves_nothing(
         assert demo.query("up == 0") == []
         overview = demo.get(PROMETHEUS.port_variable, OVERVIEW).text
         assert [host for host in HOSTS if host not in overview] == []
+        exporter = demo.container("demo-xentop-exporter")  # of the image that every exporter has
+        found = building_engine.docker("exec", exporter, "find", "/usr/lib", "-name", "libxenstat.so.*")
+        assert "libxenstat.so.4." in found
+        building_engine.docker("stop", "--time=10", exporter)
+        assert building_engine.docker("inspect", "--format={{.State.ExitCode}}", exporter).strip() == "0"
         demo.compose("down")
         assert demo.health() == {}
     finally:

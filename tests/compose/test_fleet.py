@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import requests
 import yaml
 
 from deploy.fleet import compose, settings
-from deploy.fleet.parts import alertmanagers, parts, queries
+from deploy.fleet.parts import parts, queries
 from deploy.fleet.settings import REPLICAS
 from tests.compose import compose_file, images
 from tests.compose.docker_checkout import DockerCheckout
@@ -71,10 +70,3 @@ def assert_answers_as_one() -> None:
         return scraped, {[metric["job"] for metric in metrics].count("virtscope_shards") for metrics in found}
 
     wait_for(up, until=({part.name for part in parts(SHIPPED)}, {len(REPLICAS)}).__eq__)
-    for shard in shards:
-        rules = [rule for group in shard.get("rules", {})["groups"] for rule in group["rules"]]
-        assert rules
-        assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
-    for part in alertmanagers(SHIPPED):
-        cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
-        assert (cluster["status"], len(cluster["peers"])) == ("ready", len(alertmanagers(SHIPPED)))

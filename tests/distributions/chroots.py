@@ -100,9 +100,7 @@ def _require_served(release: Release) -> None:
 def _debootstrap(release: Release, new: Path, keyring: Path | None) -> None:
     mirror = _mirror(release.distribution)
     packages = [*PACKAGES, "ubuntu-keyring"] if release == DEBIAN_13 else [*PACKAGES]
-    debs = new.with_suffix(".debs")
-    debs.mkdir(exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", f"--components={release.components}", f"--cache-dir={debs}"]
+    command = ["debootstrap", "--variant=minbase", f"--components={release.components}"]
     command += [f"--include={','.join(packages)}", *([f"--keyring={keyring}"] if keyring else [])]
     # An older debootstrap doesn't know the names of newer suites.
     script = SCRIPTS / {"debian": "sid", "ubuntu": "gutsy"}[release.distribution]
@@ -112,11 +110,7 @@ def _debootstrap(release: Release, new: Path, keyring: Path | None) -> None:
     )  # fmt: skip
     if done.returncode != 0:
         raise RuntimeError(f"debootstrap of {release.suite} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    used = new / "var/cache/apt/archives"
-    for deb in debs.glob("*.deb"):
-        if not (used / deb.name).exists():
-            deb.unlink()
-    for deb in used.glob("*.deb"):
+    for deb in new.glob("var/cache/apt/archives/*.deb"):
         deb.unlink()
 
 

@@ -284,16 +284,3 @@ def test_a_page_whose_cause_changes_is_notified_once_and_inhibits_the_new_causes
     pages = [message for message in webhook.messages if message["receiver"] == "page"]
     assert [(names(page, "firing"), names(page, "resolved")) for page in pages] == [({"ObjectiveBurnsFast"}, set())]
     assert not any("ObjectiveCause" in names(message, "firing") for message in webhook.messages)
-
-
-def test_one_breaking_host_is_one_message_per_receiver(alertmanager: Alertmanager, webhook: Webhook) -> None:
-    pages = [{**PAGE, "app": app} for app in ("shop", "blog", "wiki")]
-    alertmanager.tell(*({"labels": labels} for labels in [*pages, OVERHEAD_HIGH, {**PAGE, "host": "xen2"}]))
-    expected = [("page", "xen1", 3), ("page", "xen2", 1), ("ticket", "xen1", 1)]
-
-    def sent() -> list[tuple[str, str, int]]:
-        messages = list(webhook.messages)
-        return sorted((each["receiver"], each["groupLabels"]["host"], len(each["alerts"])) for each in messages)
-
-    wait_for(sent, 30, until=lambda found: len(found) >= len(expected))
-    assert sent() == expected

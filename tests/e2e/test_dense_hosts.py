@@ -8,16 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.e2e.test_what_a_target_may_say import SCRAPES
 from tests.proofs.bench import dense
 from tests.proofs.bench.fleet import DENSE, Fleet
 from tests.support import Prometheus
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRAPES = {
-    job["job_name"]: job for job in yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())["scrape_configs"]
-}
 SECONDS = 240  # on a busy machine, for two scrapes and the rules after them
 
 

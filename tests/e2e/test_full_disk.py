@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import Alertmanager, Exposition, Prometheus, Webhook
+from tests.support.mounts import tmpfs
 from tests.support.waiting import wait_for
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """A separate file system at `folder`; skips if mounting isn't allowed."""
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=10, check=False)
-    if mounted.returncode:
-        pytest.skip(f"may not mount a small disk: {mounted.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], timeout=30, check=True)
-
-
-def fill(file: Path) -> None:
-    """Write to this file until the disk is full."""
-    with pytest.raises(OSError, match="No space left"):
-        file.write_bytes(bytes(20 << 20))
-    with contextlib.suppress(OSError), file.open("ab", buffering=0) as filler:
-        while True:
-            filler.write(b"\0")
 
 
 def notified(webhook: Webhook, name: str, status: str) -> bool:
@@ -64,13 +40,15 @@ def test_on_a_full_disk_no_alert_is_resolved(tmp_path: Path) -> None:
             lookback="90s",  # longer than the minute without stored samples, plus the ten seconds of `for`
         )
         data = prometheus.folder / "data"
-        stack.enter_context(small_disk(data))
+        stack.enter_context(tmpfs(data, "size=16m"))
         stack.enter_context(prometheus)
         webhook.wait_for(lambda _: notified(webhook, "ExporterDown", "firing"), 60)
         webhook.wait_for(lambda _: notified(webhook, "Watchdog", "firing"), 30)
         assert not notified(webhook, "SamplesNotStored", "firing")
 
-        fill(data / "filler")
+        with contextlib.suppress(OSError), (data / "filler").open("wb", buffering=0) as filler:  # no space left
+            while filler.write(bytes(4096)):
+                pass
         webhook.wait_for(lambda _: notified(webhook, "SamplesNotStored", "firing"), 120)
         # Prometheus has forgotten the other alerts.
         wait_for(lambda: firing(prometheus), 90, until=lambda found: found == {"SamplesNotStored"})

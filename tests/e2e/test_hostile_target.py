@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 import requests
@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy.exporters import FOLDERS, PLATFORM_OF
 from tests.e2e.test_what_a_target_may_say import golden_pages, jobs_that_may_say, read_names
 from tests.support import Exposition, Prometheus
-from tests.support.endpoints import Group
+from tests.support.endpoints import Group, answers
 from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,11 +94,9 @@ def honest_page() -> Exposition:
 
     def text() -> str:
         answered = int((time.time() - began) * 10) // 10 * 9
-        ok, failed = (f'app="shop",tier="web",method="GET",status="{status}"' for status in ("2xx", "5xx"))
-        series = {f"count{{{ok}}}": answered, f"sum{{{ok}}}": answered / 4, f"count{{{failed}}}": answered // 9}
-        series |= {f'bucket{{{ok},le="{edge}"}}': answered for edge in ("0.3", "+Inf")}
-        lines = [f"app_request_duration_seconds_{name} {value}\n" for name, value in series.items()]
-        return "".join([f"process_start_time_seconds {began}\n", *lines])
+        failed = 'app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="5xx"}'
+        page = answers(answered, answered / 4, "0.3", "+Inf")
+        return f"{page}{failed} {answered // 9}\nprocess_start_time_seconds {began}\n"
 
     return Exposition(text)
 
@@ -107,13 +105,8 @@ def failures(prometheus: Prometheus) -> list[str]:
     """Rule groups that ever failed, and errors of the last evaluations."""
     page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
     failed = re.findall(r'(?m)^prometheus_rule_evaluation_failures_total{rule_group="(.*)"} [^0].*$', page)
-    rules = [rule for group in groups(prometheus) for rule in group["rules"]]
+    rules = [rule for group in prometheus.get("rules", {})["groups"] for rule in group["rules"]]
     return failed and failed + [f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")]
-
-
-def groups(prometheus: Prometheus) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = requests.get(f"{prometheus.url}/api/v1/rules", timeout=30).json()["data"]["groups"]
-    return found
 
 
 def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
@@ -121,7 +114,7 @@ def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
     seen: dict[str, set[str]] = defaultdict(set)
 
     def fewest() -> int:
-        for group in groups(prometheus):
+        for group in prometheus.get("rules", {})["groups"]:
             seen[group["file"] + group["name"]].add(group["lastEvaluation"])
         return min(map(len, seen.values()))
 

@@ -116,6 +116,15 @@ def series(prometheus: Prometheus, host: str) -> set[frozenset[tuple[str, str]]]
     return {frozenset((key, value) for key, value in each["metric"].items() if key not in own) for each in found}
 
 
+def assert_recorded(prometheus: Prometheus, expected: Mapping[str, float]) -> None:
+    """Each expression has one result, with this value, and no rule fails on any page."""
+    for record, value in expected.items():
+        (found,) = prometheus.wait_for(record, seconds=30)
+        assert float(found["value"][1]) == pytest.approx(value, rel=0.01)
+    rules = [rule for group in prometheus.get("rules", {})["groups"] for rule in group["rules"]]
+    assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
+
+
 def test_rules_work_on_what_is_sent_and_it_ends_with_its_target(prometheus: Prometheus) -> None:
     dom0, web = ({"domid": str(domid), "domain": name} for domid, name in enumerate(("Domain-0", "web")))
     labels = {"host": "xen1", "platform": "xen"}
@@ -131,13 +140,12 @@ def test_rules_work_on_what_is_sent_and_it_ends_with_its_target(prometheus: Prom
         gauge("up", [point(labels, 1, now)]),
     ]
     send(prometheus, target("xentop", "dom0.example.org:10290"), metrics)
-    for record, value in (
-        ('vserver:cpu_usage:rate{host="xen1", vserver="web", role="guest"}', 1.5),
-        ('host:overhead_cpu:rate{host="xen1"}', 0.5),
-        ('host:cpu_capacity:cpus{host="xen1"}', 4),
-    ):
-        (found,) = prometheus.wait_for(record, seconds=30)
-        assert float(found["value"][1]) == pytest.approx(value, rel=0.01)
+    expected = {
+        'vserver:cpu_usage:rate{host="xen1", vserver="web", role="guest"}': 1.5,
+        'host:overhead_cpu:rate{host="xen1"}': 0.5,
+        'host:cpu_capacity:cpus{host="xen1"}': 4,
+    }
+    assert_recorded(prometheus, expected)
     assert prometheus.value('up{host="xen1", job="xentop", instance="dom0.example.org:10290"}') == 1
     gone = {**point(labels, 0, time.time()), "flags": 1}  # the flag "no recorded value"
     del gone["asDouble"]
@@ -171,16 +179,15 @@ def test_the_pages_rules_make_a_machine_of_host_metrics(prometheus: Prometheus) 
     resource = {each["key"]: each["value"] for each in documented("processors")["processors"]["resource"]["attributes"]}
     send(prometheus, {"os.type": "linux", **resource}, metrics)
     machine = '{host="web1", platform="base", vserver="web1", role="host"%s}'
-    for record, value in (
-        ('host:cpu_usage:rate{host="web1", platform="base"}', 0.7),
-        ("vserver:cpu_usage:rate" + machine % "", 0.7),
-        ('host:cpu_capacity:cpus{host="web1", platform="base"}', 2),
-        ('host:cpu_steal:rate{host="web1", platform="base"}', 0.02),
-        ("vserver:memory:bytes" + machine % "", 3e9),
-        ("vserver:network_bytes:rate" + machine % ', direction="receive"', 2000),
-        ("vserver:network_bytes:rate" + machine % ', direction="transmit"', 1000),
-        ("vserver:disk_bytes:rate" + machine % ', direction="read"', 300),
-        ("vserver:disk_bytes:rate" + machine % ', direction="write"', 400),
-    ):
-        (found,) = prometheus.wait_for(record, seconds=30)
-        assert float(found["value"][1]) == pytest.approx(value, rel=0.01)
+    expected = {
+        'host:cpu_usage:rate{host="web1", platform="base"}': 0.7,
+        "vserver:cpu_usage:rate" + machine % "": 0.7,
+        'host:cpu_capacity:cpus{host="web1", platform="base"}': 2,
+        'host:cpu_steal:rate{host="web1", platform="base"}': 0.02,
+        "vserver:memory:bytes" + machine % "": 3e9,
+        "vserver:network_bytes:rate" + machine % ', direction="receive"': 2000,
+        "vserver:network_bytes:rate" + machine % ', direction="transmit"': 1000,
+        "vserver:disk_bytes:rate" + machine % ', direction="read"': 300,
+        "vserver:disk_bytes:rate" + machine % ', direction="write"': 400,
+    }
+    assert_recorded(prometheus, expected)

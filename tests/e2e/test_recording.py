@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter, ended
+from tests.e2e.test_kvm_exporter import host_folder
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
 from tests.e2e.test_xentop_child import value
 from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
+from tests.support.waiting import wait_for
+from tests.unit.kvm.captured import VERSION_1 as KVM  # without libvirt
 from tests.unit.xen.fake_host import FakeXen
 from tests.unit.xen.fake_xl import FakeXl
-
-UUIDS = TESTS / "fixtures/openvz/virtuozzo7-uuids/proc"
 
 
 def record(
@@ -37,20 +38,30 @@ def samples(page: str, prefix: str) -> list[str]:
     return [line for line in unmarked.splitlines() if line.startswith(prefix)]
 
 
-@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
-def test_an_openvz_host_replayed_is_the_host(host: Path, tmp_path: Path) -> None:
-    file = tmp_path / "host.jsonl.gz"
-    done = record("openvz", file, "--for=0.1s", "--interval=0.1s", f"--path.procfs={host}/proc")
-    assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600)
-    golden = (TESTS / f"golden/openvz-{host.name}.prom").read_text()
-    with replaying(tmp_path, "openvz", file, "--replay.once") as exporter:
+def test_a_host_replayed_is_the_host(tmp_path: Path) -> None:
+    flags = host_folder(tmp_path / "kvm", KVM)
+    assert_replayed(tmp_path / "kvm", "kvm", f"kvm-{KVM}", flags, "kvm_guest_")
+    for host in HOSTS:
+        flags = [f"--path.procfs={host}/proc"]
+        assert_replayed(tmp_path / host.name, "openvz", f"openvz-{host.name}", flags, "openvz_")
+
+
+def assert_replayed(folder: Path, package: str, page: str, flags: list[str], prefix: str) -> None:
+    """The replayed series of a recording are those of the golden page."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "host.jsonl.gz"
+    done = record(package, file, "--for=0.1s", "--interval=0.1s", *flags)
+    assert (done.returncode, file.stat().st_mode & 0o777) == (0, 0o600), done.stderr
+    golden = (TESTS / f"golden/{page}.prom").read_text()
+    with replaying(folder, package, file, "--replay.once") as exporter:
         replayed = exporter.get().text
         (said,) = exporter.log_lines("replaying a recording: no value is live")
-        exporter.page_with("vestat_up 0.0\n")
+        wait_for(lambda: exporter.get() and exporter.log_lines("source failed"))
         assert "is over after 0.1 s" in exporter.log_lines("source failed")[0]["err"]
-    assert samples(replayed, "openvz_") == samples(golden, "openvz_") != []
-    assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith("openvz_"))
-    assert f'vestat_source_info{{detail="replay:{file}",source="vestat"}} 1.0' in replayed
+    assert samples(replayed, prefix) == samples(golden, prefix) != []
+    assert all('replayed="host"' in line for line in replayed.splitlines() if line.startswith(prefix))
+    assert f'_source_info{{detail="replay:{file}",source="' in replayed
+    assert 'source="libvirt"' not in replayed, "a replayed host must not query this one"
     assert said["file"] == str(file)
 
 

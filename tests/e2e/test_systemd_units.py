@@ -13,7 +13,8 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from tests.e2e.running_exporter import EXPORTERS, RunningExporter
+from tests.e2e.running_exporter import RunningExporter
+from tests.support.needs import need
 from tests.support.privileges import (
     MAX_EXPOSURE,
     NOBODY,
@@ -36,11 +37,8 @@ def systemd_analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None and os.environ.get("CI") != "true",
-    reason="no systemd-analyze here: apt-get install systemd",
-)
 def test_systemd_understands_them_and_they_are_confined(tmp_path: Path) -> None:
+    need(systemd="systemd-analyze")
     copies = []
     for unit in ALL:
         program = Path(directives(unit)["ExecStart"][0].split()[0])
@@ -82,16 +80,6 @@ def test_an_old_systemd_can_start_them() -> None:
         assert given["ProtectSystem"] == ["full", "strict"], "the one that it knows first"
         # It doesn't know AmbientCapabilities, so only the bounding set confines root.
         assert set(given["CapabilityBoundingSet"][0].split()) == capabilities(unit.stem)
-
-
-@pytest.mark.system
-def test_the_wheel_brings_the_units(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(EXPORTERS)]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("*.whl")
-    shutil.unpack_archive(wheel, tmp_path, "zip")
-    brought = {file.name: file.read_text() for file in tmp_path.glob("*.data/data/lib/systemd/system/*")}
-    assert brought == {unit.name: unit.read_text() for unit in ALL}
 
 
 @pytest.fixture(scope="module")

@@ -44,20 +44,3 @@ def test_units_are_logged_once_and_kept_and_waits_are_shown_where_a_kernel_count
     assert 'ctid="1"' not in page
     assert "scheduling" not in first
     assert 'openvz_container_schedulings_total{ctid="2"} 0.0\n' in page, "where one has waited, 0 is a measurement"
-
-
-def test_what_cannot_be_read_costs_its_own_values_alone_and_is_said_once(tmp_path: Path) -> None:
-    with running(tmp_path, tmp_path) as exporter:
-        for _ in range(3):
-            page = exporter.get().text
-        (said,) = [line for line in exporter.log_lines("source failed") if line["source"] == "vestat"]
-        assert "\nvestat_up 0.0\n" in page
-        assert 'vestat_source_errors_total{reason="unavailable",source="vestat"} 3.0' in page
-        assert "this is no OpenVZ host" in said["err"]
-        fake_host.write(tmp_path, vestat=fake_host.vestat([fake_host.row("1", 3600)]))
-        (tmp_path / "user_beancounters").write_text("malformed\n")
-        page = exporter.get().text
-    assert 'openvz_container_cpu_used_seconds_total{ctid="1"} 1800.0\n' in page
-    assert "\nvestat_up 0.0\n" in page
-    assert 'vestat_source_up{source="vestat"} 1.0\n' in page
-    assert 'vestat_source_errors_total{reason="malformed",source="beancounters"} 1.0\n' in page

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.packages.deb import EXPORTERS, version
+from tests.support.privileges import UNITS
 
 
 def build(target: Path, source: Path = EXPORTERS, **variables: str) -> Path:
@@ -47,10 +48,12 @@ def test_pypi_would_take_it_and_its_page_has_no_link_that_leads_nowhere(wheel: P
 
 
 def test_it_has_the_files_that_are_no_modules(wheel: Path, tmp_path: Path) -> None:
-    """sched-exporter's BPF object, identical to the checkout's, and the script that runs on hosts over ssh."""
+    """The units, sched-exporter's BPF object, identical to the checkout's, and the script that runs over ssh."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
         programs = {name: archive.read(name) for name in archive.namelist() if name.endswith(".o")}
+    units = {file.name: file.read_text() for file in tmp_path.glob("*.data/data/lib/systemd/system/*")}
+    assert units == {unit.name: unit.read_text() for unit in UNITS.glob("*.service")}
     of_checkout = EXPORTERS.glob("virtscope/**/*.bpf.o")
     assert programs == {file.relative_to(EXPORTERS).as_posix(): file.read_bytes() for file in of_checkout} != {}
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE9rzIEY3IBg test"

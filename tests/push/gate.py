@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -31,10 +32,12 @@ PASSWORDS = {"host1": "one", "host1-web01": "guest", "host2": "two"}
 
 
 class Scraped:
-    """The answer of an Exposition at each scrape: the page, and the number of scrapes so far."""
+    """The answer of an Exposition at each scrape: the page, and a number that no other scrape has."""
+
+    _firsts = itertools.count(step=10**6)
 
     def __init__(self) -> None:
-        self.times = 0
+        self.times = next(self._firsts)
 
     def __call__(self) -> str:
         self.times += 1
@@ -62,7 +65,11 @@ class Gate:
         self.authority = str(folder / "ca.pem")
         self._vmagent = Program("vmagent", folder)
         self._vmauth = _OverTls("vmauth", folder)
-        self._certificates()
+        ca = trustme.CA()
+        ca.cert_pem.write_to_path(self.authority)
+        issued = ca.issue_cert("127.0.0.1")
+        issued.private_key_pem.write_to_path(folder / "gate.key")
+        issued.cert_chain_pems[0].write_to_path(folder / "gate.pem")
         self._users()
         self.prometheus = Prometheus(
             folder, scraped, program="prometheus3", flags=["--web.enable-remote-write-receiver"], alert_for="1s"
@@ -113,8 +120,9 @@ class Gate:
         """The labels of a host's series of a job, or with "" of its records, without labels for the host and the
         scraped address.
         """
-        # If guests wait equally long, the one recorded as the longest waiter is arbitrary.
-        left_out = "scrape_.+|node_.+|vserver:cpu_wait_highest:rate"
+        # If guests wait equally long, the one recorded as the longest waiter is arbitrary. Alerts may be about the
+        # host's previous agent.
+        left_out = "scrape_.+|node_.+|vserver:cpu_wait_highest:rate|ALERTS.*"
         found = self.prometheus.query(f'{{host="{host}", __name__!~"{left_out}", job="{job}"}}')
         own = {"host", "instance", "port"}
         return {
@@ -126,11 +134,13 @@ class Gate:
 
     def wait_until_alike(self, host: str, other: str, job: str) -> None:
         """Wait until two hosts have the same series of this job, and records; AssertionError with the differences."""
-
-        def unlike() -> set[frozenset[tuple[str, str]]]:
-            return {one for each in (job, "") for one in self.series_of(host, each) ^ self.series_of(other, each)}
-
-        wait_for(unlike, WAIT, every=1, until=lambda differing: not differing)
+        for each in (job, ""):
+            wait_for(
+                lambda: self.series_of(host, each) ^ self.series_of(other, each),  # noqa: B023
+                WAIT,
+                every=1,
+                until=lambda differing: not differing,
+            )
 
     def assert_scrapes_while_it_is_away_come_later(self, host: str, scraped: Scraped) -> None:
         """Closed for ten scrapes of a host's agent: once it is open again, their samples arrive."""
@@ -142,17 +152,11 @@ class Gate:
             self.open()
 
         def came() -> list[str]:
-            (series,) = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
-            return [value for _, value in series["values"] if first < float(value) <= last]
+            found = self.prometheus.query(f'kvm_scrapes_total{{host="{host}", job="kvm"}}[{WINDOW}]')
+            values = [value for series in found for _, value in series["values"]]
+            return [value for value in values if first < float(value) <= last]
 
         wait_for(came, WAIT, every=1, until=lambda values: len(values) >= 8)  # one scrape may have failed
-
-    def _certificates(self) -> None:
-        ca = trustme.CA()
-        ca.cert_pem.write_to_path(self.authority)
-        issued = ca.issue_cert("127.0.0.1")
-        issued.private_key_pem.write_to_path(self.folder / "gate.key")
-        issued.cert_chain_pems[0].write_to_path(self.folder / "gate.pem")
 
     def _users(self) -> None:
         text = (SHIPPED / "vmauth.yml").read_text()

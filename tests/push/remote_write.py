@@ -12,13 +12,14 @@ Labels: TypeAlias = Sequence[tuple[str, str]]
 
 def request(series: Sequence[Labels], value: float, at: float) -> bytes:
     """The body of a request with a sample of each series: protobuf in a snappy block. `at` is in seconds."""
-    return _snappy(b"".join(_field(1, _time_series(labels, value, at)) for labels in series))
-
-
-def _time_series(labels: Labels, value: float, at: float) -> bytes:
-    pairs = b"".join(_field(1, _field(1, name.encode()) + _field(2, text.encode())) for name, text in labels)
-    sample = b"\x09" + struct.pack("<d", value) + b"\x10" + _varint(int(at * 1000))
-    return pairs + _field(2, sample)
+    sample = _field(2, b"\x09" + struct.pack("<d", value) + b"\x10" + _varint(int(at * 1000)))
+    content = b""
+    for labels in series:
+        pairs = (_field(1, name.encode()) + _field(2, text.encode()) for name, text in labels)
+        content += _field(1, b"".join(_field(1, pair) for pair in pairs) + sample)
+    # A block without compression: literals of up to 60 bytes each.
+    parts = [content[start : start + 60] for start in range(0, len(content), 60)]
+    return _varint(len(content)) + b"".join(bytes([(len(part) - 1) << 2]) + part for part in parts)
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -32,9 +33,3 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
-
-
-def _snappy(content: bytes) -> bytes:
-    """A block without compression: literals of up to 60 bytes each."""
-    parts = [content[start : start + 60] for start in range(0, len(content), 60)]
-    return _varint(len(content)) + b"".join(bytes([(len(part) - 1) << 2]) + part for part in parts)

@@ -1,27 +1,37 @@
-"""docs/push.md about the gate, with the real programs: who may push which series, and alerts about missing hosts."""
+"""docs/push.md with the real programs: who may push which series, and alerts about missing hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import yaml
 
 from tests.push.gate import PASSWORDS, WAIT, Gate, Scraped
 from tests.push.remote_write import Labels
 from tests.support import Exposition
-from tests.support.program import Program
+from tests.support.endpoints import answers
+from tests.support.program import Program, program_path
 from tools.push import FOLDER
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
-    """It scrapes one host, `scraped`, which has the same exporter as the pushing hosts."""
-    folder = tmp_path_factory.mktemp("push")
-    with Exposition(Scraped()) as exporter, Gate(folder, {"kvm": [exporter.group("scraped", "kvm")]}) as gate:
-        yield gate
+def sensor() -> Iterator[Exposition]:
+    with Exposition(answers(5, 6, "0.3", "1", "+Inf")) as sensor:
+        yield sensor
+
+
+@pytest.fixture(scope="module")
+def gate(sensor: Exposition, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate]:
+    """It scrapes one host, `scraped`, which has the same exporter and sensor as the pushing host."""
+    with Exposition(Scraped()) as exporter:
+        scraped = {"kvm": [exporter.group("scraped", "kvm")], "telegraf": [sensor.group("scraped", "kvm")]}
+        with Gate(tmp_path_factory.mktemp("push"), scraped) as gate:
+            yield gate
 
 
 def series(name: str, job: str = "node", **labels: str) -> Labels:
@@ -111,13 +121,35 @@ def test_the_address_can_t_name_another_host(gate: Gate) -> None:
     assert [one["metric"]["host"] for one in found] == ["host1"]
 
 
-def agent_configuration(gate: Gate, folder: Path, user: str) -> Path:
-    """The shipped file with an operator's changes."""
-    (folder / "password").write_text(PASSWORDS[user])
+class _Collector(Program):
+    """It doesn't listen: readiness is in its log."""
+
+    def is_ready(self) -> bool:
+        return "Everything is ready" in self.log.read_text(errors="replace")
+
+
+def start_collector(gate: Gate, folder: Path) -> Program:
+    """OpenTelemetry's Collector on host2, with an operator's changes to the shipped file."""
+    program_path("otelcol")
+    document = yaml.safe_load((FOLDER / "otelcol.yml").read_text())
+    client = document["extensions"]["basicauth/gate"]["client_auth"]
+    client.update(username="host2", password_file=str(folder / "password"))
+    document["exporters"]["prometheus_remote_write"]["http"].update(endpoint=gate.url, tls={"ca_file": gate.authority})
+    document["receivers"]["prometheus"]["config"]["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    (folder / "otelcol.yml").write_text(yaml.safe_dump(document))
+    program = _Collector("otelcol", folder)
+    program.start(f"--config=file:{folder}/otelcol.yml")
+    log = program.log.read_text()
+    assert [line for line in log.splitlines() if "deprecated" in line] == [], "settings that are about to go"
+    return program
+
+
+def start_agent(gate: Gate, folder: Path) -> Program:
+    """Prometheus in agent mode on host2, with an operator's changes to the shipped file."""
     text = (FOLDER / "prometheus.yml").read_text()
     for shipped, own in {
         "https://gate.example.org:8427/api/v1/write": gate.url,
-        "username: host1": f"username: {user}",
+        "username: host1": "username: host2",
         "/etc/virtscope/push-password": str(folder / "password"),
         "    queue_config:": f"    tls_config: {{ca_file: {gate.authority}}}\n    queue_config:",
         "scrape_interval: 15s": "scrape_interval: 1s",
@@ -126,54 +158,59 @@ def agent_configuration(gate: Gate, folder: Path, user: str) -> Path:
         assert shipped in text
         text = text.replace(shipped, own)
     (folder / "prometheus.yml").write_text(text)
-    return folder / "prometheus.yml"
-
-
-@pytest.fixture(scope="module")
-def watched() -> Scraped:
-    return Scraped()
-
-
-@pytest.fixture(scope="module")
-def agent(gate: Gate, watched: Scraped, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Prometheus in agent mode on host2, with the same exporter that is scraped."""
-    folder = tmp_path_factory.mktemp("agent")
-    (folder / "targets").mkdir()
     program = Program("prometheus3", folder)
+    listens, stores = f"--web.listen-address=127.0.0.1:{program.port}", f"--storage.agent.path={folder / 'data'}"
+    program.start("--agent", f"--config.file={folder / 'prometheus.yml'}", listens, stores)
+    return program
+
+
+class Pushing(NamedTuple):
+    """A program on host2 that pushes, and the scrapes of its exporter."""
+
+    program: Program
+    watched: Scraped
+
+
+@pytest.fixture(scope="module", params=[start_collector, start_agent])
+def pushing(
+    request: pytest.FixtureRequest, gate: Gate, sensor: Exposition, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pushing]:
+    """It has the same exporter and sensor as the scraped host."""
+    folder, watched = tmp_path_factory.mktemp("pushing"), Scraped()
+    (folder / "targets").mkdir()
+    (folder / "password").write_text(PASSWORDS["host2"])
     with Exposition(watched) as exporter:
-        # It claims to be another host, which the gate corrects.
-        (folder / "targets" / "kvm.yml").write_text(f"[{{targets: ['{exporter.address}'], labels: {{host: scraped}}}}]")
-        configuration = agent_configuration(gate, folder, "host2")
-        listens, stores = f"--web.listen-address=127.0.0.1:{program.port}", f"--storage.agent.path={folder / 'data'}"
+        for job, watch in (("kvm", exporter), ("telegraf", sensor)):
+            # It claims to be another host, which the gate corrects.
+            (folder / "targets" / f"{job}.yml").write_text(yaml.safe_dump([watch.group("scraped", "kvm")]))
+        program = request.param(gate, folder)
         try:
-            program.start("--agent", f"--config.file={configuration}", listens, stores)
-            yield program
+            yield Pushing(program, watched)
         finally:
             program.stop()
 
 
-@pytest.mark.usefixtures("agent")
-def test_a_host_that_pushes_is_as_one_that_is_scraped(gate: Gate) -> None:
+def test_a_host_that_pushes_is_as_one_that_is_scraped_and_what_comes_while_the_gate_is_away_comes_later(
+    gate: Gate, pushing: Pushing
+) -> None:
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
     gate.prometheus.wait_for('vserver:cpu_usage:rate{host="host2", role="guest"}', seconds=WAIT)
+    gate.prometheus.wait_for('requests:duration_seconds_bucket:rate1m{host="host2"}', seconds=WAIT)
     gate.wait_until_alike("host2", "scraped", "kvm")
     names = {dict(labels)["__name__"] for labels in gate.series_of("host2", "")}
     assert {"vserver:cpu_usage:rate", "host:cpu_usage:rate"} <= names
-    assert "up" in {dict(labels)["__name__"] for labels in gate.series_of("host2", "kvm")}
+    edges = {dict(labels)["le"] for labels in gate.series_of("host2", "telegraf") if "le" in dict(labels)}
+    # Prometheus writes 1.0, the Collector 1; the rules accept both.
+    assert edges - {"1", "1.0"} == {"0.3", "+Inf"}
+    gate.assert_scrapes_while_it_is_away_come_later("host2", pushing.watched)
 
 
-@pytest.mark.usefixtures("agent")
-def test_what_is_scraped_while_the_gate_is_away_comes_later(gate: Gate, watched: Scraped) -> None:
-    gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
-    gate.assert_scrapes_while_it_is_away_come_later("host2", watched)
-
-
-def test_an_agent_that_dies_or_never_came_is_alerted_on(gate: Gate, agent: Program) -> None:
+def test_an_agent_that_dies_or_never_came_is_alerted_on(gate: Gate, pushing: Pushing) -> None:
     silent = 'ALERTS{{alertname="HostSilent", alertstate="firing", host="{}"}}'
     gate.prometheus.wait_for(silent.format("host3"), seconds=WAIT)
     gate.prometheus.wait_for('up{host="host2", job="kvm"} == 1', seconds=WAIT)
     gate.prometheus.wait_for(f"absent({silent.format('host2')})", seconds=WAIT)
-    agent.stop()
+    pushing.program.stop()
     (alert,) = gate.prometheus.wait_for(silent.format("host2"), seconds=WAIT)
     assert (alert["metric"]["severity"], alert["metric"].get("vserver")) == ("critical", None)
     assert gate.prometheus.query('up{host="host2"} == 0') == []  # no other alert can notice

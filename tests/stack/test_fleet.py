@@ -16,9 +16,9 @@ import yaml
 
 from deploy import merge
 from deploy.fleet import FleetError, native, settings
-from deploy.fleet.parts import Part, alertmanagers, parts, prometheus, queries, rules, writes_to
+from deploy.fleet.parts import Part, alertmanagers, prometheus, queries, rules, writes_to
 from deploy.fleet.settings import REPLICAS, Settings
-from tests.support.endpoints import Exposition
+from tests.support.endpoints import Exposition, answers
 from tests.support.needs import need_root
 from tests.support.ports import free_ports
 from tests.support.program import program_path
@@ -33,14 +33,6 @@ HOSTS = [f"host-{number}" for number in range(6)]  # distributed over all of two
 # A Prometheus uses an inotify instance per file_sd: 13 with the shipped jobs, 2 with these. A user has 128 by default;
 # this test starts six Prometheus, and parallel tests start others as the same user.
 JOBS = {"perf", "telegraf", "prometheus", "alertmanager"}
-WEB = """\
-# TYPE app_request_duration_seconds histogram
-app_request_duration_seconds_bucket{{{labels},le="0.3"}} {requests}
-app_request_duration_seconds_bucket{{{labels},le="+Inf"}} {requests}
-app_request_duration_seconds_sum{{{labels}}} {seconds}
-app_request_duration_seconds_count{{{labels}}} {requests}
-"""
-
 Running = tuple[Settings, Path]
 
 
@@ -53,8 +45,7 @@ def fleet() -> Iterator[Running]:
 
     def web() -> str:
         seconds = time.time() - started
-        labels = 'app="shop",tier="web",method="GET",status="2xx"'
-        return WEB.format(labels=labels, requests=10 * seconds, seconds=seconds)
+        return answers(10 * seconds, seconds, "0.3", "+Inf")
 
     with (
         tempfile.TemporaryDirectory(prefix="fleet-") as name,  # pytest's own are root's, and parts run as nobody
@@ -87,10 +78,6 @@ def query(part: Part, expr: str) -> list[dict[str, Any]]:
 def wait_until(part: Part, expr: str, wanted: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
     """The result of an expression at one part, once it matches."""
     return wait_for(lambda: query(part, expr), SECONDS, until=wanted, every=1, explain=lambda: f"{expr} at {part.name}")
-
-
-def get(part: Part, path: str) -> Any:  # JSON, as the API gives it
-    return requests.get(f"{part.url}{path}", timeout=30).json()
 
 
 def hosts(result: list[dict[str, Any]]) -> list[str]:
@@ -152,11 +139,11 @@ def test_the_central_pair_evaluates_what_no_shard_does_and_alertmanagers_have_ea
     chosen, _ = fleet
 
     def evaluated(part: Part) -> list[tuple[str, str]]:
-        groups = get(part, "/api/v1/rules")["data"]["groups"]
+        groups = PrometheusClient(part.url).get("rules", {})["groups"]
         return [(rule["name"], rule["health"]) for group in groups for rule in group["rules"]]
 
     def watchdogs(part: Part) -> list[tuple[str, bool]]:
-        alerts = get(part, "/api/v2/alerts?filter=alertname=Watchdog")
+        alerts = requests.get(f"{part.url}/api/v2/alerts?filter=alertname=Watchdog", timeout=30).json()
         return sorted((alert["labels"]["shard"], "replica" in alert["labels"]) for alert in alerts)
 
     for part in rules(chosen):
@@ -164,7 +151,7 @@ def test_the_central_pair_evaluates_what_no_shard_does_and_alertmanagers_have_ea
     for part in alertmanagers(chosen):
         # One per shard, from both Prometheus of its pair.
         wait_for(lambda: watchdogs(part), SECONDS, until=[("0", False), ("1", False)].__eq__)  # noqa: B023
-        cluster = get(part, "/api/v2/status")["cluster"]
+        cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", 2)
 
 
@@ -179,25 +166,6 @@ def test_the_answer_stays_whole_without_a_receiver_and_a_replica(fleet: Running)
         assert not native.status(chosen, folder)
     finally:
         native.up(chosen, folder)  # starts stopped parts
-
-
-def test_a_new_shard_takes_hosts_over_while_the_others_go_on(fleet: Running) -> None:
-    chosen, folder = fleet
-
-    def pids() -> dict[str, int]:
-        return {name: process.pid for name, process in native.supervisor(folder).processes().items()}
-
-    before, ran = divided(chosen), pids()
-    more = chosen.model_copy(update={"shards": 3})
-    native.up(more, folder)
-    try:
-        *others, newest = divided(more)
-        assert others == [[host for host in had if host not in newest] for had in before]
-        wait_until(queries(more)[0], 'up{job="perf"}', are_of(HOSTS))
-        assert ran.items() <= pids().items()
-    finally:
-        native.up(chosen, folder)
-    assert {part.name for part in parts(chosen)} == set(native.supervisor(folder).processes())
 
 
 def test_a_folder_that_nobody_may_not_enter_is_refused(tmp_path: Path) -> None:

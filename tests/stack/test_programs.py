@@ -17,7 +17,7 @@ from deploy.programs import debian
 from deploy.programs.catalogue import Packages
 from deploy.programs.places import UnavailableError
 from tests.stack.conftest import Checkout
-from tests.support.refusals import refusal
+from tests.support.refusals import assert_one_line, refusal
 from tests.support.waiting import wait_for
 
 FETCH = ("python3", "-m", "deploy.programs")
@@ -88,9 +88,7 @@ def grow_old(tmp_path: Path) -> None:
 
 
 def assert_refused(*words: str, packages: Packages = SERVER) -> None:
-    message = str(refusal(UnavailableError, debian.find, packages))
-    assert "\n" not in message
-    assert [word for word in words if word not in message] == [], message
+    assert_one_line(refusal(UnavailableError, debian.find, packages), *words)
 
 
 def test_packages_are_unpacked_at_the_version_that_is_served(mirror: Mirror, tmp_path: Path) -> None:
@@ -136,15 +134,6 @@ def test_a_component_is_added_to_the_machines_own_sources_for_a_package_only(
     assert_refused("no source in /etc/apt has client", packages=Packages("client", ("client",)))
     client = Packages("client", ("client",), non_free=True)
     assert_refused("no source in /etc/apt nor their component non-free has client", packages=client)
-
-
-def test_where_a_component_is_added() -> None:
-    debs = "deb [signed-by=/k.gpg] http://deb.example.org/debian stable main"
-    assert debian.with_component(f"{debs} # ours\n", "non-free") == f"{debs} non-free # ours\n"
-    sources = "Types: deb\nSuites: stable\nComponents: main contrib\n"
-    assert debian.with_component(sources, "non-free") == sources.replace("main", "main non-free")
-    for unchanged in (f"# {debs}\n", "deb http://deb.example.org/maintained stable other\n"):
-        assert debian.with_component(unchanged, "non-free") == unchanged
 
 
 def test_newer_packages_are_taken_after_a_week_or_by_an_update(mirror: Mirror, tmp_path: Path) -> None:

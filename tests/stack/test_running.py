@@ -89,20 +89,20 @@ def test_the_last_target_of_a_job_is_let_go_although_the_configuration_is_read_m
     wait_for(lambda: not watched(), 20)
 
 
-def test_killed_supervisor_takes_its_programs_along_and_up_starts_again(running: Checkout) -> None:
+def test_what_is_killed_is_started_again_and_a_supervisor_takes_its_programs_along(running: Checkout) -> None:
     with without_liveness(running):  # liveness would reload it
         os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
         running.must("up")
         assert len(running.pids("bin/prometheus ")) == 1
-
-
-def test_supervisord_and_liveness_start_each_other_and_supervisord_what_is_killed(running: Checkout) -> None:
     for killed in ("prometheus-alertmanager", "supervisor.supervisord", "deploy.liveness"):
         before = running.pid(killed)
         os.kill(before, signal.SIGKILL)
         running.status()
         assert running.pid(killed) != before
         assert len(running.pids("deploy.liveness")) == 1
+    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
+    wait_for(lambda: running.make("down").returncode == 0)  # unless liveness was faster
+    wait_for(lambda: running.processes() == {}, 60)  # it stays down
 
 
 def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> None:
@@ -115,12 +115,6 @@ def test_a_stopped_part_is_started_again_and_that_is_said(running: Checkout) -> 
     assert "part failed and is started again" in running.make("logs", "NAME=liveness").stdout
 
 
-def test_down_right_after_supervisord_was_killed_stays_down(running: Checkout) -> None:
-    os.kill(running.pid("supervisor.supervisord"), signal.SIGKILL)
-    wait_for(lambda: running.make("down").returncode == 0)  # unless liveness was faster
-    wait_for(lambda: running.processes() == {}, 60)
-
-
 def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
     assert "caller=" in running.must("logs", "NAME=alertmanager")
     unknown = running.make("logs", "NAME=rpometheus")
@@ -129,14 +123,11 @@ def test_logs_show_the_part_that_is_asked_for(running: Checkout) -> None:
     assert all(name in offered for name in ("alertmanager", "node_exporter", "prometheus", "supervisord"))
 
 
-def test_other_ports_restart_the_stack_on_them(running: Checkout) -> None:
+def test_ports_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(running: Checkout) -> None:
     moved = free_port()
     running.must("up", f"ALERTMANAGER_PORT={moved}")
     assert requests.get(f"http://127.0.0.1:{moved}/-/ready", timeout=10).ok
     assert f":{moved}" in running.make("status").stdout  # the running ports, not those in the environment
-
-
-def test_addresses_for_links_and_the_size_of_the_data_can_be_set_and_stay(running: Checkout) -> None:
     outside = {name: f"https://monitor.example.org/{name.lower()}" for name in ("PROMETHEUS", "ALERTMANAGER")}
     given = {**{f"{name}_EXTERNAL_URL": url for name, url in outside.items()}, "PROMETHEUS_RETENTION_SIZE": "500MB"}
     for settings in (given, {}):

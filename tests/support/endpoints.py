@@ -51,6 +51,14 @@ class Exposition:
         return {"targets": [self.address], "labels": {"host": host, "platform": platform}}
 
 
+def answers(count: float, seconds: float, *edges: str) -> str:
+    """An access-log sensor's series of the shop's web tier: as many answers within each edge, in that time together."""
+    labels = 'app="shop",tier="web",method="GET",status="2xx"'
+    name = "app_request_duration_seconds"
+    buckets = "".join(f'{name}_bucket{{{labels},le="{edge}"}} {count}\n' for edge in edges)
+    return f"# TYPE {name} histogram\n{buckets}{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}\n"
+
+
 class Webhook:
     """Records Alertmanager's messages: `messages` are their JSON bodies, oldest first. Also works as Slack's API."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -26,6 +27,7 @@ class Program:
         self.name = name
         self.folder = folder
         self.log = folder / f"{name}.log"
+        self.environment = dict(os.environ)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,23 +36,23 @@ class Program:
         """Start it and wait until it is ready; AssertionError with the end of its log if it doesn't become ready."""
         command = [str(program_path(self.name)), *flags]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
         try:
             self._wait_until_ready(self._process)
         except BaseException:  # including a test's timeout: nothing may outlive its test
             self.stop()
             raise
 
-    def stop(self) -> None:
-        """Stop it, and kill it if it doesn't stop on request; does nothing if it has ended."""
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop it, and kill it if it doesn't stop on request or if asked to; does nothing if it has ended."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(STOP_SECONDS)
+        if not kill:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+        self._process.kill()
+        self._process.wait(STOP_SECONDS)
         self._process = None
 
     def log_tail(self) -> str:

@@ -30,3 +30,10 @@ def refusal(kind: type[E], take: Callable[..., object], *given: object) -> E:
     except kind as error:
         return error
     raise AssertionError(f"{given!r} is taken, for {taken!r}")
+
+
+def assert_one_line(error: Exception, *words: str) -> None:
+    """Fail unless the message is one line that contains these words."""
+    message = str(error)
+    assert "\n" not in message
+    assert [word for word in words if word not in message] == [], message

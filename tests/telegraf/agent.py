@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import requests
 
-from tests.support.ports import free_port
-from tests.support.program import program_path
+from tests.support.program import Program, program_path
 from tests.support.waiting import wait_for
 from tests.telegraf.page import Totals, totals
 
 FOLDER = Path(__file__).resolve().parents[2] / "telegraf"
-START_SECONDS = 60
-STOP_SECONDS = 30
 WAIT_SECONDS = 60
 
 
@@ -29,17 +22,16 @@ def telegraf() -> Path:
     return program_path("telegraf")
 
 
-class Agent:
+class Agent(Program):
     """The project's Telegraf, with its files in `folder`. Sensors run twice a second."""
 
     def __init__(self, folder: Path) -> None:
-        self.state = folder / "state"
-        self.log = folder / "telegraf.log"
+        super().__init__("telegraf", folder)
         self._sensors = folder / "sensors"
         self._sensors.mkdir(parents=True)
-        self.state.mkdir()
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "state").mkdir()
+        own = {"TELEGRAF_PORT": str(self.port), "TELEGRAF_FOLDER": str(FOLDER), "STATE_DIRECTORY": f"{folder}/state"}
+        self.environment |= own
 
     def add(self, sensor: str, filled_in: dict[str, str]) -> None:
         """A copy of a sensor with replaced texts, each of which must exist in the file."""
@@ -55,45 +47,19 @@ class Agent:
         default = {"apache": "/var/log/apache2/access.log", "nginx": "/var/log/nginx/access.log"}[server]
         self.add(f"{server}_access_log", {f"access_log.pl {default}": f"access_log.pl '{log}'", '"shop"': f'"{app}"'})
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        command = [str(telegraf()), f"--config={FOLDER / 'telegraf.conf'}", f"--config-directory={self._sensors}"]
-        environment = {
-            **os.environ,
-            "TELEGRAF_PORT": str(self._port),
-            "TELEGRAF_FOLDER": str(FOLDER),
-            "STATE_DIRECTORY": str(self.state),
-        }
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        try:
-            wait_for(self.page, START_SECONDS, every=0.05, until=lambda _: True, explain=self.log.read_text)
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self, *, kill: bool = False) -> None:
-        """Stop it like a service manager, or kill it like the kernel."""
-        if self._process is None:
-            return
-        if not kill:
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)
-        self._process.kill()
-        self._process.wait(STOP_SECONDS)
-        self._process = None
-
     def __enter__(self) -> Self:
-        self.start()
+        self.start(f"--config={FOLDER / 'telegraf.conf'}", f"--config-directory={self._sensors}")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def is_ready(self) -> bool:
+        return bool(self.page())
 
     def page(self) -> str:
         """The page that Prometheus reads."""
-        answer = requests.get(f"http://127.0.0.1:{self._port}/metrics", timeout=10)
+        answer = requests.get(f"{self.url}/metrics", timeout=10)
         answer.raise_for_status()
         return answer.text
 

@@ -9,9 +9,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pytest
-
 from deploy import programs
+from tests.support.needs import missing
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
@@ -22,13 +21,7 @@ Listen 127.0.0.1:{port}
 PidFile {folder}/pid
 ErrorLog {folder}/error.log
 Mutex pthread
-LoadModule mpm_event_module modules/mod_mpm_event.so
-LoadModule auth_basic_module modules/mod_auth_basic.so
-LoadModule authn_anon_module modules/mod_authn_anon.so
-LoadModule authn_core_module modules/mod_authn_core.so
-LoadModule authz_core_module modules/mod_authz_core.so
-LoadModule authz_user_module modules/mod_authz_user.so
-LoadModule status_module modules/mod_status.so
+{modules}
 DocumentRoot {folder}/site
 <Location /server-status>
   SetHandler server-status
@@ -73,11 +66,7 @@ http {{
   access_log {folder}/combined.log combined_time;
   access_log {folder}/main.log main_time;
   access_log {folder}/named.log named;
-  client_body_temp_path {folder}/body;
-  proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi;
-  uwsgi_temp_path {folder}/uwsgi;
-  scgi_temp_path {folder}/scgi;
+  {temporary}
   server {{
     listen 127.0.0.1:{port};
     root {folder}/site;
@@ -95,7 +84,9 @@ def apache(folder: Path) -> Iterator[int]:
     """Apache with one page; the port. Its logs are common.log, combined.log and vhost_combined.log in the folder."""
     root, port = _unpacked(programs.LAB), free_port()
     _site(folder)
-    (folder / "apache.conf").write_text(APACHE.format(root=root, folder=folder, port=port))
+    names = ("mpm_event", "auth_basic", "authn_anon", "authn_core", "authz_core", "authz_user", "status")
+    modules = "\n".join(f"LoadModule {name}_module modules/mod_{name}.so" for name in names)
+    (folder / "apache.conf").write_text(APACHE.format(root=root, folder=folder, port=port, modules=modules))
     command = [f"{root}/usr/sbin/apache2", "-D", "FOREGROUND", "-f", f"{folder}/apache.conf"]
     with _running(command, root, folder, ("127.0.0.1", port)):
         yield port
@@ -106,7 +97,10 @@ def nginx(folder: Path) -> Iterator[int]:
     """nginx with one page; the port. Its logs are common.log, combined.log, main.log and named.log in the folder."""
     root, port = _unpacked(programs.TESTS), free_port()
     _site(folder)
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
+    temporary = " ".join(
+        f"{of}_temp_path {folder}/{of};" for of in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, temporary=temporary))
     command = [f"{root}/usr/sbin/nginx", "-c", f"{folder}/nginx.conf", "-e", f"{folder}/error.log"]
     with _running(command, root, folder, ("127.0.0.1", port)):
         yield port
@@ -156,9 +150,7 @@ def _unpacked(packages: programs.Packages) -> Path:
     try:
         return programs.root(packages)
     except programs.ProgramsError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"no packages for {packages.name}: {error}")
+        missing(f"no packages for {packages.name}: {error}")
 
 
 def _site(folder: Path) -> None:
@@ -186,7 +178,7 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=_environment(root), cwd=folder, stdout=output, stderr=output)
     try:
-        wait_for(lambda: process.poll() is not None or _takes_connections(address), 60, explain=log.read_text)
+        wait_for(lambda: process.poll() is not None or _connect(address), 60, explain=log.read_text, not_yet=(OSError,))
         assert process.poll() is None, f"{command[0]} does not start:\n{log.read_text(errors='replace')}"
         yield
     finally:
@@ -194,11 +186,7 @@ def _running(command: Sequence[str], root: Path, folder: Path, address: Path | t
         process.wait(30)
 
 
-def _takes_connections(address: Path | tuple[str, int]) -> bool:
-    family = socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET
-    with socket.socket(family) as connection:
-        try:
-            connection.connect(str(address) if isinstance(address, Path) else address)
-        except OSError:
-            return False
+def _connect(address: Path | tuple[str, int]) -> bool:
+    with socket.socket(socket.AF_UNIX if isinstance(address, Path) else socket.AF_INET) as connection:
+        connection.connect(str(address) if isinstance(address, Path) else address)
     return True

@@ -5,10 +5,8 @@ Changes to a log between two runs of a sensor: test_log_files.py.
 
 from __future__ import annotations
 
-import gzip
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,73 +45,38 @@ def test_every_line_of_every_format_is_counted_exactly(tmp_path: Path, form: str
 @pytest.mark.timeout(1800)  # the first run may build Telegraf
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_a_restart_under_load_loses_nothing_and_repeats_nothing(tmp_path: Path, kill: bool) -> None:
-    log = tmp_path / "access.log"
+    log, ended = tmp_path / "access.log", threading.Event()
     log.touch()
     agent = Agent(tmp_path / "agent")
     agent.add_access_log(log)
-    with agent:
+    written = 0
+
+    def serve() -> None:
+        nonlocal written
+        while not ended.wait(0.001):
+            with log.open("ab", buffering=0) as file:  # a new file after each rotation
+                file.write(PLAIN % written)
+            written += 1
+
+    def wait_for_more(lines: int) -> None:
+        end = written + lines
+        wait_for(lambda: written >= end, every=0.001)
+
+    with agent, ThreadPoolExecutor() as server:
         agent.wait_for_lines(0)
-        with writing(log) as server:
+        server.submit(serve)
+        try:
             seen = 0
             for _ in range(3):
-                server.write_more(500)
+                wait_for_more(500)
                 before, seen = seen, agent.totals().count
                 assert seen >= before
                 agent.stop(kill=kill)
-                rotate(log)
-                server.reopen()
-                server.write_more(100)
-                agent.start()
-        found = agent.wait_for_lines(server.lines)
-    assert found.count == server.lines >= seen
-
-
-class Server:
-    """Writes requests into a log like a web server: a write per line, to a file that it keeps open."""
-
-    def __init__(self, log: Path) -> None:
-        self.lines = 0
-        self.ended = threading.Event()
-        self._log = log
-        self._signalled = threading.Event()
-
-    def write_more(self, lines: int) -> None:
-        """Return once it has written this many more."""
-        end = self.lines + lines
-        wait_for(lambda: self.lines >= end, every=0.001)
-
-    def reopen(self) -> None:
-        """The server's reaction to logrotate's signal; returns when it is done."""
-        self._signalled.set()
-        wait_for(lambda: not self._signalled.is_set(), every=0.001)
-
-    def run(self) -> None:
-        while not self.ended.is_set():
-            with self._log.open("ab", buffering=0) as log:
-                self._signalled.clear()
-                while not (self.ended.wait(0.001) or self._signalled.is_set()):
-                    log.write(PLAIN % self.lines)
-                    self.lines += 1
-
-
-@contextmanager
-def writing(log: Path) -> Iterator[Server]:
-    """A `Server` within the block."""
-    server = Server(log)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.ended.set()
-        thread.join()
-
-
-def rotate(log: Path) -> None:
-    """logrotate with Debian's settings for Apache and nginx: rename, create, compress the previous one."""
-    first, second = log.with_name(f"{log.name}.1"), log.with_name(f"{log.name}.2.gz")
-    if first.exists():
-        second.write_bytes(gzip.compress(first.read_bytes()))
-        first.unlink()
-    log.rename(first)
-    log.touch()
+                log.rename(f"{log}.1")
+                wait_for_more(100)
+                agent.__enter__()
+        finally:
+            ended.set()
+            server.shutdown()
+        found = agent.wait_for_lines(written)
+    assert found.count == written >= seen

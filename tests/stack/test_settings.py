@@ -1,0 +1,74 @@
+"""Every documented setting of one's own, in local/, is in force in the running stack."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from deploy import go_programs
+from tests.stack.conftest import ROOT, Checkout
+from tests.support import Webhook
+from tests.support.waiting import wait_for
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]  # builds Sloth first if it isn't cached
+
+LOCAL = {
+    "targets/node.yml": '- targets: ["localhost:{node}"]\n  labels: {{host: second, platform: base}}\n',
+    "prometheus.yml": """\
+global: {{scrape_interval: 3s, scrape_timeout: 2s, evaluation_interval: 3s}}
+scrape_configs:
+  - job_name: node
+    basic_auth: {{username: prometheus, password_file: secrets/password}}
+  - job_name: mine
+    static_configs: [{{targets: ["localhost:{node}"], labels: {{host: third}}}}]
+""",
+    "alertmanager.yml": """\
+route:
+  routes:
+    - {{matchers: [host = nowhere], receiver: mine, group_wait: 0s}}
+receivers:
+  - name: mine
+    webhook_configs: [{{url: "{receiver}"}}]
+  - name: page
+    slack_configs:
+      - api_url: {receiver}
+        text: '{{{{ template "virtscope.grafana" . }}}}'
+""",
+    "templates/links.tmpl": '{{{{ define "virtscope.grafana" }}}}https://grafana.example.org{{{{ end }}}}\n',
+    "rules/mine.yml": "groups: [{{name: mine, rules: [{{record: 'mine:one', expr: vector(1)}}]}}]\n",
+    "objectives/desk.yml": "app: desk\nabout: A help desk.\nobjectives: {{mean: {{seconds: 0.1}}}}\nlow_traffic: 1\n",
+    "settings.yml": "clockSkewedSeconds: 7\n",
+    "perf-exporter.env": 'ARGS="--log.level=debug"\n',
+}
+
+
+def test_settings_of_one_s_own_are_in_force(fresh: Checkout) -> None:
+    with Webhook() as receiver:
+        for name, text in {**LOCAL, "../prometheus/secrets/password": "a password"}.items():
+            file = fresh.folder / "local" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.format(node=fresh.ports["NODE_EXPORTER_PORT"], receiver=receiver.url))
+        refused = fresh.make("up")
+        assert "local/generated isn't made of local/objectives/desk.yml" in refused.stdout
+        go_programs.path("sloth")
+        python = ROOT / ".venv/bin/python"
+        made = fresh.run(str(python), "-m", "alerts.generator.build", PYTHONPATH="exporters")
+        assert made.returncode == 0, made.stdout
+        fresh.must("up")
+
+        wait_for(lambda: len(fresh.query('up{host=~"second|third"} == 1')) == 2, 60)
+        config = fresh.get("PROMETHEUS_PORT", "/api/v1/status/config").json()["data"]["yaml"]
+        for said in ("evaluation_interval: 3s", "password_file:", "job_name: mine"):
+            assert said in config
+        wait_for(lambda: fresh.query("mine:one == 1"), 60)
+        groups = fresh.get("PROMETHEUS_PORT", "/api/v1/rules").json()["data"]["groups"]
+        generated = {group["file"] for group in groups if "generated" in group["file"]}
+        assert {f"local/generated/alerts/{name}.yml" for name in ("generated/desk", "rules/monitoring")} <= generated
+        assert "7  # clockSkewedSeconds" in (fresh.folder / "local/generated/alerts/rules/monitoring.yml").read_text()
+        assert [name for name in generated if not name.startswith("local/generated/")] == []
+        assert "--log.level=debug" in fresh.processes()[fresh.pid("virtscope.perf")]
+        alerts = [{"labels": {"alertname": "Trial", "host": host, "severity": "critical"}} for host in ("nowhere", "x")]
+        requests.post(fresh.url("ALERTMANAGER_PORT", "/api/v2/alerts"), json=alerts, timeout=10).raise_for_status()
+        receiver.wait_for(lambda message: message.get("receiver") == "mine", 60)
+        receiver.wait_for(lambda message: "https://grafana.example.org" in str(message.get("attachments")), 60)
+        fresh.must("down")
