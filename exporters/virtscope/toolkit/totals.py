@@ -72,21 +72,27 @@ class Totals:
 
     def _add(self, place: int, was: Counter, count: Counter, new_device: float | None) -> Counter:
         """Add to one total; return what the guest's counter has reached."""
-        if isinstance(count, Mapping):
-            devices = was if isinstance(was, Mapping) else {}
-            new = new_device if isinstance(was, Mapping) else was
-            return {device: self._add_count(place, devices.get(device, new), value) for device, value in count.items()}
         if count is None:
             return was
-        return self._add_count(place, None if isinstance(was, Mapping) else was, count)
+        if not isinstance(count, Mapping):
+            if was is not None and not isinstance(was, Mapping):
+                self.values[place] += _increase(was, count)
+            return count
+        devices, new = (was, new_device) if isinstance(was, Mapping) else ({}, was)
+        reached: dict[Any, float | None] = {}
+        increase = 0.0
+        for device, value in count.items():
+            before = devices.get(device, new)
+            reached[device] = before if value is None else value
+            if value is not None and before is not None:
+                increase += _increase(before, value)
+        self.values[place] += increase
+        return reached
 
-    def _add_count(self, place: int, was: float | None, count: float | None) -> float | None:
-        if count is None:
-            return was
-        if was is not None:
-            # A counter that fell has started again from 0.
-            self.values[place] += count - was if count >= was else count
-        return count
+
+def _increase(was: float, count: float) -> float:
+    """Return what was counted; a counter that fell has started again from 0."""
+    return count - was if count >= was else count
 
 
 def _same_or_restarted(before: Counters, counters: Counters, possible: float) -> tuple[Counters, Counters]:

@@ -121,7 +121,7 @@ class Accounts:
         counters = {guest: _account(domain) for guest, domain in guests.items()}
         # Numbers of domains that share a name change whenever one of them ends.
         self._guests.add(counters, cpus, now, {guest for guest, domain in guests.items() if domain.duplicate})
-        for account in counters.values():
+        for account in () if all(self._counted) else counters.values():
             for place, devices in enumerate(account[1:], 1):
                 for value in devices.values() if isinstance(devices, Mapping) else (None,):
                     self._counted[place] |= value is not None
