@@ -102,6 +102,7 @@ class Accounts:
         self._guests = totals.Totals(len(Totals._fields) - 1)  # all but the host's
         self._counted = [True] + [False] * (len(Totals._fields) - 2)  # whether any guest has such a counter
         self._uncounted = [False] * len(self._counted)  # whether one has devices without it
+        self._ends = Ends()
         self._idle: Sequence[int] = ()  # nanoseconds of each CPU at the previous reading, 0 if offline
         self._read_at = 0.0
         self._cpu_seconds = 0.0
@@ -111,7 +112,7 @@ class Accounts:
         """Return the host with its totals. Its domains are told apart and complete.
 
         `now` is in seconds of a clock that never jumps. `idle` has the idle nanoseconds of each physical CPU. Without
-        it, the host's CPU time is the sum over its domains.
+        it, the host's CPU time is the sum over its domains, with an estimate of what guests used at their ends.
         """
         cpus = host.cpus or sum(len(domain.vcpus) for domain in host.domains)
         before = self._dom0.values[0] + self._guests.values[0]
@@ -126,8 +127,10 @@ class Accounts:
                 for value in devices.values() if isinstance(devices, Mapping) else (None,):
                     self._counted[place] |= value is not None
                     self._uncounted[place] |= value is None
+        unseen = self._ends.estimate(guests, now - self._read_at)
         busy = self._busy(idle or (), now)
-        self._cpu_seconds += self._dom0.values[0] + self._guests.values[0] - before if busy is None else busy
+        counted = self._dom0.values[0] + self._guests.values[0] - before
+        self._cpu_seconds += counted + unseen if busy is None else busy
         self._reached = max(self._reached, self._cpu_seconds)
         known = [
             value if counted or not uncounted else None
@@ -146,6 +149,41 @@ class Accounts:
         if not last or not idle:
             return None
         return sum(elapsed - (time - was) / 1e9 for was, time in zip(last, idle) if 0 < was <= time)
+
+
+class _Rate(NamedTuple):
+    cpu_seconds: float
+    cpus: float
+
+
+class Ends:
+    """Estimates what guests used between their last reading and their end: half an interval at their last rate."""
+
+    def __init__(self) -> None:
+        self._last: dict[Key, _Rate] | None = None  # None: before the first reading
+        self._ended: dict[Key, float] = {}  # estimates for guests that were missing in the last reading
+
+    def estimate(self, guests: Mapping[Key, Domain], elapsed: float) -> float:
+        """Return the CPU seconds of guests that have ended in the `elapsed` seconds since the previous reading.
+
+        Negative if guests are back that only missed a reading: their counters have what was estimated.
+        """
+        last = self._last or {}
+        new = self._last is not None
+        self._last = {guest: _rate(domain, last.get(guest), elapsed, new) for guest, domain in guests.items()}
+        back = sum(seconds for guest, seconds in self._ended.items() if guest in guests)
+        self._ended = {guest: rate.cpus * elapsed / 2 for guest, rate in last.items() if guest not in guests}
+        return sum(self._ended.values()) - back
+
+
+def _rate(domain: Domain, last: _Rate | None, elapsed: float, new: bool) -> _Rate:
+    """Return how fast a guest uses CPU; a `new` one has run for half of the time."""
+    cpu_seconds, cpus = domain.cpu_seconds or 0.0, len(domain.vcpus)
+    if last and cpu_seconds >= last.cpu_seconds:
+        used = cpu_seconds - last.cpu_seconds
+    else:
+        used = 2 * cpu_seconds if new and cpu_seconds <= cpus * elapsed else 0.0
+    return _Rate(cpu_seconds, min(used / elapsed, cpus) if elapsed > 0 else 0.0)
 
 
 def _identity(domain: Domain) -> Key:

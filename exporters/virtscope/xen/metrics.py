@@ -70,7 +70,7 @@ _TOTALS: tuple[Definition[Totals], ...] = (
     Definition(
         "xen_host_cpu_seconds_total",
         f"CPU time used on the host's physical CPUs {_SINCE}, in seconds; from source xentop and in recordings the sum "
-        "over Dom0 and guests up to their last scrape.",
+        "over Dom0 and guests, with an estimate of what guests used after their last scrape.",
         lambda totals: totals.cpu_seconds,
     ),
     Definition(

@@ -51,6 +51,9 @@ def test_no_time_of_waiting_goes_back() -> None:
     assert waited(4, 0.4, 501.0, 0.5) == (0.4, 501.0, 0.5), "another domain's, under the same id"
 
 
+VCPUS = (Vcpu(True, None), Vcpu(True, None))
+
+
 def counting(domid: int | None, seconds: float, network: int = 0, disk: int | None = 0, name: str = "web") -> Domain:
     """Return a domain with so many bytes received and written, twice as many sent and read."""
     vif = Network("0", Traffic(network, 0, 0, 0), Traffic(2 * network, 0, 0, 0))
@@ -114,6 +117,25 @@ def test_cpu_time_of_the_host_is_all_but_idle_time() -> None:
     assert busy(5, 541) == 49.999, "without idle times, the sum over domains"
     assert busy(6, 551, 1300, 200, 400) == 59.999
     assert busy(7, 561, 1350, 250, 450, 0, 0) == 89.999
+
+
+def test_without_idle_times_an_ended_guest_counts_for_another_half_interval() -> None:
+    accounts = Accounts()
+
+    def used(minute: float, **guests: float) -> float:
+        domains = (counting(None, seconds, name=name)._replace(vcpus=VCPUS) for name, seconds in guests.items())
+        totals = accounts.add_to(host(*domains), minute * 60).totals
+        assert totals
+        return totals.cpu_seconds
+
+    assert used(0, web=7000) == 0
+    assert used(1, web=7030) == 30
+    assert used(2) == 45, "half a CPU for half a minute"
+    assert used(3, web=7060) == 60, "it only missed a reading"
+    assert used(4, web=7060, short=20) == 80
+    assert used(5, web=7060) == 100, "one that was read once had run for half a minute, on average"
+    assert used(6, web=7060, migrated=9000) == 100
+    assert used(7, web=7060) == 100, "nothing is known of its rate"
 
 
 def test_the_total_of_waiting_keeps_ended_guests() -> None:
