@@ -26,9 +26,8 @@ from virtscope.kvm.model import Guest
 from virtscope.openvz import exporter as openvz_exporter
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.toolkit.collect import SourceUnavailable
-from virtscope.xen import metrics, recorded
-from virtscope.xen.continuity import WaitingClocks
-from virtscope.xen.exporter import LibraryView
+from virtscope.xen import metrics
+from virtscope.xen.exporter import LibraryView, WaitingView
 from virtscope.xen.toolstack import ReplayedToolstack
 
 # Seconds between two samples, at whole multiples in Unix time: a rate over a minute needs two, even if the guest has
@@ -111,8 +110,9 @@ class _Host:
         self._host = host
         self._counters = Counters(host, origin)
         self._guests = ReplayedToolstack()
-        self._library = LibraryView(self._guests.add_to)
-        self._clocks = WaitingClocks()
+        self._seconds = 0.0
+        self._library = LibraryView(self._guests.add_to, lambda: self._seconds)
+        self._waiting = WaitingView(lambda: self._seconds)
         self._procfs = RecordedProcfs()
         self._sources = openvz_exporter.sources(self._procfs)
         self._files = RecordedFiles()
@@ -120,6 +120,7 @@ class _Host:
         self._kvm = HostView(self._files, [self._add_libvirt], recorded_ones=True)
 
     def pages(self, seconds: float) -> dict[tuple[str, str], list[Metric]]:
+        self._seconds = seconds
         found = {
             (page.job, page.labels.get("vserver", "")): page.families
             for page in sensors.pages(self._host, self._counters, seconds)
@@ -129,7 +130,7 @@ class _Host:
             found["xentop", ""] = [
                 *metrics.toolstack_families(self._guests.parse(xen.toolstack(self._counters, seconds))),
                 *self._library.families(snapshot.node),
-                *metrics.waiting_families(self._clocks.steady(recorded.waiting(snapshot))),
+                *self._waiting.families(snapshot),
             ]
         elif self._counters.platform == "kvm":
             # As old as replayed readings can be, 1.5 intervals: otherwise the first live one would be a reset.

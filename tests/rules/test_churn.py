@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)
 MINUTES = 21
 FIRST = 7  # minutes: five, plus one for the first rate and one to start
 TOLERANCE = 0.05
-ABOUT_CPU = ("cpu_usage:", "guest:", "overhead", "info", "guests:count", "xen_domain:group", "ended", "rest")
+ABOUT_CPU = ("cpu_usage:", "guest:", "overhead", "info", "guests:count", "same_name", "ended", "rest")
 HOST, GUESTS, OVERHEAD, APPS = (
     *("host:cpu_usage:rate", "host:guests_cpu_usage:rate"),
     *("host:overhead_cpu:rate", "app:cpu_usage:rate"),

@@ -28,7 +28,7 @@ NAMES = ALIVE + 1  # few, so that each is reused as soon as it is free
 INTERVAL = 3  # seconds: two exporters and xl share one emulated CPU, which needs up to a second for a scrape
 DEADLINE = 0.95 * INTERVAL  # the maximum duration of a scrape
 TEXT_IS_LATE = 5.0  # seconds: the maximum age of served values
-MINUTE = 60.0  # the range of the rates
+RANGE = 120.0  # of the rates, in seconds
 TOLERANCE = 0.05
 MIB = 1 << 20
 LIMIT = "xen_domain_memory_limit_bytes"
@@ -57,7 +57,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Account:
-    """CPU seconds by `xl list` between two moments whole minutes apart; an ended guest's are from its last listing."""
+    """CPU seconds by `xl list` in a multiple of RANGE; an ended guest's are from its last listing."""
 
     begun: float
     ended: float
@@ -117,7 +117,7 @@ def churn(xen: XenHost, text_exporter: SecondExporter, watcher: Prometheus) -> C
             over.append(
                 Life(ending.name, ending.domid, ending.limit, ending.created, ending.started, begun, time.time())
             )
-    time.sleep(MINUTE - (time.time() - first_look) % MINUTE)
+    time.sleep(RANGE - (time.time() - first_look) % RANGE)
     at_last, last_look = seconds_by_xl(xen.dom0("xl list")), time.time()
     xen.dom0(f"xl unpause {busy}")
     time.sleep(3 * INTERVAL)  # for scrapes after the last guest has gone
@@ -224,45 +224,40 @@ def test_no_counter_decreases_while_its_guest_exists(watcher: Prometheus, lives:
     assert of_library <= moved, "a counter that never moves proves nothing"
 
 
-def seconds_guessed(watcher: Prometheus, of_ended: dict[str, float]) -> float:
-    """rate()'s extrapolation beyond the ended guests' usage.
-
-    It adds a guest's usage in half an interval on average, because a guest's end isn't scraped. That is correct on
-    average if guests end at once. With one emulated CPU, a guest is still listed and scraped for seconds after it
-    stopped running.
-    """
-    seconds = 0.0
-    for series in stored(watcher, 'xen_domain_cpu_seconds_total{host="library", job="xentop"}'):
-        if (used := of_ended.get(series.labels["domid"])) is not None:
-            last, seen = series.samples[-1]
-            first, before = next(sample for sample in series.samples if sample[0] > last - MINUTE)
-            mean = (seen - before) / (last - first)
-            seconds += mean * INTERVAL / 2 - (used - seen)
-    return seconds
+def seconds_unseen(watcher: Prometheus, of_ended: dict[str, float]) -> float:
+    """CPU seconds of ended guests after their last scrape."""
+    series = stored(watcher, 'xen_domain_cpu_seconds_total{host="library", job="xentop"}')
+    last = {each.labels["domid"]: each.samples[-1][1] for each in series}
+    return sum(used - last[domid] for domid, used in of_ended.items() if domid in last)
 
 
 def test_cpu_is_what_xl_reports_for_running_and_ended_guests(watcher: Prometheus, churn: Churn, report: Report) -> None:
-    """Over the whole time, minute by minute, because each rate covers the minute before it."""
+    """Over the whole time, range by range. The host's total has what guests used after their last scrape."""
     _, account = churn
-    minutes = [
-        account.begun + MINUTE * (1 + number) for number in range(round((account.ended - account.begun) / MINUTE))
-    ]
+    moments = [account.begun + RANGE * (1 + number) for number in range(round((account.ended - account.begun) / RANGE))]
 
     def seconds(record: str) -> float:
         # The last value before that moment: a failed scrape leaves no record.
-        last = (f'last_over_time({record}{{host="library"}}[30s] @ {at:.3f})' for at in minutes)
-        return sum(MINUTE * watcher.value(query) for query in last)
+        last = (f'last_over_time({record}{{host="library"}}[30s] @ {at:.3f})' for at in moments)
+        return sum(RANGE * watcher.value(query) for query in last)
 
     dom0, total = seconds("host:overhead_cpu:rate"), seconds("host:cpu_usage:rate")
-    guessed = seconds_guessed(watcher, account.of_ended)
     report(
         f"churn: by xl, Dom0 used {account.dom0:.1f} CPU seconds and guests {account.guests:.1f} in"
-        f" {len(minutes)} minutes, by Prometheus {dom0:.1f} and {total - dom0:.1f}, of which {guessed:.1f} are"
-        f" guessed; the overhead is {account.dom0 / (account.dom0 + account.guests):.3f} and {dom0 / total:.3f}"
+        f" {RANGE * len(moments):.0f} s, by Prometheus {dom0:.1f} and {total - dom0:.1f}"
     )
     assert account.guests > 0.1 * account.dom0, "too little to prove anything"
-    assert abs(guessed) < 0.5 * account.guests, "too much to prove anything"
-    guests = account.guests + guessed
-    assert dom0 / total == pytest.approx(account.dom0 / (account.dom0 + guests), rel=TOLERANCE)
-    assert total == pytest.approx(account.dom0 + guests, rel=TOLERANCE)
-    assert total - dom0 == pytest.approx(guests, rel=TOLERANCE)
+    assert dom0 / total == pytest.approx(account.dom0 / (account.dom0 + account.guests), rel=TOLERANCE)
+    assert total == pytest.approx(account.dom0 + account.guests, rel=TOLERANCE)
+
+
+def test_the_guests_total_keeps_what_ended_guests_used_until_their_last_scrape(
+    watcher: Prometheus, churn: Churn, report: Report
+) -> None:
+    _, account = churn
+    [series] = stored(watcher, 'xen_host_guests_cpu_seconds_total{host="library", job="xentop"}')
+    values = [value for at, value in series.samples if account.begun - INTERVAL < at < account.ended + INTERVAL]
+    unseen = seconds_unseen(watcher, account.of_ended)
+    counted = values[-1] - values[0]
+    report(f"churn: by xl, guests used {account.guests:.1f} s, {unseen:.1f} of them unseen; {counted:.1f} were counted")
+    assert counted == pytest.approx(account.guests - unseen, rel=TOLERANCE)

@@ -22,7 +22,8 @@ Counters: TypeAlias = dict[tuple[str, str, str], float]
 READINGS = 15  # even with all guests paused, Dom0 itself may send them a packet during a reading
 COUNTED = ("bytes", "packets", "errors", "drops")
 SECTOR_BYTES = 512
-CPU = "xen_domain_cpu_seconds_total"
+CPU = '{__name__=~"xen_(domain|host)_cpu_seconds_total"}'
+HOST = "host"  # in place of a domain id
 
 ALLOWED_SHARE = 0.01
 XL_TICK = 0.1  # xl list prints tenths of a second
@@ -95,11 +96,12 @@ def test_guests_have_their_names_and_over_a_minute_the_cpu_seconds_of_xl_list(
     with xen.paused():
         later_by_xl, later_by_prometheus = read_cpu_seconds(xen, prometheus)
         records = prometheus.query("vserver:cpu_usage:rate")
-    assert len(by_xl) == 1 + len(GUESTS)
+    assert by_xl.keys() == by_prometheus.keys()
+    assert len(by_xl) == 2 + len(GUESTS)
     for domid, before in by_xl.items():
         expected = later_by_xl[domid] - before
         measured = later_by_prometheus[domid] - by_prometheus[domid]
-        tick = WHOLE_SECOND if domid == "0" else XL_TICK
+        tick = WHOLE_SECOND if domid in {"0", HOST} else XL_TICK
         report(f"CPU seconds over a minute, domain {domid}: {expected:.1f} by xl list, {measured:.3f} by Prometheus")
         assert measured == pytest.approx(expected, abs=ALLOWED_SHARE * expected + tick), f"domain {domid}"
         assert expected > 1, f"domain {domid} did nothing: there is nothing to compare"
@@ -110,7 +112,7 @@ def test_guests_have_their_names_and_over_a_minute_the_cpu_seconds_of_xl_list(
 
 
 def read_cpu_seconds(xen: XenHost, prometheus: Prometheus) -> tuple[dict[str, float], dict[str, float]]:
-    """By domain id, from `xl list` and from the two scrapes around it."""
+    """By domain id, from `xl list` and from the two scrapes around it; and of the whole host, the sum in `xl list`."""
     wait_for_scrape(prometheus)
     begun = time.time()
     listing = xen.dom0("xl list")
@@ -118,9 +120,10 @@ def read_cpu_seconds(xen: XenHost, prometheus: Prometheus) -> tuple[dict[str, fl
     wait_for_scrape(prometheus)
     rows = [XL_LIST_ROW.fullmatch(line) for line in listing.splitlines()[1:]]
     scraped = prometheus.query(f"{CPU}[1m]")
+    by_xl = {row["domid"]: float(row["seconds"]) for row in rows if row}
     return (
-        {row["domid"]: float(row["seconds"]) for row in rows if row},
-        {series["metric"]["domid"]: interpolate(series["values"], moment) for series in scraped},
+        {**by_xl, HOST: sum(by_xl.values())},
+        {series["metric"].get("domid", HOST): interpolate(series["values"], moment) for series in scraped},
     )
 
 

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable, NoReturn
@@ -24,8 +25,9 @@ from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.xen import libxenstat, metrics, recorded, xentop_text
-from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
+from virtscope.xen.continuity import Accounts, Clocks, DuplicateNames, Places, WaitingClocks, WaitingTotal
 from virtscope.xen.hypervisor import find_program, running_version
+from virtscope.xen.libxenctrl import IdleTimes
 from virtscope.xen.libxenstat import Libxenstat, RawNode
 from virtscope.xen.model import NOTHING_MISSING, Child, Host, Missing, decoded
 from virtscope.xen.netdev import NetDev, WhereReadable
@@ -140,18 +142,18 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
         text = live_text(lambda: Printed(source.read(), version), source.origin, poller, networks)
         return [*text, *([_without_ids("xentrace", "take libxenstat")] if given.trace_interval else [])]
-    view, clocks, runstate = LibraryView(poller.add_to if poller else None), WaitingClocks(), Runstate(given.sysfs)
+    view, waits, runstate = LibraryView(poller.add_to if poller else None), WaitingView(), Runstate(given.sysfs)
+    idle = IdleTimes(given.sysfs)
 
     def read_waiting() -> list[Metric]:
         runstate.open()
         # The two sources are read in parallel, so the node may be that of the previous scrape. Then a new guest is
         # missing until the next scrape; a guest that has ended has no answer.
         node = source.latest()
-        accounts = recorded.waiting(_with_runstates(node, runstate)) if node else []
-        return metrics.waiting_families(clocks.steady(accounts))
+        return waits.families(_with_runstates(node, runstate)) if node else []
 
     sources = [
-        Source("libxenstat", lambda: view.families(source.read()), source.origin),
+        Source("libxenstat", lambda: view.families(source.read(), idle.read()), source.origin),
         Source("runstate", read_waiting, runstate.origin, required=False),
     ]
     if poller:
@@ -253,17 +255,19 @@ def replayed(played: Playback) -> list[Source]:
     def show_toolstack(raw: RawToolstack) -> list[Metric]:
         return metrics.toolstack_families(toolstack.parse(raw))
 
-    def show_waiting() -> Callable[[Snapshot], list[Metric]]:
-        clocks = WaitingClocks()
-        return lambda snapshot: metrics.waiting_families(clocks.steady(recorded.waiting(snapshot)))
-
     def show_node() -> Callable[[Snapshot], list[Metric]]:
-        view = LibraryView(toolstack.add_to)
+        view = LibraryView(toolstack.add_to, played.clock("libxenstat"))
         return lambda snapshot: view.families(snapshot.node)
+
+    def show_text() -> Callable[[Printed], list[Metric]]:
+        return TextView(toolstack.add_to, played.clock("xentop")).families
+
+    def show_waiting() -> Callable[[Snapshot], list[Metric]]:
+        return WaitingView(played.clock("runstate")).families
 
     if "xentop" in played.header.sources:
         sources = [
-            played.source("xentop", "xentop", recorded.printed, lambda: TextView(toolstack.add_to).families),
+            played.source("xentop", "xentop", recorded.printed, show_text),
             _without_ids("runstate", f"take libxenstat, or {INSTEAD}"),
         ]
     else:
@@ -282,23 +286,46 @@ def replayed(played: Playback) -> list[Source]:
 class LibraryView:
     """Makes metric families of libxenstat's hosts; keeps state between scrapes."""
 
-    def __init__(self, add_guests: AddGuests | None = None) -> None:
+    def __init__(self, add_guests: AddGuests | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is that of the nodes."""
         self._add_guests = add_guests or (lambda host: host)
+        self._clock = clock
         self._clocks = Clocks()
+        self._accounts = Accounts()
         self._missing = NOTHING_MISSING
 
-    def families(self, node: RawNode) -> list[Metric]:
-        """Return the families of a host, with the toolstack's values."""
+    def families(self, node: RawNode, idle: Sequence[int] | None = None) -> list[Metric]:
+        """Return the families of a host, with the toolstack's values; `idle` as for Accounts."""
         host = libxenstat.host(node)
         self._missing = _log_missing(host.missing(), self._missing, _IN_LIBRARY)
-        return metrics.host_families(self._add_guests(self._clocks.steady(host)))
+        complete = self._add_guests(self._clocks.steady(host))
+        return metrics.host_families(self._accounts.add_to(complete, self._clock(), idle))
+
+
+class WaitingView:
+    """Makes metric families of domains' run states; keeps state between scrapes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is that of the snapshots."""
+        self._clock = clock
+        self._clocks = WaitingClocks()
+        self._total = WaitingTotal()
+
+    def families(self, snapshot: Snapshot) -> list[Metric]:
+        """Return the families of a snapshot; raises its SourceError."""
+        accounts = self._clocks.steady(recorded.waiting(snapshot))
+        vcpus = sum(len(domain.vcpus) for domain in snapshot.node.domains)
+        return metrics.waiting_families(accounts, self._total.add(accounts, vcpus, self._clock()))
 
 
 class TextView:
     """Makes metric families of xentop's iterations; keeps state between scrapes."""
 
-    def __init__(self, add_guests: AddGuests | None = None) -> None:
+    def __init__(self, add_guests: AddGuests | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is that of the iterations."""
         self._add_guests = add_guests or (lambda host: host)
+        self._clock = clock
+        self._accounts = Accounts()
         self._duplicate_names = DuplicateNames()
         self._places = Places()
         self._clocks = Clocks()
@@ -312,7 +339,7 @@ class TextView:
             self._unknown_line_logged = True
             log.warning("unknown line from xentop", extra={"fields": {"line": unknown[0][:200]}})
         known_apart = self._clocks.steady(self._places.tell_apart(self._duplicate_names.tell_apart(host)))
-        complete = self._add_guests(known_apart)
+        complete = self._accounts.add_to(self._add_guests(known_apart), self._clock())
         self._missing = _log_missing(complete.missing(), self._missing, _IN_TEXT)
         child = Child(printed.iteration.age, len(unknown), printed.iteration.starts)
         return metrics.host_families(complete) + metrics.child_families(child)

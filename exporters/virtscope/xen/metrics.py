@@ -7,6 +7,7 @@ Commands that show the same values:
     xl psr-cmt-show cache-occupancy                   xen_domain_cache_occupancy_bytes
     xentrace -D -e 0x21000 -T 1 FILE                  xen_domain_wait_estimated_seconds_total; off by default
     none (a call of XenServer's and XCP-ng's Xen)     xen_domain_runstate_*, xen_domain_runnable_seconds_total
+    none (sums of this exporter)                      xen_host_cpu_seconds_total, xen_host_guests_*
 
 To add a metric, add it to the table of its object (_HOST, _DOMAIN, _VCPU and so on). A value that isn't read yet also
 needs a field in the model, and a line in the parser: xl_host.parse_info for `xl info`.
@@ -37,6 +38,7 @@ from virtscope.xen.model import (
     Placement,
     Pool,
     Toolstack,
+    Totals,
     Vcpu,
     WaitEstimates,
     Waiting,
@@ -61,6 +63,41 @@ _HOST: tuple[Info[Host] | Definition[Host], ...] = (
         lambda host: _online(vcpu for domain in host.domains for vcpu in domain.vcpus),
     ),
     Definition("xen_host_domains", "Domains on the host, Dom0 included.", lambda host: len(host.domains)),
+)
+_SINCE = "since the exporter started"
+_ENDED = "ended guests count up to their last scrape"
+_TOTALS: tuple[Definition[Totals], ...] = (
+    Definition(
+        "xen_host_cpu_seconds_total",
+        f"CPU time used on the host's physical CPUs {_SINCE}, in seconds; from source xentop and in recordings the sum "
+        "over Dom0 and guests, with an estimate of what guests used after their last scrape.",
+        lambda totals: totals.cpu_seconds,
+    ),
+    Definition(
+        "xen_host_guests_cpu_seconds_total",
+        f"CPU time used by guests {_SINCE}, in seconds; {_ENDED}.",
+        lambda totals: totals.guests_cpu_seconds,
+    ),
+    Definition(
+        "xen_host_guests_network_receive_bytes_total",
+        f"Bytes received by guests {_SINCE}; {_ENDED}.",
+        lambda totals: totals.receive_bytes,
+    ),
+    Definition(
+        "xen_host_guests_network_transmit_bytes_total",
+        f"Bytes sent by guests {_SINCE}; {_ENDED}.",
+        lambda totals: totals.transmit_bytes,
+    ),
+    Definition(
+        "xen_host_guests_block_read_bytes_total",
+        f"Bytes read from virtual block devices {_SINCE}; {_ENDED}.",
+        lambda totals: totals.read_bytes,
+    ),
+    Definition(
+        "xen_host_guests_block_write_bytes_total",
+        f"Bytes written to virtual block devices {_SINCE}; {_ENDED}.",
+        lambda totals: totals.write_bytes,
+    ),
 )
 _DOMAIN: tuple[Definition[Domain], ...] = (
     Definition(
@@ -190,6 +227,7 @@ def host_families(host: Host) -> list[Metric]:
     missing = zip(("vcpu", "network", "block"), host.missing())
     return [
         *_families(_HOST, [({}, host)]),
+        *(_families(_TOTALS, [({}, host.totals)]) if host.totals else []),
         Info[Labels](
             "xen_domain",
             "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
@@ -249,8 +287,8 @@ def _of_guests(guests: Labelled[Guest]) -> Iterator[Metric]:
         )
 
 
-def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
-    """Return the families of domains' run time and CPU wait."""
+def waiting_families(accounts: Sequence[Waiting], total: float | None) -> list[Metric]:
+    """Return the families of domains' run time and CPU wait, with the guests' total."""
     domains = [({"domid": str(account.domid), "domain": account.name}, account) for account in accounts]
     return [
         family(
@@ -262,6 +300,12 @@ def waiting_families(accounts: Sequence[Waiting]) -> list[Metric]:
             parts(domains, "runstate", lambda account: account.runstate_seconds.items()),
         ),
         *_families(_WAITING, domains),
+        family(
+            "xen_host_guests_runnable_seconds_total",
+            f"Time that vCPUs of guests were runnable without a CPU {_SINCE}, in seconds; {_ENDED}; absent on "
+            "hypervisors that only have run states of domains.",
+            [({}, total)],
+        ),
     ]
 
 

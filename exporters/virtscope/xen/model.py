@@ -132,6 +132,17 @@ class Guest(NamedTuple):
     cap_changes: int = 0
 
 
+class Totals(NamedTuple):
+    """What was used since the exporter started, by guests that have ended, too. None: the source doesn't count it."""
+
+    cpu_seconds: float  # of the whole host
+    guests_cpu_seconds: float
+    receive_bytes: float | None
+    transmit_bytes: float | None
+    read_bytes: float | None
+    write_bytes: float | None
+
+
 class Host(NamedTuple):
     """A Xen host at one moment, from a source, or without domains from the toolstack.
 
@@ -146,6 +157,7 @@ class Host(NamedTuple):
     domains: tuple[Domain, ...] = ()
     guests: tuple[Guest | None, ...] = ()  # the toolstack's values of each of `domains`; () without toolstack
     scheduler: str = ""  # of Pool-0; "" if unknown
+    totals: Totals | None = None
 
     def missing(self) -> Missing:
         """Return the sums over all domains."""

@@ -22,12 +22,12 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
-from ctypes import c_uint, c_uint32, c_void_p
+from ctypes import c_uint32, c_void_p
 from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
-from virtscope.xen import hypervisor
+from virtscope.xen.libxenctrl import Libxenctrl
 from virtscope.xen.model import RUNSTATES, Waiting
 
 _INFO = struct.Struct("=IIQ6Q")
@@ -96,9 +96,7 @@ class Runstate:
             raise SourceUnavailable(self._absence)
         if self._library is None:
             try:
-                # Libraries of other releases have another interface to the hypervisor.
-                name = f"libxenctrl.so.{hypervisor.running_release(self._sysfs)}"
-                self._library = _Library(str(Path(self._folder, name)))
+                self._library = _Library(Libxenctrl(self._sysfs, self._folder))
             except SourceUnavailable as error:
                 self._absence = f"{error}; {INSTEAD}"
                 raise SourceUnavailable(self._absence) from error
@@ -111,31 +109,21 @@ class Runstate:
 
 
 class _Library:
-    """An opened libxenctrl that has the call, and its handle."""
+    """An opened libxenctrl that has the call; closed again if it hasn't."""
 
-    def __init__(self, path: str) -> None:
-        self.name = Path(path).name
-        library = hypervisor.load(path)
-        known = [name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library, name)]
+    def __init__(self, library: Libxenctrl) -> None:
+        self.name, self.close, self._handle = library.name, library.close, library.handle
+        known = [
+            name for name in ("xc_get_runstate_info_ext", "xc_get_runstate_info") if hasattr(library.functions, name)
+        ]
         if not known:
+            library.close()
             raise SourceUnavailable(
                 f"{self.name} has no xc_get_runstate_info, which only XenServer and XCP-ng add to Xen"
             )
         self.function = known[0]
-        self._call = getattr(library, self.function)
+        self._call = getattr(library.functions, self.function)
         self._call.argtypes = (c_void_p, c_uint32, c_void_p)
-        self._close = library.xc_interface_close
-        self._close.argtypes = (c_void_p,)
-        opened = library.xc_interface_open
-        opened.restype = c_void_p
-        opened.argtypes = (c_void_p, c_void_p, c_uint)
-        self._handle = opened(None, None, 0)
-        if not self._handle:
-            said = os.strerror(ctypes.get_errno())
-            raise SourceError(f"{self.name}: xc_interface_open failed ({said}); the exporter needs root in Dom0")
-
-    def close(self) -> None:
-        self._close(self._handle)
 
     def runstate(self, domid: int) -> RawRunstate | None:
         """Return a domain's run states, None if there is no such domain (any more)."""

@@ -34,7 +34,8 @@ def xentop() -> Iterator[str]:
     """xentop-exporter's page on XenServer, whose hypervisor reports run states, with xentrace."""
     domains = tuple(_domain(domid) for domid in range(GUESTS + 1))
     guests = tuple(_xen_guest(domain) for domain in domains)
-    host = xen_model.Host("4.17", 128, 2 * 10**9, 10**12, 10**9, domains, guests)
+    totals = xen_model.Totals(*[0.01] * len(xen_model.Totals._fields))
+    host = xen_model.Host("4.17", 128, 2 * 10**9, 10**12, 10**9, domains, guests, totals=totals)
     states = ("full_run", "full_contention", "concurrency_hazard", "partial_run", "partial_contention", "blocked")
     accounts = [
         xen_model.Waiting(domid, _name(domid), dict.fromkeys(states, 0.01), 0, 0.02) for domid in range(GUESTS + 1)
@@ -44,7 +45,7 @@ def xentop() -> Iterator[str]:
     names = {domid: _name(domid) for domid in range(GUESTS + 1)}
     yield "xentop_up 1"
     yield from _lines(xen_metrics.host_families(host))
-    yield from _lines(xen_metrics.waiting_families(accounts))
+    yield from _lines(xen_metrics.waiting_families(accounts, 0.02))
     yield from _lines(xen_metrics.wait_estimate_families(xen_model.WaitEstimates(waits, 1, 0), names))
 
 

@@ -54,6 +54,13 @@ def xentop() -> Lines:
     yield "xentop_up 1"
     yield f"xen_host_cpus {CPUS}"
     yield f"xen_host_vcpus {2 * GUESTS}"
+    yield f"xen_host_cpu_seconds_total ~{0.2 * (GUESTS + 1)}"
+    yield f"xen_host_guests_cpu_seconds_total ~{0.2 * GUESTS}"
+    yield f"xen_host_guests_runnable_seconds_total ~{0.02 * GUESTS}"
+    for direction in ("receive", "transmit"):
+        yield f"xen_host_guests_network_{direction}_bytes_total ~{1e5 * GUESTS}"
+    for direction in ("read", "write"):
+        yield f"xen_host_guests_block_{direction}_bytes_total ~{1e4 * GUESTS}"
     for domid in range(GUESTS + 1):
         yield from domain(domid, guest(domid - 1) if domid else "Domain-0")
 

@@ -178,6 +178,7 @@ def _while(life: Life, value: Callable[[float], float], name: str = "") -> Value
 
 def _xentop(host: Host) -> Iterator[Line]:
     yield f"xen_host_cpus {CPUS}"
+    yield "xen_host_cpu_seconds_total", host.all
     yield 'xen_domain_cpu_seconds_total{domid="0",domain="Domain-0"}', lambda at: 5e4 + host.itself(at)
     for domid, life in enumerate(host.lives, start=1):
         for name in dict.fromkeys([*(name for _, name in life.names), life.name]):

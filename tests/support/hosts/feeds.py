@@ -62,6 +62,10 @@ def xentop(domains: Mapping[str, Server], cpus: int, vcpus: int) -> Feed:
     """A Xen host; Dom0 is the first."""
     yield f"xen_host_cpus {cpus}"
     yield f"xen_host_vcpus {vcpus}"
+    yield f"xen_host_cpu_seconds_total ~{sum(true.cpu for true in domains.values())}"
+    _, *guests = domains.values()
+    for way in ("receive", "transmit"):
+        yield f"xen_host_guests_network_{way}_bytes_total ~{sum(getattr(true, way) for true in guests)}"
     for domid, (name, true) in enumerate(domains.items()):
         yield from filled("xentop", f'domid="{domid}",domain="{name}"', true)
 

@@ -69,6 +69,7 @@ class FakeXen:
         self.procfs = folder / "proc"
         self.libraries = folder / "lib"
         self.description = folder / "host.txt"
+        self.idle: list[int] = []  # nanoseconds of each physical CPU
         version = self.sysfs / "hypervisor/version"
         version.mkdir(parents=True)
         self.libraries.mkdir()
@@ -91,7 +92,7 @@ class FakeXen:
         """Replace the host atomically."""
         vifs = [(f"vif{domain.id}.{number}", counters) for domain in domains for number, *counters in domain.networks]
         write_net_dev(self.procfs, dict(vifs))
-        lines = ["node 4.17.7 4 2400000000 17179869184 1073741824"]
+        lines = ["node 4.17.7 4 2400000000 17179869184 1073741824", " ".join(map(str, ["idle", *self.idle]))]
         for domain in domains:
             lines += domain.lines()
         self._write("\n".join(lines) + "\n")

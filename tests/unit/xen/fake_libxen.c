@@ -7,11 +7,13 @@
  *         vcpu ONLINE NS | network ID + 8 counters | vbd TYPE DEV OO RD WR RSECT WSECT ERROR   (of the last domain)
  *         vcpus COUNT claims that the last domain has so many, without having them
  *         runstate ID STATE MISSED ENTERED + 6 times + RUNNABLE RUNNING NONAFFINE, as XenServer patches libxenctrl
+ *         idle + nanoseconds of each physical CPU | idle-fails ERRNO
  *         runstate-fails ERRNO | answers-for ID (whatever was asked for) | xenctrl-closed (it can't be opened)
  *
  * Flags of xenstat_get_node() are heeded: parts that nobody asks for aren't there. A network costs what it does in the
  * real library, which compiles a regular expression for each line of /proc/net/dev (xenstat_linux.c).
  * -DBEFORE_4_13 leaves out xenstat_vbd_error, as those releases do; -DBROKEN leaves out xenstat_domain_cpu_ns.
+ * -DBEFORE_4_1 leaves out xc_getcpuinfo, which had another handle then.
  * -DSTOCK leaves out the calls for run states, as Xen's own libxenctrl does; -DBEFORE_EXT the newer one.
  */
 #include <errno.h>
@@ -195,6 +197,19 @@ void *xc_interface_open(void *logger, void *dombuild_logger, unsigned flags) {
 }
 
 int xc_interface_close(void *handle) { free(handle); return 0; }
+
+#ifndef BEFORE_4_1
+/* As the hypervisor, it writes no more than `most` times. */
+int xc_getcpuinfo(void *handle, int most, uint64_t *idle, int *count) {
+    char rest[4096], *text = rest, *end;
+    (void)handle;
+    if (fails("idle-fails ")) return -1;
+    *count = 0;
+    if (!says("idle ", rest)) return 0;
+    for (ull time; *count < most && (time = strtoull(text, &end, 10), end != text); text = end) idle[(*count)++] = time;
+    return 0;
+}
+#endif
 
 #ifndef STOCK
 static int fill(uint32_t domid, struct domctl *domctl) {

@@ -6,8 +6,8 @@ test_random_churn.py compares pages with true values; these tests assert the exa
 from __future__ import annotations
 
 from virtscope.xen import model
-from virtscope.xen.continuity import Clocks, DuplicateNames, Places, WaitingClocks
-from virtscope.xen.model import Domain, Host, Vcpu, Waiting
+from virtscope.xen.continuity import Accounts, Clocks, DuplicateNames, Places, WaitingClocks, WaitingTotal
+from virtscope.xen.model import Block, Domain, Host, Network, Requests, Totals, Traffic, Vcpu, Waiting
 
 PLAIN = Domain(None, "web01", 0.0, 1 << 20, None, 0, frozenset(), (), (), ())
 
@@ -49,6 +49,104 @@ def test_no_time_of_waiting_goes_back() -> None:
     assert waited(4, None, 500.9, 1.3) == (None, 500.9, 1.3)
     assert waited(4, 4.0, 501.0, 60.0) == (8.0, 501.0, 60.0), "as the sum over fewer vCPUs"
     assert waited(4, 0.4, 501.0, 0.5) == (0.4, 501.0, 0.5), "another domain's, under the same id"
+
+
+VCPUS = (Vcpu(True, None), Vcpu(True, None))
+
+
+def counting(domid: int | None, seconds: float, network: int = 0, disk: int | None = 0, name: str = "web") -> Domain:
+    """Return a domain with so many bytes received and written, twice as many sent and read."""
+    vif = Network("0", Traffic(network, 0, 0, 0), Traffic(2 * network, 0, 0, 0))
+    read, written = (None if disk is None else Requests(0, of) for of in (2 * (disk or 0), disk))
+    vbd = Block("xvda", "ca:0", "BlkBack", read, written, 0)
+    return PLAIN._replace(domid=domid, name=name, cpu_seconds=seconds, networks=(vif,), blocks=(vbd,))
+
+
+def accounted(*readings: Host) -> Totals | None:
+    """Return the totals after these readings, one a minute."""
+    accounts, totals = Accounts(), None
+    for minute, reading in enumerate(readings):
+        totals = accounts.add_to(reading, 60.0 * minute).totals
+    return totals
+
+
+def test_totals_keep_what_ended_guests_used() -> None:
+    def dom0(seconds: float) -> Domain:
+        return PLAIN._replace(domid=0, name="Domain-0", cpu_seconds=seconds)
+
+    totals = accounted(
+        host(dom0(9000), counting(1, 7200, 10**9, 10**9)),
+        host(dom0(9010), counting(1, 7230, 10**9 + 5, 10**9 + 7), counting(2, 20, 100, 1000)),
+        host(dom0(9020), counting(2, 20, 100, 1000)),
+        # A domain that is dying is still read; one that was migrated in counts from then on.
+        host(dom0(9030), counting(2, 25, 100, 1000), counting(3, 7200, 10**9, 10**9)),
+        host(dom0(9040), counting(3, 7201, 10**9 + 1, 10**9 + 1)),
+    )
+    assert totals == Totals(40 + 56, 56, 106, 212, 2016, 1008)
+
+
+def test_a_total_is_absent_if_the_source_does_not_count_it() -> None:
+    totals = accounted(host(), host(counting(1, 5, 6, None)))
+    assert totals == Totals(5, 5, 6, 12, None, None)
+    unnamed = counting(None, 5)._replace(networks=(), vifs=1)  # until the toolstack has listed it
+    assert accounted(host(unnamed)) == Totals(0, 0, None, None, 0, 0)
+    assert accounted(host(), host(unnamed), host(counting(None, 6, 30))) == Totals(6, 6, 30, 60, 0, 0)
+
+
+def test_domains_that_share_a_name_count_from_their_first_reading_on() -> None:
+    first, second = (counting(None, 20, 30)._replace(duplicate=number) for number in (1, 2))
+    both = host(first, second), host(first._replace(cpu_seconds=21), second)
+    totals = accounted(host(counting(None, 19, 20)), *both)
+    assert totals == Totals(1, 1, 0, 0, 0, 0)
+
+
+def test_cpu_time_of_the_host_is_all_but_idle_time() -> None:
+    accounts = Accounts()
+
+    def busy(minute: float, seconds: float, *idle: float) -> float:
+        nanoseconds = [int(each * 1e9) for each in idle]
+        totals = accounts.add_to(host(counting(0, seconds)), minute * 60, nanoseconds or None).totals
+        assert totals
+        return round(totals.cpu_seconds, 6)
+
+    assert busy(0, 500, 1000, 2000, 0) == 0
+    assert busy(1, 501, 1050, 2060, 0) == 10, "the third CPU is offline"
+    assert busy(2, 511, 1110.001, 2120, 0) == 10, "a clock that is ahead is no fall"
+    assert busy(3, 521, 1170.001, 2150, 300) == 39.999
+    assert busy(4, 531, 1230.001, 100, 360) == 39.999, "a CPU that starts again has no time"
+    assert busy(5, 541) == 49.999, "without idle times, the sum over domains"
+    assert busy(6, 551, 1300, 200, 400) == 59.999
+    assert busy(7, 561, 1350, 250, 450, 0, 0) == 89.999
+
+
+def test_without_idle_times_an_ended_guest_counts_for_another_half_interval() -> None:
+    accounts = Accounts()
+
+    def used(minute: float, **guests: float) -> float:
+        domains = (counting(None, seconds, name=name)._replace(vcpus=VCPUS) for name, seconds in guests.items())
+        totals = accounts.add_to(host(*domains), minute * 60).totals
+        assert totals
+        return totals.cpu_seconds
+
+    assert used(0, web=7000) == 0
+    assert used(1, web=7030) == 30
+    assert used(2) == 45, "half a CPU for half a minute"
+    assert used(3, web=7060) == 60, "it only missed a reading"
+    assert used(4, web=7060, short=20) == 80
+    assert used(5, web=7060) == 100, "one that was read once had run for half a minute, on average"
+    assert used(6, web=7060, migrated=9000) == 100
+    assert used(7, web=7060) == 100, "nothing is known of its rate"
+
+
+def test_the_total_of_waiting_keeps_ended_guests() -> None:
+    def account(domid: int, seconds: float | None) -> Waiting:
+        return Waiting(domid, "web", {}, 0, seconds)
+
+    total = WaitingTotal()
+    assert total.add([account(0, 5), account(1, 100)], 4, 0) == 0
+    assert total.add([account(0, 9), account(1, 110), account(2, 30)], 4, 60) == 40
+    assert total.add([account(0, 9), account(2, 31)], 4, 120) == 41
+    assert WaitingTotal().add([account(0, None), account(1, None)], 4, 0) is None
 
 
 def duplicates(names: DuplicateNames, *rows: tuple[str, float]) -> list[int | None]:

@@ -38,6 +38,7 @@ DOMAIN = model.Domain(
     blocks=(model.Block("xvda", "ca:0", "BlkBack", model.Requests(5, 4096), model.Requests(6, 8192), 1),),
 )
 WAITING = model.Waiting(3, "web01", {state: float(number) for number, state in enumerate(model.RUNSTATES)}, 7, 31.25)
+TOTALS = model.Totals(250.5, 90.25, 3000, 4000, 50000, 60000)
 # Domain 9 has ended, so it appears neither as waiting nor as running. Domain 7 has a name that no other domain has.
 ESTIMATES = model.WaitEstimates(
     {3: {3: 1.5, 0: 2.5, 7: 421.5, 9: 4.0, model.IDLE: 0.25, model.REST: 8.0}, 9: {3: 5.0}}, 17, 2
@@ -51,8 +52,10 @@ def test_golden_page() -> None:
     toolstack = model.Toolstack("xl", model.Host(), (pool,), {3: GUEST}, (), counts)
     page = Encoder().text(
         [
-            *metrics.host_families(model.Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,))),
-            *metrics.waiting_families([WAITING]),
+            *metrics.host_families(
+                model.Host("4.17.7", 8, 2_400_000_000, 1 << 34, 1 << 33, (DOMAIN,), (GUEST,), totals=TOTALS)
+            ),
+            *metrics.waiting_families([WAITING], 40.5),
             *metrics.wait_estimate_families(ESTIMATES, NAMES),
             *metrics.child_families(model.Child(1.4, 0, 1)),
             *metrics.toolstack_families(toolstack),
