@@ -60,6 +60,7 @@ class Playback:
         self._origin = 0.0  # time of the first reading
         self._length: float | None = None  # of a pass; known after the first one
         self._failure: SourceError | None = None
+        self._shown: dict[str, float] = {}  # by source, when its current reading was recorded
         self._reader, self._readings, self._next = self._open()
         self.header = self._reader.header
         if self.header.exporter != exporter:
@@ -75,6 +76,10 @@ class Playback:
     def origin(self) -> str:
         """Return the origin of the values."""
         return f"replay:{self._path}"
+
+    def clock(self, name: str) -> Callable[[], float]:
+        """Return a clock for the views of the source `name`: when their reading was recorded, in seconds."""
+        return lambda: self._shown[name]
 
     def source(
         self, name: str, recorded: str, decode: Decode[T], new_view: Callable[[], View[T]], required: bool = True
@@ -99,6 +104,7 @@ class Playback:
                 raw = decode(turn.reading.data)
             except SourceMalformed as error:
                 raise SourceMalformed(f"the reading at {turn.reading.seconds:g} s of {self._path}: {error}") from error
+            self._shown[name] = turn.reading.seconds
             return continued.families(turn.number, view_of_pass[1](raw))
 
         def read() -> list[Metric]:

@@ -4,21 +4,34 @@ A sum over the guests that exist falls when one ends, and Prometheus takes that 
 each scrape can keep a total instead, as process-exporter does for groups of processes: it adds what each guest has
 counted since the read before. Then a rate of the host is one `rate()`.
 
-A total starts at 0 with the exporter, so that a restart is an ordinary counter reset. A guest that is there at the first
+A total starts at 0 with the exporter, so a restart is an ordinary counter reset. A guest that is there at the first
 read counts from then on; one that appears later counts with all that is on its counters, as it started in between.
-What a guest counts between the last read and its end is seen by no one, nor is a guest that lived between two reads.
+Nobody sees what a guest counts between the last read and its end, nor a guest that lived between two reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Optional
+from collections.abc import Container, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
 
 # For how many reads an absent guest is remembered: a source may miss it once. Ids are not reused that soon.
 _REMEMBERED = 10
+# Seconds by which a guest's CPU time may fall without a restart: clocks of CPUs differ, and some sources round.
+_MAX_FALL = 1.0
 
-Counters = Sequence[Optional[float]]
-"""A guest's CPU seconds, then its other counters, always the same ones in the same order; None: not known now."""
+Counter = Union[float, None, Mapping[Any, Optional[float]]]
+"""A counter of a guest, or one for each of its devices. None: not known now."""
+
+Counters = Sequence[Counter]
+"""A guest's CPU seconds, then its other counters, always the same ones in the same order."""
+
+
+class _Seen(NamedTuple):
+    """A guest at its last read."""
+
+    counters: list[Counter]
+    now: float
+    read: int  # number of that read
 
 
 class Totals:
@@ -27,55 +40,74 @@ class Totals:
     def __init__(self, counters: int) -> None:
         self.values = [0.0] * counters
         """The totals so far, in the order of the guests' counters."""
-        self._last: dict[Hashable, list[float | None]] | None = None  # None: before the first read
-        self._absent: dict[Hashable, int] = {}  # of guests in `_last`, for how many reads
+        self._last: dict[Hashable, _Seen] = {}
+        self._reads = 0
         self._read_at = 0.0
 
-    def add(self, guests: Mapping[Hashable, Counters], cpus: int, now: float) -> None:
+    def add(self, guests: Mapping[Any, Counters], cpus: int, now: float, ambiguous: Container[Hashable] = ()) -> None:
         """Add what these guests have counted since the read before.
 
-        `guests` by an identity that no other guest has while this one lives, such as a domain id or a pid with its start
-        time. `cpus` of the host, and `now` in seconds of a clock that never jumps, bound what a new guest can have used:
-        one with more on its counters was there before, unseen, or was migrated with them, and counts from now on.
+        `guests` by an identity that no other guest has while this one lives, such as a domain id or a pid with its
+        start time. `cpus` of the host, and `now` in seconds of a clock that never jumps, bound what a guest can have
+        used: one with more on its counters was there before, unseen, or was migrated with them, and counts from now on.
+        So do new guests in `ambiguous`, which may be known ones under another identity, and devices that appear in a
+        guest that has run.
         """
-        last = self._last
-        if last is None:
-            self._last = {guest: list(counters) for guest, counters in guests.items()}
-        else:
-            possible = cpus * (now - self._read_at) + 1
-            for guest, counters in guests.items():
-                before = last.get(guest)
-                if before is None:
-                    before = self._before(counters, possible)
-                last[guest] = [
-                    self._add(place, was, count, possible)
-                    for place, (was, count) in enumerate(zip(before, counters))
-                ]
-            self._forget(guests)
+        self._reads += 1
+        for guest, counters in guests.items():
+            seen = self._last.get(guest)
+            since = self._read_at if seen is None else seen.now
+            possible = cpus * (now - since) + 1
+            after, before = counters, _unknown(counters)
+            if seen is not None:
+                before, after = _same_or_restarted(seen.counters, counters, possible)
+            elif self._reads > 1 and guest not in ambiguous:
+                before = _started(counters, possible)
+            # Before its first run, a guest is given its devices.
+            new_device = 0.0 if before[0] == 0 else None
+            reached = [self._add(place, *pair, new_device) for place, pair in enumerate(zip(before, after))]
+            self._last[guest] = _Seen(reached, now, self._reads)
         self._read_at = now
+        self._last = {guest: seen for guest, seen in self._last.items() if self._reads - seen.read <= _REMEMBERED}
 
-    def _before(self, counters: Counters, possible: float) -> list[float | None]:
-        """Return what a guest that wasn't seen before had when it started: nothing, if it can have started since."""
-        cpu_seconds = counters[0]
-        if cpu_seconds is None or cpu_seconds > possible:
-            return [None] * len(counters)
-        return [0.0] * len(counters)
-
-    def _add(self, place: int, was: float | None, count: float | None, possible: float) -> float | None:
+    def _add(self, place: int, was: Counter, count: Counter, new_device: float | None) -> Counter:
         """Add to one total; return what the guest's counter has reached."""
+        if isinstance(count, Mapping):
+            devices = was if isinstance(was, Mapping) else {}
+            new = new_device if isinstance(was, Mapping) else was
+            return {device: self._add_count(place, devices.get(device, new), value) for device, value in count.items()}
+        if count is None:
+            return was
+        return self._add_count(place, None if isinstance(was, Mapping) else was, count)
+
+    def _add_count(self, place: int, was: float | None, count: float | None) -> float | None:
         if count is None:
             return was
         if was is not None:
             # A counter that fell has started again from 0.
-            increase = count - was if count >= was else count
-            if place or increase <= possible:
-                self.values[place] += increase
+            self.values[place] += count - was if count >= was else count
         return count
 
-    def _forget(self, present: Mapping[Hashable, Counters]) -> None:
-        assert self._last is not None
-        self._absent = {guest: self._absent.get(guest, 0) + 1 for guest in self._last.keys() - present.keys()}
-        for guest, reads in self._absent.items():
-            if reads > _REMEMBERED:
-                del self._last[guest]
-        self._absent = {guest: reads for guest, reads in self._absent.items() if reads <= _REMEMBERED}
+
+def _same_or_restarted(before: Counters, counters: Counters, possible: float) -> tuple[Counters, Counters]:
+    """Return what a known guest's counters started from and have reached; it may have been replaced by another one."""
+    was, cpu_seconds = before[0], counters[0]
+    if not isinstance(was, (int, float)) or not isinstance(cpu_seconds, (int, float)):
+        return before, counters
+    if cpu_seconds < was - _MAX_FALL:
+        return _started(counters, possible), counters
+    if cpu_seconds > was + possible:
+        return _unknown(counters), counters
+    return before, [max(was, cpu_seconds), *counters[1:]]
+
+
+def _started(counters: Counters, possible: float) -> Counters:
+    """Return what a guest had when it started: nothing, if it can have started since."""
+    cpu_seconds = counters[0]
+    if isinstance(cpu_seconds, (int, float)) and cpu_seconds <= possible:
+        return [0.0] * len(counters)
+    return _unknown(counters)
+
+
+def _unknown(counters: Counters) -> Counters:
+    return [None] * len(counters)
