@@ -209,6 +209,9 @@ class Guests:
             taps=facts.taps,
             network_namespace=facts.network_namespace,
             standing=facts.standing,
+            started=monitor.start,
+            served_seconds=counters.served_ticks / TICKS,
+            wait_seconds=kept.clocks.waited(),
         )
 
     def _facts(self, kept: _Kept, now: float) -> _Facts:

@@ -161,6 +161,11 @@ class ThreadClocks:
         self._vcpus = now
         return self._shown()
 
+    def waited(self) -> float | None:
+        """Return the wait time of all vCPUs in seconds, ended ones included; None if this kernel has no schedstat."""
+        uses = [*self._ended_vcpus.values(), *[use for _, use in self._vcpus.values()]]
+        return sum([use.wait for use in uses]) / _NS if any(use.scheduled for use in uses) else None
+
     def read(self, files: Files) -> Threads:
         """Read all threads."""
         vcpus: dict[str, tuple[Kind, Use]] = {}

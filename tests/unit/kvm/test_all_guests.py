@@ -1,0 +1,143 @@
+"""Counters of all guests, which keep what ended guests had counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.kvm.captured import command_line
+from tests.unit.kvm.test_guests import Machine
+from tests.unit.kvm.test_threads import stat
+from virtscope.kvm.exporter import HostView
+from virtscope.kvm.model import Block, Domain, Guest, Requests
+
+CPU, WAIT, RECEIVED, SENT, READ, WRITTEN = (
+    f"kvm_host_guests_{name}_total"
+    for name in (
+        *("cpu_seconds", "wait_seconds", "network_receive_bytes"),
+        *("network_transmit_bytes", "block_read_bytes", "block_write_bytes"),
+    )
+)
+
+
+class Host(Machine):
+    """A host of 2 CPUs that is scraped every 10 s; `disks` has each guest's disk by name, in bytes read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disks: dict[str, int] = {}
+        self.view = HostView(self.files, [self.add_disks])
+        self.now = 0
+
+    def add_disks(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
+        nothing = Requests(None, None, None)
+
+        def domain(name: str) -> Domain | None:
+            if name not in self.disks:
+                return None
+            return Domain(blocks=(Block("vda", Requests(1, self.disks[name], 1.0), nothing, nothing),))
+
+        return tuple([guest._replace(domain=domain(guest.name)) for guest in guests])
+
+    def has(self, pid: int, name: str, seconds: float, start: int, *words: str) -> None:
+        """It has a guest that has used so many seconds of CPU time."""
+        self.runs(pid, command_line("-name", name, *words), stat("qemu", round(100 * seconds), start=start))
+
+    def taps(self, **sent: int) -> None:
+        """It has these interfaces, with the bytes that guests sent and as many received."""
+        rows = [f"{name}: {count} 0 0 0 0 0 0 0 {count} 0 0 0 0 0 0 0\n" for name, count in sent.items()]
+        self.content["proc/1/net/dev"] = "".join(rows).encode()
+
+    def scrape(self) -> dict[str, float]:
+        """The counters of all guests."""
+        self.files.show(self.content)
+        self.now += 10
+        families = self.view.families(self.now)
+        return {each.name: each.value for family in families for each in family.samples if "_host_guests_" in each.name}
+
+
+def test_the_total_is_what_all_guests_used_and_never_falls() -> None:
+    host = Host()
+    totals = [host.scrape()[CPU]]
+    host.has(9, "old", 5000, 100)
+
+    def then(expected: float) -> None:
+        totals.append(host.scrape()[CPU])
+        assert totals[-1] == pytest.approx(expected)
+
+    then(0)  # it was there before the exporter
+    host.has(9, "old", 5002, 100)
+    host.has(10, "job", 3, 200)
+    then(5)
+    host.has(10, "job", 7, 200)
+    unread = host.content.pop("proc/9/stat")
+    then(9)
+    host.content["proc/9/stat"] = unread
+    host.has(9, "old", 5008, 100)
+    host.ends(10)
+    then(15)
+    host.has(10, "job", 2, 900)  # another process with its pid
+    then(17)
+    host.has(11, "unseen", 36000, 300)  # hours that weren't used since the last scrape
+    then(17)
+    host.has(11, "unseen", 36001, 300)
+    then(18)
+    for pid in (9, 10, 11):
+        host.ends(pid)
+    then(18)
+    assert totals == sorted(totals)
+
+
+def test_each_network_device_counts_from_its_own_start() -> None:
+    host = Host()
+    assert host.scrape().keys() == {CPU}, "no guest has had a network"
+    host.has(9, "web", 5000, 100, "-netdev", "tap,ifname=tap0", "-netdev", "tap,ifname=tap1")
+    host.taps(tap0=10**9, tap1=10**9)
+    assert (host.scrape()[SENT], host.scrape()[RECEIVED]) == (0, 0)
+    host.taps(tap0=10**9 + 100)  # the other is unplugged
+    assert host.scrape()[SENT] == 100
+    host.taps(tap0=50, tap1=0)  # and both have started again
+    assert host.scrape()[SENT] == 150
+    host.has(10, "job", 1, 200, "-netdev", "tap,ifname=tap2")
+    host.taps(tap0=50, tap1=0, tap2=1000)
+    assert host.scrape()[SENT] == 1150
+    host.ends(9)
+    host.ends(10)
+    host.taps()
+    assert host.scrape()[SENT] == 1150
+
+
+def test_disks_count_although_libvirt_answers_late_or_not_for_a_while() -> None:
+    host = Host()
+    host.has(9, "old", 3, 100)
+    host.scrape()
+    host.disks["old"] = 10**12  # libvirt's first answer
+    assert host.scrape()[READ] == 0
+    assert WRITTEN not in host.scrape(), "it doesn't say how much was written"
+    host.has(10, "new", 1, 200)
+    host.scrape()
+    host.disks["new"] = 500
+    assert host.scrape()[READ] == 500
+    del host.disks["old"]
+    for _ in range(30):
+        host.scrape()
+    host.disks["old"] = 10**12 + 7
+    assert host.scrape()[READ] == 507
+
+
+def test_waiting_goes_on_when_a_vcpu_is_unplugged() -> None:
+    host = Host()
+
+    def vcpus(**waited: int) -> None:
+        threads = {f"_{tid[1:]}": stat("CPU 0/KVM" if tid == "_20" else "CPU 1/KVM", 5) for tid in waited}
+        host.runs(9, command_line("-name", "web"), stat("qemu", 500), **threads)
+        for tid, seconds in waited.items():
+            host.content[f"proc/9/task/{tid[1:]}/schedstat"] = b"%d %d 7\n" % (10**9, seconds * 10**9)
+
+    vcpus(_20=1000, _21=2000)
+    assert host.scrape()[WAIT] == 0
+    vcpus(_20=1001, _21=2003)
+    assert host.scrape()[WAIT] == 4
+    vcpus(_20=1002)
+    assert host.scrape()[WAIT] == 5
