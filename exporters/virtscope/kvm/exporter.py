@@ -18,7 +18,7 @@ from virtscope.kvm import libvirt, metrics, proxmox, recorded
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.host_files import Files, HostFiles, NotedFiles, RecordedFiles
 from virtscope.kvm.libvirt import Libvirt, Virsh
-from virtscope.kvm.model import Guest, Host, Total
+from virtscope.kvm.model import Domain, Guest, Host, Total
 from virtscope.kvm.processes import recorded_paths
 from virtscope.kvm.proxmox import Configuration, Proxmox
 from virtscope.kvm.taps import Taps
@@ -153,10 +153,13 @@ class AllGuests:
     def __init__(self) -> None:
         self._totals = Totals(_COUNTERS)
         self._known = [False] * _COUNTERS  # by counter: a guest has had one
+        self._domains: dict[int, Domain | None] = {}  # by pid, as counted
 
     def add(self, host: Host, now: float) -> Total:
         """Add what the host's guests have counted since the last time; `now` is in seconds, of any clock."""
-        guests = {(guest.pid, guest.started): _counters(guest) for guest in host.guests}
+        last = self._domains
+        guests = {(guest.pid, guest.started): _counters(guest, last.get(guest.pid)) for guest in host.guests}
+        self._domains = {guest.pid: guest.domain for guest in host.guests}
         self._totals.add(guests, host.cpus, now)
         for place, known in enumerate(self._known):
             self._known[place] = known or any(counters[place] is not None for counters in guests.values())
@@ -164,12 +167,14 @@ class AllGuests:
         return Total(own + served, *[value if known else None for value, known in zip(others, self._known[2:])])
 
 
-def _counters(guest: Guest) -> Counters:
+def _counters(guest: Guest, counted: Domain | None) -> Counters:
     """Return a guest's counters in the order of Total, but with the CPU time of kernel threads by itself.
 
-    That is read less often, so it may grow between two scrapes by more than there was time.
+    That is read less often, so it may grow between two scrapes by more than there was time. libvirt answers less often,
+    too: its answer that was already `counted` is left out.
     """
-    networks, blocks = guest.networks, guest.domain.blocks if guest.domain else ()
+    networks = guest.networks
+    blocks = guest.domain.blocks if guest.domain and guest.domain is not counted else ()
     return (
         guest.cpu_seconds - guest.served_seconds,
         guest.served_seconds,

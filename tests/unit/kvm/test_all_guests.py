@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat
-from virtscope.kvm.exporter import HostView
+from virtscope.kvm.exporter import HostView, replayed
 from virtscope.kvm.model import Block, Domain, Guest, Requests
+from virtscope.toolkit.replay import Playback
 
 CPU, WAIT, RECEIVED, SENT, READ, WRITTEN = (
     f"kvm_host_guests_{name}_total"
@@ -141,3 +143,21 @@ def test_waiting_goes_on_when_a_vcpu_is_unplugged() -> None:
     assert host.scrape()[WAIT] == 4
     vcpus(_20=1002)
     assert host.scrape()[WAIT] == 5
+
+
+def test_a_recording_s_total_is_what_its_guests_used() -> None:
+    """A real host's minute and a half, with a guest that starts and ends in it."""
+    now = 0.0
+    recording = Path(__file__).parents[2] / "kvm/recordings/lifecycle.jsonl.gz"
+    source = next(iter(replayed(Playback(recording, "kvm", speed=1, once=True, clock=lambda: now))))
+    first: dict[str, float] = {}
+    used: dict[str, float] = {}
+    while now < 90:
+        samples = [sample for family in source.read() for sample in family.samples]
+        used |= {each.labels["pid"]: each.value for each in samples if each.name == "kvm_guest_cpu_seconds_total"}
+        first = first or dict(used)
+        total = next(each.value for each in samples if each.name == CPU)
+        assert total == pytest.approx(sum(used.values()) - sum(first.values()), abs=0.001)
+        now += 10
+    assert len(used) > len(first)
+    assert total > 90
