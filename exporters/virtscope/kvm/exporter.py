@@ -32,7 +32,7 @@ from virtscope.toolkit.totals import Counters, Totals
 
 DEFAULT_PORT = 10297
 PROXMOX_INTERVAL = 60.0  # seconds
-_COUNTERS = 7  # of a guest
+_COUNTERS = 8  # of a guest
 
 Additional = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
 # Adds another source's values to the guests.
@@ -148,12 +148,18 @@ class HostView:
 
 
 class AllGuests:
-    """Counters of all guests, which keep what ended ones had counted."""
+    """Counters of all guests, which keep what ended ones had counted.
+
+    The host counts guest time to the end of each guest, so CPU time is that and what else was seen of guests.
+    """
 
     def __init__(self) -> None:
         self._totals = Totals(_COUNTERS)
         self._known = [False] * _COUNTERS  # by counter: a guest has had one
         self._domains: dict[int, Domain | None] = {}  # by pid, as counted
+        self._guest_seconds: float | None = None  # the host's, less those of all guests, when first read
+        self._unseen = 0.0  # seconds of guest time
+        self._cpu_seconds = 0.0
 
     def add(self, host: Host, now: float) -> Total:
         """Add what the host's guests have counted since the last time; `now` is in seconds, of any clock."""
@@ -163,21 +169,28 @@ class AllGuests:
         self._totals.add(guests, host.cpus, now)
         for place, known in enumerate(self._known):
             self._known[place] = known or any(counters[place] is not None for counters in guests.values())
-        own, served, *others = self._totals.values
-        return Total(own + served, *[value if known else None for value, known in zip(others, self._known[2:])])
+        own, served, guest, *others = self._totals.values
+        if host.guest_seconds is not None:
+            if self._guest_seconds is None:
+                self._guest_seconds = host.guest_seconds - guest
+            self._unseen = host.guest_seconds - self._guest_seconds - guest
+        # The host's counter is read first, so the difference may fall by what guests compute meanwhile.
+        self._cpu_seconds = max(self._cpu_seconds, own + served + self._unseen)
+        return Total(self._cpu_seconds, *[value if known else None for value, known in zip(others, self._known[3:])])
 
 
 def _counters(guest: Guest, counted: Domain | None) -> Counters:
-    """Return a guest's counters in the order of Total, but with the CPU time of kernel threads by itself.
+    """Return a guest's counters in the order of Total, after its CPU time, that of kernel threads, and guest time.
 
-    That is read less often, so it may grow between two scrapes by more than there was time. libvirt answers less often,
-    too: its answer that was already `counted` is left out.
+    Kernel threads are read less often, so theirs may grow between two scrapes by more than there was time. libvirt
+    answers less often, too: its answer that was already `counted` is left out.
     """
     networks = guest.networks
     blocks = guest.domain.blocks if guest.domain and guest.domain is not counted else ()
     return (
         guest.cpu_seconds - guest.served_seconds,
         guest.served_seconds,
+        guest.counted_guest_seconds,
         guest.wait_seconds,
         {network.device: network.receive.bytes for network in networks} or None,
         {network.device: network.transmit.bytes for network in networks} or None,

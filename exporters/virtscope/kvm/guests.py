@@ -211,6 +211,7 @@ class Guests:
             standing=facts.standing,
             started=monitor.start,
             served_seconds=counters.served_ticks / TICKS,
+            counted_guest_seconds=process.counted_guest / TICKS,
             wait_seconds=kept.clocks.waited(),
         )
 

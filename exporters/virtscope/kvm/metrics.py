@@ -147,7 +147,12 @@ _TABLES: tuple[Table[_Labelled], ...] = (
     ),
     table(
         lambda labelled: [({}, labelled.host.total)] if labelled.host.total else [],
-        _of_all("cpu_seconds", "Seconds of CPU time used for guests", lambda total: total.cpu_seconds),
+        Definition(
+            "kvm_host_guests_cpu_seconds_total",
+            "CPU time used for guests since the exporter's start, in seconds; of ended guests after their last scrape, "
+            "it includes guest time only.",
+            lambda total: total.cpu_seconds,
+        ),
         _of_all(
             "wait_seconds",
             "Seconds for which vCPUs were runnable without a CPU (CPU ready)",

@@ -125,6 +125,7 @@ class Guest(NamedTuple):
     standing: int = UNKNOWN  # of its name and id
     started: int = 0  # the process, in ticks since boot; pid and this identify it
     served_seconds: float = 0.0  # of cpu_seconds, by kernel threads, which are read less often
+    counted_guest_seconds: float = 0.0  # guest time before it is limited to user time, as in the host's
     wait_seconds: float | None = None  # of all vCPUs, ended ones included
 
 

@@ -52,6 +52,7 @@ class Process(NamedTuple):
     start: int  # since boot
     guest: int  # of `user`
     threads: int
+    counted_guest: int  # by ticks like the host's, so it may be more than `user`
 
 
 class Use(NamedTuple):
@@ -85,7 +86,7 @@ def parse_process(stat: bytes) -> Process | None:
     except ValueError:
         return None
     comm, kernel_thread = stat[opened + 1 : closed], bool(flags & _KERNEL_THREAD)
-    return Process(comm, state, ppid, kernel_thread, user, system, start, min(guest, user), threads)
+    return Process(comm, state, ppid, kernel_thread, user, system, start, min(guest, user), threads, guest)
 
 
 def thread_name(stat: bytes) -> bytes:
