@@ -212,7 +212,7 @@ class Guests:
             started=monitor.start,
             served_seconds=counters.served_ticks / TICKS,
             counted_guest_seconds=process.counted_guest / TICKS,
-            wait_seconds=kept.clocks.waited(),
+            wait_seconds=kept.clocks.waited(vcpus),
         )
 
     def _facts(self, kept: _Kept, now: float) -> _Facts:

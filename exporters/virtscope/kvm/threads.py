@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from math import fsum
 from operator import add
 from typing import NamedTuple
 
@@ -162,10 +163,13 @@ class ThreadClocks:
         self._vcpus = now
         return self._shown()
 
-    def waited(self) -> float | None:
-        """Return the wait time of all vCPUs in seconds, ended ones included; None if this kernel has no schedstat."""
-        uses = [*self._ended_vcpus.values(), *[use for _, use in self._vcpus.values()]]
-        return sum([use.wait for use in uses]) / _NS if any(use.scheduled for use in uses) else None
+    def waited(self, shown: tuple[Vcpu, ...]) -> float | None:
+        """Return the wait time of these vCPUs and unplugged ones in seconds; None if this kernel has no schedstat."""
+        waits = [vcpu.wait_seconds for vcpu in shown if vcpu.wait_seconds is not None]
+        if self._ended_vcpus:
+            names = {vcpu.name for vcpu in shown}
+            waits += [use.wait / _NS for name, use in self._ended_vcpus.items() if name not in names]
+        return fsum(waits) if waits else None  # the same in any order
 
     def read(self, files: Files) -> Threads:
         """Read all threads."""
