@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,7 @@ TICK = 0.01
 ROUNDED = 1e-6
 SECTOR_BYTES, READ_BYTES = 512, 32768
 CPU = "kvm_guest_cpu_seconds_total"
+OF_ALL = "kvm_host_guests_cpu_seconds_total"
 UP = "kvm_source_up"
 # /proc's values of a QEMU, one per line: its stat; its threads' names with their schedstat; vhost's stat.
 LOOK = """
@@ -175,8 +177,33 @@ def test_devices_and_exits_are_libvirts(host: LibvirtHost) -> None:
     page_with(host, lambda page: paused(page) == set())
 
 
+def is_shown(pid: str, page: Page) -> bool:
+    return pid in page.labels(CPU, "pid")
+
+
 def paused(page: Page) -> set[str]:
     return {sample.labels["guest"] for sample in page.all("kvm_guest_state", state="paused") if sample.value == 1}
+
+
+def test_the_host_s_counter_keeps_what_ended_domains_used(host: LibvirtHost, report: Report) -> None:
+    """By the cgroup around all domains' cgroups, which keeps what ended ones used."""
+
+    def seconds() -> float:
+        stat = host.run("cat /sys/fs/cgroup/machine.slice/cpu.stat")
+        return int(stat.partition("usage_usec ")[2].partition("\n")[0]) / 1e6
+
+    begun, counted = seconds(), Page.of(host.exporter).value(OF_ALL)
+    for _ in range(3):
+        ended = host.pid(CAPPED)
+        host.run(f"virsh destroy {CAPPED.name}")
+        host.run(f"virsh start {CAPPED.name}", SECONDS)
+        started = host.pid(CAPPED)
+        assert started != ended
+        page_with(host, functools.partial(is_shown, started))
+    counted, used = Page.of(host.exporter).value(OF_ALL) - counted, seconds() - begun
+    report(f"while a domain was started 3 times, all used {used:.1f} s by their cgroup, {counted:.1f} s were counted")
+    # Of an ended domain, up to a few seconds of QEMU itself aren't seen.
+    assert counted == pytest.approx(used, rel=0.05, abs=2)
 
 
 def test_a_guest_that_hangs_costs_libvirts_answers_only(host: LibvirtHost, report: Report) -> None:

@@ -18,7 +18,7 @@ from virtscope.kvm import libvirt, metrics, proxmox, recorded
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.host_files import Files, HostFiles, NotedFiles, RecordedFiles
 from virtscope.kvm.libvirt import Libvirt, Virsh
-from virtscope.kvm.model import Guest
+from virtscope.kvm.model import Domain, Guest, Host, Total
 from virtscope.kvm.processes import recorded_paths
 from virtscope.kvm.proxmox import Configuration, Proxmox
 from virtscope.kvm.taps import Taps
@@ -28,9 +28,11 @@ from virtscope.toolkit.collect import Background
 from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
+from virtscope.toolkit.totals import Counters, Totals
 
 DEFAULT_PORT = 10297
 PROXMOX_INTERVAL = 60.0  # seconds
+_COUNTERS = 8  # of a guest
 
 Additional = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
 # Adds another source's values to the guests.
@@ -128,6 +130,7 @@ class HostView:
         self._guests = Guests(files, every_time=recorded_ones)
         self._add = add
         self._taps = Taps(files)
+        self._all_guests = AllGuests()
 
     def origin(self, procfs: str) -> str:
         """Return the files' origin, and anything hidden there."""
@@ -140,7 +143,60 @@ class HostView:
         guests = host.guests
         for add in self._add:
             guests = add(guests)
-        return metrics.families(host._replace(guests=self._taps.add_to(guests)))
+        host = host._replace(guests=self._taps.add_to(guests))
+        return metrics.families(host._replace(total=self._all_guests.add(host, now)))
+
+
+class AllGuests:
+    """Counters of all guests, which keep what ended ones had counted.
+
+    The host counts guest time to the end of each guest, so CPU time is that and what else was seen of guests.
+    """
+
+    def __init__(self) -> None:
+        self._totals = Totals(_COUNTERS)
+        self._known = [False] * _COUNTERS  # by counter: a guest has had one
+        self._domains: dict[int, Domain | None] = {}  # by pid, as counted
+        self._guest_seconds: float | None = None  # the host's, less those of all guests, when first read
+        self._unseen = 0.0  # seconds of guest time
+        self._cpu_seconds = 0.0
+
+    def add(self, host: Host, now: float) -> Total:
+        """Add what the host's guests have counted since the last time; `now` is in seconds, of any clock."""
+        last = self._domains
+        guests = {(guest.pid, guest.started): _counters(guest, last.get(guest.pid)) for guest in host.guests}
+        self._domains = {guest.pid: guest.domain for guest in host.guests}
+        self._totals.add(guests, host.cpus, now)
+        for place, known in enumerate(self._known):
+            self._known[place] = known or any(counters[place] is not None for counters in guests.values())
+        own, served, guest, *others = self._totals.values
+        if host.guest_seconds is not None:
+            if self._guest_seconds is None:
+                self._guest_seconds = host.guest_seconds - guest
+            self._unseen = host.guest_seconds - self._guest_seconds - guest
+        # The host's counter is read first, so the difference may fall by what guests compute meanwhile.
+        self._cpu_seconds = max(self._cpu_seconds, own + served + self._unseen)
+        return Total(self._cpu_seconds, *[value if known else None for value, known in zip(others, self._known[3:])])
+
+
+def _counters(guest: Guest, counted: Domain | None) -> Counters:
+    """Return a guest's counters in the order of Total, after its CPU time, that of kernel threads, and guest time.
+
+    Kernel threads are read less often, so theirs may grow between two scrapes by more than there was time. libvirt
+    answers less often, too: its answer that was already `counted` is left out.
+    """
+    networks = guest.networks
+    blocks = guest.domain.blocks if guest.domain and guest.domain is not counted else ()
+    return (
+        guest.cpu_seconds - guest.served_seconds,
+        guest.served_seconds,
+        guest.counted_guest_seconds,
+        guest.wait_seconds,
+        {network.device: network.receive.bytes for network in networks} or None,
+        {network.device: network.transmit.bytes for network in networks} or None,
+        {block.device: block.read.bytes for block in blocks if block.read.bytes is not None} or None,
+        {block.device: block.write.bytes for block in blocks if block.write.bytes is not None} or None,
+    )
 
 
 def recordable(files: HostFiles | RecordedFiles) -> Recordable:
@@ -208,6 +264,7 @@ class _Answers:
 def replayed(played: Playback) -> list[Source]:
     """Return the view of a recording, like that of a host."""
     answers = _Answers()
+    recorded_at = played.clock("procfs")
 
     def new_view() -> View[Mapping[str, bytes]]:
         files = RecordedFiles()
@@ -215,7 +272,7 @@ def replayed(played: Playback) -> list[Source]:
 
         def families(reading: Mapping[str, bytes]) -> list[Metric]:
             files.show(reading)
-            return host.families(0.0)
+            return host.families(recorded_at())
 
         return families
 

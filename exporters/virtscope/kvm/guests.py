@@ -209,6 +209,10 @@ class Guests:
             taps=facts.taps,
             network_namespace=facts.network_namespace,
             standing=facts.standing,
+            started=monitor.start,
+            served_seconds=counters.served_ticks / TICKS,
+            counted_guest_seconds=process.counted_guest / TICKS,
+            wait_seconds=kept.clocks.waited(vcpus),
         )
 
     def _facts(self, kept: _Kept, now: float) -> _Facts:

@@ -14,7 +14,7 @@ from typing import Callable, NamedTuple, TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.kvm.model import Block, Domain, Guest, Host, Network, Requests, Traffic, owners
+from virtscope.kvm.model import Block, Domain, Guest, Host, Network, Requests, Total, Traffic, owners
 from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, table
 
 STATES = ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -88,6 +88,11 @@ def _alone_in_a_cgroup(labelled: _Labelled) -> list[tuple[Labels, Guest]]:
     return [(labels, guest) for labels, guest in labelled.guests if guest.cgroup and counts[guest.cgroup] == 1]
 
 
+def _of_all(name: str, what: str, value: Callable[[Total], float | None]) -> Definition[Total]:
+    text = f"{what} since the exporter's start; excludes what ended guests did after their last scrape."
+    return Definition(f"kvm_host_guests_{name}_total", text, value)
+
+
 def _way(direction: str, way: Callable[[Network], Traffic]) -> list[Definition[Network]]:
     verb = "received" if direction == "receive" else "sent"
     name = f"kvm_guest_network_{direction}"
@@ -134,10 +139,29 @@ _TABLES: tuple[Table[_Labelled], ...] = (
         ),
         Definition(
             "kvm_host_guest_seconds_total",
-            "Guest time of all guests of the host, in seconds; absent if the kernel doesn't count it.",
+            "Guest time of all guests of the host, ended ones included, in seconds; absent if the kernel doesn't count "
+            "it.",
             lambda host: host.guest_seconds,
         ),
         Definition("kvm_host_guests", "Running guests.", lambda host: len(host.guests)),
+    ),
+    table(
+        lambda labelled: [({}, labelled.host.total)] if labelled.host.total else [],
+        Definition(
+            "kvm_host_guests_cpu_seconds_total",
+            "CPU time used for guests since the exporter's start, in seconds; of ended guests after their last scrape, "
+            "it includes guest time only.",
+            lambda total: total.cpu_seconds,
+        ),
+        _of_all(
+            "wait_seconds",
+            "Seconds for which vCPUs were runnable without a CPU (CPU ready)",
+            lambda total: total.wait_seconds,
+        ),
+        _of_all("network_receive_bytes", "Bytes received by guests", lambda total: total.received_bytes),
+        _of_all("network_transmit_bytes", "Bytes sent by guests", lambda total: total.sent_bytes),
+        _of_all("block_read_bytes", "Bytes of guests' read requests", lambda total: total.read_bytes),
+        _of_all("block_write_bytes", "Bytes of guests' write requests", lambda total: total.written_bytes),
     ),
     table(
         lambda labelled: labelled.guests,

@@ -123,6 +123,21 @@ class Guest(NamedTuple):
     networks: tuple[Network, ...] = ()
     domain: Domain | None = None
     standing: int = UNKNOWN  # of its name and id
+    started: int = 0  # the process, in ticks since boot; pid and this identify it
+    served_seconds: float = 0.0  # of cpu_seconds, by kernel threads, which are read less often
+    counted_guest_seconds: float = 0.0  # guest time before it is limited to user time, as in the host's
+    wait_seconds: float | None = None  # of all vCPUs, ended ones included
+
+
+class Total(NamedTuple):
+    """Counters of all guests since the exporter started, ended guests included; None: no guest has had one."""
+
+    cpu_seconds: float
+    wait_seconds: float | None
+    received_bytes: float | None
+    sent_bytes: float | None
+    read_bytes: float | None
+    written_bytes: float | None
 
 
 class Host(NamedTuple):
@@ -132,6 +147,7 @@ class Host(NamedTuple):
     cpu_seconds: float  # of everything on it
     guest_seconds: float | None  # of guests' code; None if the kernel doesn't count it
     guests: tuple[Guest, ...]
+    total: Total | None = None
 
 
 def owners(claims: Iterable[tuple[str, Guest]]) -> dict[str, int]:

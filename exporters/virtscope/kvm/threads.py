@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from math import fsum
 from operator import add
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ class Process(NamedTuple):
     start: int  # since boot
     guest: int  # of `user`
     threads: int
+    counted_guest: int  # by ticks like the host's, so it may be more than `user`
 
 
 class Use(NamedTuple):
@@ -85,7 +87,7 @@ def parse_process(stat: bytes) -> Process | None:
     except ValueError:
         return None
     comm, kernel_thread = stat[opened + 1 : closed], bool(flags & _KERNEL_THREAD)
-    return Process(comm, state, ppid, kernel_thread, user, system, start, min(guest, user), threads)
+    return Process(comm, state, ppid, kernel_thread, user, system, start, min(guest, user), threads, guest)
 
 
 def thread_name(stat: bytes) -> bytes:
@@ -160,6 +162,14 @@ class ThreadClocks:
             now[tid] = (thread, Use(*clock, was.user, was.system, was.guest, scheduled=True))
         self._vcpus = now
         return self._shown()
+
+    def waited(self, shown: tuple[Vcpu, ...]) -> float | None:
+        """Return the wait time of these vCPUs and unplugged ones in seconds; None if this kernel has no schedstat."""
+        waits = [vcpu.wait_seconds for vcpu in shown if vcpu.wait_seconds is not None]
+        if self._ended_vcpus:
+            names = {vcpu.name for vcpu in shown}
+            waits += [use.wait / _NS for name, use in self._ended_vcpus.items() if name not in names]
+        return fsum(waits) if waits else None  # the same in any order
 
     def read(self, files: Files) -> Threads:
         """Read all threads."""

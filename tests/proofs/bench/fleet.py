@@ -88,6 +88,10 @@ def kvm() -> Lines:
     yield f"kvm_host_cpus {CPUS}"
     yield f"kvm_host_cpu_seconds_total ~{GUESTS * 0.1 + 0.5}"
     yield f"kvm_host_guest_seconds_total ~{GUESTS * 0.09}"
+    yield f"kvm_host_guests_cpu_seconds_total ~{GUESTS * 0.1}"
+    yield f"kvm_host_guests_wait_seconds_total ~{GUESTS * 0.01}"
+    for way, rate in (("network_receive", 1e5), ("network_transmit", 1e5), ("block_read", 1e4), ("block_write", 1e4)):
+        yield f"kvm_host_guests_{way}_bytes_total ~{GUESTS * rate}"
     for number in range(GUESTS):
         yield from kvm_guest(1000 + number, guest(number))
 

@@ -165,6 +165,9 @@ def _machine_lines(host: Host, job: str) -> bench.Lines:
             yield f"kvm_host_cpus {bench.CPUS}"
             yield "kvm_host_cpu_seconds_total ~3"
             yield "kvm_host_guest_seconds_total ~2"
+            yield "kvm_host_guests_cpu_seconds_total ~2.5"
+            for direction in ("receive", "transmit"):
+                yield f"kvm_host_guests_network_{direction}_bytes_total ~5e6"
         case "vestat":
             yield "vestat_up 1"
             yield f"openvz_host_containers {len(host.lives)}"

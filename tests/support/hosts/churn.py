@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.hosts import Line, Target, Value
+from virtscope.toolkit.totals import Totals
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
 OWN = 0.4  # CPUs used by the host itself
@@ -190,6 +191,9 @@ def _kvm(host: Host) -> Iterator[Line]:
     yield f"kvm_host_cpus {CPUS}"
     yield "kvm_host_cpu_seconds_total", lambda at: 5e4 + host.all(at)
     yield "kvm_host_guest_seconds_total", lambda at: 3e4 + host.guests(at)
+    # Guest time is known to the end of each guest.
+    overhead = _kept(host, SHARE / 2)
+    yield "kvm_host_guests_cpu_seconds_total", lambda at: host.guests(at) + overhead(at)
     for pid, life in enumerate(host.lives, start=1000):
         # If two guests have the same name, their process ids are added meanwhile.
         others = [other for other in host.lives if other.name == life.name and other is not life]
@@ -207,6 +211,22 @@ def _while_shared(life: Life, others: Sequence[Life], shared: bool) -> Callable[
     def used(times: float, at: float) -> float | None:
         so = life.alive(at) and any(other.alive(at) for other in others) == shared
         return times * life.used(at) if so else None
+
+    return used
+
+
+def _kept(host: Host, times: float) -> Callable[[float], float]:
+    """All guests' usage times this factor, as an exporter keeps it that reads the guests at these times."""
+    totals, last = Totals(1), 0.0
+
+    def used(at: float) -> float:
+        nonlocal totals, last
+        if at <= last:  # another history
+            totals = Totals(1)
+        last = at
+        alive = {number: (times * life.used(at),) for number, life in enumerate(host.lives) if life.alive(at)}
+        totals.add(alive, CPUS, at)
+        return totals.values[0]
 
     return used
 

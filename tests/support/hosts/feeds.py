@@ -74,7 +74,11 @@ def kvm(guests: Mapping[str, Server], machine: Server, cpus: int, cgroups: Mappi
     """A KVM host, whose guests have as many vCPUs as it has CPUs; cgroups of guests by name."""
     yield f"kvm_host_cpus {cpus}"
     yield f"kvm_host_cpu_seconds_total ~{machine.cpu}"
-    yield f"kvm_host_guest_seconds_total ~{sum(true.cpu for true in guests.values())}"
+    together = total([*guests.values()])
+    yield f"kvm_host_guest_seconds_total ~{together.cpu}"
+    yield f"kvm_host_guests_cpu_seconds_total ~{together.cpu + together.overhead}"
+    yield f"kvm_host_guests_network_receive_bytes_total ~{together.receive}"
+    yield f"kvm_host_guests_network_transmit_bytes_total ~{together.transmit}"
     for pid, (name, true) in enumerate(guests.items(), start=100):
         of = f'guest="{name}",pid="{pid}"'
         manager = 'manager="libvirt",id="1"' if "libvirt" in cgroups[name] else 'manager="proxmox",id="100"'
