@@ -74,11 +74,11 @@ class Totals:
         """Add to one total; return what the guest's counter has reached."""
         if count is None:
             return was
-        if not isinstance(count, Mapping):
-            if was is not None and not isinstance(was, Mapping):
+        if isinstance(count, (int, float)):
+            if isinstance(was, (int, float)):
                 self.values[place] += _increase(was, count)
             return count
-        devices, new = (was, new_device) if isinstance(was, Mapping) else ({}, was)
+        devices, new = ({}, was) if was is None or isinstance(was, (int, float)) else (was, new_device)
         reached: dict[Any, float | None] = {}
         increase = 0.0
         for device, value in count.items():
