@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.hosts import Line, Target, Value
+from virtscope.openvz.lives import READ_SECONDS, ContainerTotals, Used
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
 OWN = 0.4  # CPUs used by the host itself
@@ -227,11 +228,33 @@ def _vestat(host: Host) -> Iterator[Line]:
         if any(life.begun < other.ended and other.begun < life.ended for other in accounts.get(number, ())):
             number += "9"
         accounts.setdefault(number, []).append(life)
-    for number, lives in accounts.items():
-        used = _of_the_living(lives, lambda life, at: life.brought + life.used(at))
-        uptime = _of_the_living(lives, lambda life, at: at - life.begun + (1e5 if life.brought else 0))
+    counters = {
+        number: (
+            _of_the_living(lives, lambda life, at: at - life.begun + (1e5 if life.brought else 0)),
+            _of_the_living(lives, lambda life, at: life.brought + life.used(at)),
+        )
+        for number, lives in accounts.items()
+    }
+    yield "openvz_host_containers_cpu_seconds_total", _read_each_second(counters)
+    for number, (uptime, used) in counters.items():
         yield f'openvz_container_cpu_used_seconds_total{{ctid="{number}"}}', used
         yield f'openvz_container_uptime_seconds{{ctid="{number}"}}', uptime
+
+
+def _read_each_second(counters: Mapping[str, tuple[Value, Value]]) -> Value:
+    """The exporter's total over its reads up to now, which begin with the simulation."""
+    totals = ContainerTotals()
+    known: list[float] = []
+
+    def total(at: float) -> float:
+        while len(known) * READ_SECONDS <= at:
+            now = len(known) * READ_SECONDS
+            found = ((ctid, uptime(now), used(now)) for ctid, (uptime, used) in counters.items())
+            totals.add([Used(ctid, since, cpu, None) for ctid, since, cpu in found if since is not None], now)
+            known.append(totals.cpu_seconds)
+        return known[int(max(at, 0) // READ_SECONDS)]
+
+    return total
 
 
 def _of_the_living(lives: Sequence[Life], value: Callable[[Life, float], float]) -> Value:
