@@ -24,7 +24,7 @@ OWN = 0.4  # CPUs used by the host itself
 SHARE = 0.06  # CPUs of host usage per CPU used by its guests
 SERVICES = 0.5  # CPUs of a container host's own services, in a separate slice
 CPUS = 24
-MINUTE = 60.0  # the range of a rate
+RANGE = 120.0  # of a rate, in seconds
 EVER = 1e9
 
 XEN, KVM, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "kvm", "openvz", "slices", "containers", "base"
@@ -112,11 +112,11 @@ class Host:
 
     def itself(self, at: float) -> float:
         """CPU seconds of the host's own work: in Dom0, or in the kernel."""
-        return OWN * (at + MINUTE) + SHARE * self.guests(at)
+        return OWN * (at + RANGE) + SHARE * self.guests(at)
 
     def services(self, at: float) -> float:
         """CPU seconds of processes on the host that are in no guest."""
-        return SERVICES * (at + MINUTE) if self.name in (SLICES, CONTAINERS) else 0.0
+        return SERVICES * (at + RANGE) if self.name in (SLICES, CONTAINERS) else 0.0
 
     def overhead(self, at: float) -> float:
         return self.itself(at) + (self.services(at) if self.name == CONTAINERS else 0.0)
@@ -242,13 +242,13 @@ def _vestat(host: Host) -> Iterator[Line]:
 
 
 def _read_each_second(counters: Mapping[str, tuple[Value, Value]]) -> Value:
-    """The exporter's total over its reads up to now, which begin with the simulation."""
+    """The exporter's total, which it reads half a second after each whole one: when some guests end."""
     totals = ContainerTotals()
-    known: list[float] = []
+    known = [0.0]
 
     def total(at: float) -> float:
         while len(known) * READ_SECONDS <= at:
-            now = len(known) * READ_SECONDS
+            now = (len(known) - 0.5) * READ_SECONDS
             found = ((ctid, uptime(now), used(now)) for ctid, (uptime, used) in counters.items())
             totals.add([Used(ctid, since, cpu, None) for ctid, since, cpu in found if since is not None], now)
             known.append(totals.cpu_seconds)
@@ -298,15 +298,15 @@ def _node(host: Host) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true value of a record: CPU seconds used until a time; the record is their rate over a minute."""
+    """The true value of a record: CPU seconds used until a time; the record is their rate over RANGE."""
 
     record: str
     labels: Mapping[str, str]
     used: Callable[[float], float]
 
-    def minute(self, at: float) -> float:
-        """CPUs used on average in the minute before."""
-        return (self.used(at) - self.used(at - MINUTE)) / MINUTE
+    def rate(self, at: float) -> float:
+        """CPUs used on average in the range before."""
+        return (self.used(at) - self.used(at - RANGE)) / RANGE
 
 
 def truths(host: Host) -> Iterator[Truth]:
