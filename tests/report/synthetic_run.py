@@ -19,7 +19,7 @@ SENSOR, CLIENT = "app_request_duration_seconds", "lab_client_request_duration_se
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # within the interval: scrapes by target, rule evaluations
 SCRAPE_SECONDS = 5
-RATE_SECONDS = 60
+RATE_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,6 @@ class SyntheticRun:
         for tier in ("web", "db"):
             vserver = CGROUP | {"vserver": f"virtscope/{app}-{tier}", "role": "guest"}
             cpu = [getattr(load, tier) for load in loads]
-            yield record("app:tier_cpu_usage:rate", of_app | {"tier": tier}, cpu)
             yield record("vserver:cpu_usage:rate", vserver, cpu)
             yield record("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads])
             yield record("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "gauge")
@@ -174,6 +173,7 @@ class SyntheticRun:
                 yield record("vserver:instructions:rate", vserver, [1e9 * each for each in cpu])
                 misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
                 yield record("vserver:llc_misses:rate", vserver, misses)
+        yield record("app:cpu_usage:rate", of_app, [load.web + load.db for load in loads])
         yield record("app:requests:rate", web, [load.requests for load in loads])
         per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else math.nan for load in loads]
         yield record("app:cpu_per_request:seconds", of_app, per_request, "gauge")
