@@ -79,6 +79,41 @@ def test_a_recording_at_another_pace_counts_the_same() -> None:
     assert totals_of(*reads, every=0.1) == totals_of(*reads, every=60) == [0, 42, 84, 126, 168, 214]
 
 
+def test_one_that_was_read_once_ends_at_its_mean_rate_if_it_had_started() -> None:
+    other = [used("102", uptime, 0) for uptime in (50, 60, 70)]
+    assert totals_of([other[0]], [other[1], used("101", 8, 4)], [other[2]]) == [0, 4, 6.5]
+    assert totals_of([other[0]], [other[1], used("101", 0.5, 0.25)], [other[2]]) == [0, 0.25, 1.5]
+    assert totals_of([other[0]], [other[1], used("101", 800, 4)], [other[2]]) == [0, 0, 0]
+
+
+def test_a_second_may_be_missing_between_two_clocks() -> None:
+    other = [used("102", uptime, 0) for uptime in (50, 60)]
+    assert totals_of([other[0]], [other[1], used("101", 11, 4)]) == [0, 4]
+    assert totals_of([other[0]], [other[1], used("101", 11.5, 4)]) == [0, 0]
+
+
+def test_one_that_is_away_for_two_reads_has_ended() -> None:
+    other = [used("102", uptime, 0) for uptime in (50, 60, 70, 80, 90, 100)]
+    reads = [used("101", 70, 1), used("101", 80, 5), None, None, used("101", 110, 600), used("101", 120, 603)]
+    counted = totals_of(*([each, *([read] if read else [])] for each, read in zip(other, reads, strict=True)))
+    assert counted == [0, 4, 6, 6, 6, 9]
+
+
+def test_a_rate_is_over_a_second_at_least() -> None:
+    cpu = {70.0: 1.0, 71.0: 1.5, 71.5: 3.5}
+    reads = [[used("102", uptime, 0), used("101", uptime, seconds)] for uptime, seconds in cpu.items()]
+    # Half of a second at 0.5 CPUs, not at the 4 of half a second.
+    assert totals_of(*reads, [used("102", 72.5, 0)]) == [0, 0.5, 2.5, 2.75]
+
+
+def test_a_waiting_time_ends_at_its_own_rate() -> None:
+    totals = ContainerTotals()
+    for uptime in (50, 60):
+        totals.add([used("101", uptime, uptime / 10, uptime / 5), used("102", uptime, 0)], uptime)
+    totals.add([used("102", 70, 0)], 70)
+    assert (totals.cpu_seconds, totals.wait_seconds) == (1.5, 3)
+
+
 def test_waits_are_counted_once_a_container_has_waited() -> None:
     totals = ContainerTotals()
     totals.add([used("101", 50, 5)], 0)
