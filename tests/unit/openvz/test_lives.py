@@ -106,12 +106,29 @@ def test_a_rate_is_over_a_second_at_least() -> None:
     assert totals_of(*reads, [used("102", 72.5, 0)]) == [0, 0.5, 2.5, 2.75]
 
 
-def test_a_waiting_time_ends_at_its_own_rate() -> None:
+def test_a_waiting_time_goes_at_its_own_rate() -> None:
+    waits = {50: 10, 60: 12, 70: None, 80: 18, 90: 20, 100: None}
+    totals, found = ContainerTotals(), []
+    for uptime, waited in waits.items():
+        running = [used("102", uptime, 0)] + ([] if waited is None else [used("101", uptime, uptime / 10, waited)])
+        totals.add(running, uptime)
+        found.append((totals.cpu_seconds, totals.wait_seconds))
+    assert found == [(0, 0), (1, 2), (1.5, 3), (3, 8), (4, 10), (4.5, 11)]
+
+
+def test_one_that_was_migrated_and_ends_before_the_next_read_has_no_rate() -> None:
     totals = ContainerTotals()
-    for uptime in (50, 60):
-        totals.add([used("101", uptime, uptime / 10, uptime / 5), used("102", uptime, 0)], uptime)
+    totals.add([used("102", 50, 0)], 50)
+    totals.add([used("102", 60, 0), used("101", 900, 5, 5)], 60)
     totals.add([used("102", 70, 0)], 70)
-    assert (totals.cpu_seconds, totals.wait_seconds) == (1.5, 3)
+    assert (totals.cpu_seconds, totals.wait_seconds) == (0, 0)
+
+
+def test_a_file_that_is_read_twice_at_once_says_the_same() -> None:
+    totals = ContainerTotals()
+    for uptime in (50, 60, 60, 70):
+        totals.add([used("102", uptime, 0)] + ([used("101", uptime, uptime / 10)] if uptime < 70 else []), uptime)
+    assert totals.cpu_seconds == 1.5
 
 
 def test_waits_are_counted_once_a_container_has_waited() -> None:
