@@ -35,6 +35,7 @@ _PYTHON = {
         "beancounters": "",
         "ioacct": "",
         "latency": "",
+        "lives": "",
         "procfs": "procfs recorded ioacct",
         "quota": "",
         "veinfo": "",

@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import logging
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,10 +16,12 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.openvz import beancounters, ioacct, latency, quota, recorded, veinfo, vestat
+from virtscope.openvz.lives import READ_SECONDS, ContainerTotals
 from virtscope.openvz.procfs import Files, Procfs, RecordedProcfs, SecondaryFiles, Unread
 from virtscope.openvz.vzlist import Vzlist
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
+from virtscope.toolkit.collect import Background
 from virtscope.toolkit.record import Recordable, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
@@ -70,13 +74,17 @@ def _flags() -> argparse.ArgumentParser:
 
 
 def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
-    """Return the sources of this procfs, and vzlist if enabled; `at_end` stops that."""
-    if not vzlist_interval:
-        return sources(procfs)
-    names = Vzlist(vzlist_interval)
+    """Return the sources of this procfs, and vzlist if enabled; `at_end` stops reading in the background."""
+    names = Vzlist(vzlist_interval) if vzlist_interval else None
+    vz = Vz(procfs, names.describe if names else describe_none)
+    between_scrapes = Background("vestat", vz.count, READ_SECONDS)
+    between_scrapes.start()
+    at_end.callback(between_scrapes.close)
+    if names is None:
+        return sources_of(procfs, vz)
     names.start()
     at_end.callback(names.close)
-    return [*sources(procfs, names.describe), vzlist(names)]
+    return [*sources_of(procfs, vz), vzlist(names)]
 
 
 def vzlist(names: Vzlist) -> Source:
@@ -90,13 +98,18 @@ def describe_none(_running: Sequence[str]) -> list[Metric]:
 
 
 def sources(procfs: Procfs, describe: Describe = describe_none) -> list[Source]:
-    """Return the sources of this procfs."""
-    vz = Vz(procfs, describe)
+    """Return the sources of this procfs, which is read by scrapes alone."""
+    return sources_of(procfs, Vz(procfs, describe))
+
+
+def sources_of(procfs: Procfs, vz: Vz) -> list[Source]:
+    """Return the sources of this procfs, of which `vz` reads the first."""
     resources, exposed = beancounters.BeancounterReader(procfs), beancounters.Families()
+    disk = ioacct.DiskTotals()
     return [
         Source("vestat", vz.read, vz.origin),
         Source("beancounters", lambda: exposed.of(resources.read()), lambda: str(procfs)),
-        Source("ioacct", lambda: ioacct.families(ioacct.read(procfs)), lambda: str(procfs / "bc"), required=False),
+        Source("ioacct", lambda: disk.families(ioacct.read(procfs)), lambda: str(procfs / "bc"), required=False),
         Source("quota", lambda: quota.families(quota.read(procfs)), lambda: str(procfs / "vz/vzquota"), required=False),
     ]
 
@@ -108,14 +121,24 @@ class Vz:
         self._vestat = vestat.VestatReader(procfs)
         self._secondary = SecondaryFiles(procfs)
         self._describe = describe
+        self._totals = ContainerTotals()
+        self._lock = threading.Lock()  # reads are added in their order
         self.origin = self._vestat.origin
+
+    def count(self) -> vestat.Vestat:
+        """Read the file and add it to the host's totals; raises like VestatReader.read()."""
+        with self._lock:
+            read = self._vestat.read()
+            if self._vestat.units:
+                self._totals.add(vestat.used(read, self._vestat.units), time.monotonic())
+            return read
 
     def read(self) -> list[Metric]:
         """Return the containers' current metrics; raises like VestatReader.read()."""
-        read = self._vestat.read()
+        read = self.count()
         units = self._vestat.units
         kernel, processes, waits = map(self._secondary.read, ("vz/version", "vz/veinfo", "vz/latency"))
-        made = vestat.families(read, units, kernel, self._secondary.unread)
+        made = vestat.families(read, units, self._totals, kernel, self._secondary.unread)
         if processes is not None:
             made += veinfo.families(veinfo.parse(processes))
         if waits is not None:

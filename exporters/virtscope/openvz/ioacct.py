@@ -9,7 +9,7 @@ ones are exposed with their name as label.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -17,6 +17,7 @@ from prometheus_client import Metric
 from virtscope.openvz.procfs import Procfs, read_each_bc
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.totals import Counters, Totals
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -166,7 +167,40 @@ _TABLES: tuple[Table[Ioaccts], ...] = (
     ),
 )
 
+_HOST: Table[tuple[float, float]] = scalars(
+    Definition(
+        "openvz_host_containers_io_read_bytes_total",
+        "Bytes read from disk for all containers since the exporter's start, ended ones included up to their last "
+        "read.",
+        lambda moved: moved[0],
+    ),
+    Definition(
+        "openvz_host_containers_io_write_bytes_total",
+        "Bytes written to disk for all containers since the exporter's start, ended ones included up to their last "
+        "read.",
+        lambda moved: moved[1],
+    ),
+)
+
 
 def families(ioaccts: Ioaccts) -> list[Metric]:
     """Return the families of every container's I/O."""
     return page(_TABLES, ioaccts)
+
+
+class DiskTotals:
+    """Metrics of each read, with the host's totals of its containers, which keep what ended ones moved."""
+
+    def __init__(self) -> None:
+        self._totals = Totals(3)
+
+    def families(self, ioaccts: Ioaccts) -> list[Metric]:
+        """Return the families of this read, and add it to the totals."""
+        moved: dict[Hashable, Counters] = {
+            each.ctid: (0.0, each.values.get("read"), each.values.get("write"))
+            for each in ioaccts.files
+            if each.ctid != "0"
+        }
+        self._totals.add(moved, 0, 0)  # without CPU time there is nothing to bound
+        _, read_bytes, written_bytes = self._totals.values
+        return families(ioaccts) + page([_HOST], (read_bytes, written_bytes))

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
+from virtscope.openvz.lives import ContainerTotals, Used
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, scalars, table
@@ -391,13 +392,50 @@ _TIMES: tuple[Table[Sequence[_Timed]], ...] = (
 )
 
 
-def families(vestat: Vestat, units: Units | None, kernel: str | None, unread: int) -> list[Metric]:
+def _waited(totals: ContainerTotals) -> list[tuple[Labels, float]]:
+    return [({}, totals.wait_seconds)] if totals.waits_counted else []
+
+
+_TOTALS: tuple[Table[ContainerTotals], ...] = (
+    scalars(
+        Definition(
+            "openvz_host_containers_cpu_seconds_total",
+            "CPU time used by all containers since the exporter's start, in seconds, ended ones included; what these "
+            "used after their last read is estimated.",
+            lambda totals: totals.cpu_seconds,
+        )
+    ),
+    table(
+        _waited,
+        Definition(
+            "openvz_host_containers_scheduling_latency_seconds_total",
+            "Time that processes of all containers were runnable without a CPU since the exporter's start, in seconds, "
+            "ended containers included; absent if the kernel doesn't count it.",
+        ),
+        optional=True,
+    ),
+)
+
+
+def families(
+    vestat: Vestat, units: Units | None, totals: ContainerTotals, kernel: str | None, unread: int
+) -> list[Metric]:
     """Return the families of the host's containers; without times if the units are unknown.
 
-    `kernel` is the content of /proc/vz/version, None if absent; `unread` is the number of other files that exist but
-    are unreadable.
+    `totals` include this read. `kernel` is the content of /proc/vz/version, None if absent; `unread` is the number of
+    other files that exist but are unreadable.
     """
     made = page([_HOST], _Host(vestat, kernel, unread))
     if units:
-        made += page([_UNITS], units) + page(_TIMES, [_Timed(row, units) for row in vestat.rows])
+        timed = [_Timed(row, units) for row in vestat.rows]
+        made += page([_UNITS], units) + page(_TOTALS, totals) + page(_TIMES, timed)
     return made
+
+
+def used(vestat: Vestat, units: Units) -> list[Used]:
+    """Return the containers' counters of which there are totals of the host."""
+    return [
+        Used(each.row.ctid, uptime, each.of_ticks(each.row.used), each.of_ticks(each.row.totlat))
+        for each in (_Timed(row, units) for row in vestat.rows)
+        if (uptime := each.of_ticks(each.row.uptime)) is not None
+    ]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.hosts import Line, Target, Value
+from virtscope.openvz.lives import READ_SECONDS, ContainerTotals, Used
 from virtscope.toolkit.totals import Totals
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
@@ -24,7 +25,7 @@ OWN = 0.4  # CPUs used by the host itself
 SHARE = 0.06  # CPUs of host usage per CPU used by its guests
 SERVICES = 0.5  # CPUs of a container host's own services, in a separate slice
 CPUS = 24
-MINUTE = 60.0  # the range of a rate
+RANGE = 120.0  # of a rate, in seconds
 EVER = 1e9
 
 XEN, KVM, OPENVZ, SLICES, CONTAINERS, BASE = "xen", "kvm", "openvz", "slices", "containers", "base"
@@ -112,11 +113,11 @@ class Host:
 
     def itself(self, at: float) -> float:
         """CPU seconds of the host's own work: in Dom0, or in the kernel."""
-        return OWN * (at + MINUTE) + SHARE * self.guests(at)
+        return OWN * (at + RANGE) + SHARE * self.guests(at)
 
     def services(self, at: float) -> float:
         """CPU seconds of processes on the host that are in no guest."""
-        return SERVICES * (at + MINUTE) if self.name in (SLICES, CONTAINERS) else 0.0
+        return SERVICES * (at + RANGE) if self.name in (SLICES, CONTAINERS) else 0.0
 
     def overhead(self, at: float) -> float:
         return self.itself(at) + (self.services(at) if self.name == CONTAINERS else 0.0)
@@ -248,11 +249,33 @@ def _vestat(host: Host) -> Iterator[Line]:
         if any(life.begun < other.ended and other.begun < life.ended for other in accounts.get(number, ())):
             number += "9"
         accounts.setdefault(number, []).append(life)
-    for number, lives in accounts.items():
-        used = _of_the_living(lives, lambda life, at: life.brought + life.used(at))
-        uptime = _of_the_living(lives, lambda life, at: at - life.begun + (1e5 if life.brought else 0))
+    counters = {
+        number: (
+            _of_the_living(lives, lambda life, at: at - life.begun + (1e5 if life.brought else 0)),
+            _of_the_living(lives, lambda life, at: life.brought + life.used(at)),
+        )
+        for number, lives in accounts.items()
+    }
+    yield "openvz_host_containers_cpu_seconds_total", _read_each_second(counters)
+    for number, (uptime, used) in counters.items():
         yield f'openvz_container_cpu_used_seconds_total{{ctid="{number}"}}', used
         yield f'openvz_container_uptime_seconds{{ctid="{number}"}}', uptime
+
+
+def _read_each_second(counters: Mapping[str, tuple[Value, Value]]) -> Value:
+    """The exporter's total, which it reads half a second after each whole one: when some guests end."""
+    totals = ContainerTotals()
+    known = [0.0]
+
+    def total(at: float) -> float:
+        while len(known) * READ_SECONDS <= at:
+            now = (len(known) - 0.5) * READ_SECONDS
+            found = ((ctid, uptime(now), used(now)) for ctid, (uptime, used) in counters.items())
+            totals.add([Used(ctid, since, cpu, None) for ctid, since, cpu in found if since is not None], now)
+            known.append(totals.cpu_seconds)
+        return known[int(max(at, 0) // READ_SECONDS)]
+
+    return total
 
 
 def _of_the_living(lives: Sequence[Life], value: Callable[[Life, float], float]) -> Value:
@@ -296,15 +319,15 @@ def _node(host: Host) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class Truth:
-    """The true value of a record: CPU seconds used until a time; the record is their rate over a minute."""
+    """The true value of a record: CPU seconds used until a time; the record is their rate over RANGE."""
 
     record: str
     labels: Mapping[str, str]
     used: Callable[[float], float]
 
-    def minute(self, at: float) -> float:
-        """CPUs used on average in the minute before."""
-        return (self.used(at) - self.used(at - MINUTE)) / MINUTE
+    def rate(self, at: float) -> float:
+        """CPUs used on average in the range before."""
+        return (self.used(at) - self.used(at - RANGE)) / RANGE
 
 
 def truths(host: Host) -> Iterator[Truth]:

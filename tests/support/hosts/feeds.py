@@ -95,6 +95,7 @@ def kvm(guests: Mapping[str, Server], machine: Server, cpus: int, cgroups: Mappi
 def vestat(containers: Mapping[str, Server], host: Server) -> Feed:
     """An OpenVZ host, by container IDs."""
     yield f"openvz_host_containers {len(containers)}"
+    yield f"openvz_host_containers_cpu_seconds_total ~{total(list(containers.values())).cpu}"
     yield from filled("vestat of the host", 'ctid="0"', host)
     for ctid, true in containers.items():
         for section in ("vestat of the host", "vestat"):
