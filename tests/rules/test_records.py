@@ -107,7 +107,7 @@ PREVIOUS_EVALUATION = {
     *(("group:cause:evident", "app:breach_cause:info"), ("group:reallocated:seconds", "group:named_limit:cpus"))
 }
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
-DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml", "tiers.yml"}
+DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml"}
 
 
 def test_a_rule_reads_only_records_of_earlier_rules_in_its_group() -> None:
