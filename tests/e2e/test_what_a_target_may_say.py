@@ -395,4 +395,4 @@ def test_what_a_guest_plants_reaches_no_record_and_no_alert(tmp_path: Path) -> N
         usage = prometheus.query("vserver:cpu_usage:rate")
         assert [series["metric"]["vserver"] for series in usage] == ["neighbour"]
         assert float(usage[0]["value"][1]) < 0.6
-        assert prometheus.query("ALERTS{alertname='HostDown'} or xentop_up == 0 or vserver:instructions:rate") == []
+        assert prometheus.query("ALERTS{alertname='HostDown'} or xentop_up == 0 or vserver:events:rate") == []

@@ -97,7 +97,7 @@ HARMED = SyntheticRun(
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
     planned_steps=10,
     absent=Absent(
-        metrics=("vserver:llc_misses", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
+        metrics=("vserver:events", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
         sensors=("auction-8", "auction-9"),
     ),
 )
