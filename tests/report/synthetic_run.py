@@ -19,7 +19,7 @@ SENSOR, CLIENT = "app_request_duration_seconds", "lab_client_request_duration_se
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 OFFSETS = {"lab": 0.7, "telegraf": 3.1, "rules": 1.9}  # within the interval: scrapes by target, rule evaluations
 SCRAPE_SECONDS = 5
-RATE_SECONDS = 60
+RATE_SECONDS = 120
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ class TestHarm:
             ("sensor restarts", "requests", None, "no sensor values of auction-8: the sensor restarted"),
             ("cut", "requests", 20, "cut short: 6"),
             ("cut", "requests", 20, "of 180 s planned"),
-            ("gone soon", "requests", 20, "reach back to 15 s before"),
+            ("gone soon", "requests", 20, "reach back to 75 s before"),
             ("late clients", "requests", 20, "the clients lacked CPU"),  # the application isn't slow
             ("resumed", "mean", CALM.seconds, "begun 2 times; the longest attempt counts"),
             ("one missing", "requests", 20, "clients used 1 of 2 instances (auction-1): means are over these"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lab.clients.metrics import LATE_SECONDS
 from lab.report.rendering import TEMPLATES
 
-RATE_SECONDS = 60  # the range of the records' rates
+RATE_SECONDS = 120  # the range of the records' rates
 EVALUATION_SECONDS = 5  # from prometheus.yml
 RUN_GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")
 
