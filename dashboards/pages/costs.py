@@ -72,7 +72,7 @@ def make() -> dashboard.Dashboard:
                 "Over time",
                 [
                     *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time()),
-                    *(_graph(highest(signal, by=costs.VSERVER.traffic())) for signal in costs.VSERVER.over_time()),
+                    *(_graph(highest(signal, by=costs.VSERVER.amount())) for signal in costs.VSERVER.over_time()),
                 ],
                 collapsed=True,
             ),
@@ -92,7 +92,7 @@ def _of_hosts(title: str, description: str, signals: list[Signal]) -> table.Pane
 
 def _of_vservers(title: str, description: str, signals: list[Signal], by: costs.Divisor = costs.BYTES) -> table.Panel:
     its_host = {"host": "Host", "vserver": "Virtual server", "platform": "Platform"}
-    most = costs.VSERVER.traffic(by).name.lower()
+    most = costs.VSERVER.amount(by).name.lower()
     fifty = f"The fifty of those chosen with most {most}. {description}"
     columns = tables.columns(title, fifty, _OF_VSERVER, signals)
     return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))

@@ -55,16 +55,16 @@ class Level(NamedTuple):
     baseline: str
     legend: str
 
-    def traffic(self, by: Divisor = BYTES) -> Signal:
+    def amount(self, by: Divisor = BYTES) -> Signal:
         """Bytes received and sent, or requests answered."""
+        amount = self._of(self.chosen, by.record)
         if by is REQUESTS:
-            return self._signal("Requests", self._of(self.chosen, by.record), units.RequestsPerSecond)
-        throughput = self._of(self.chosen, by.record)
-        told = "Bytes received and sent per second."
-        return self._signal("Throughput", throughput, units.BytesPerSecondSI, told, by.absent)
+            return self._signal("Requests", amount, units.RequestsPerSecond, "Requests answered.", by.absent)
+        description = "Bytes received and sent per second."
+        return self._signal("Throughput", amount, units.BytesPerSecondSI, description, by.absent)
 
     def over_time(self) -> list[Signal]:
-        """The study's measure, CPU seconds, which every platform has, and traffic."""
+        """The study's measure; CPU seconds, which every platform has; and traffic."""
         traffic = self._of(self.chosen, BYTES.record)
         return [
             self._signal(
@@ -81,7 +81,7 @@ class Level(NamedTuple):
                 f"CPU time per byte received or sent. It includes {_SAME_LOAD}",
                 BYTES.absent,
             ),
-            self.traffic(),
+            self.amount(),
         ]
 
     def of_bytes(self) -> list[Signal]:
