@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from grafana_foundation_sdk.builders import table, timeseries
 
 from dashboards import palette, panels, tables
@@ -32,22 +30,20 @@ def by_reason(signal: Signal) -> timeseries.Panel:
 
 
 def named(title: str, *, of_all: bool = False) -> table.Panel:
-    """Neighbours that the chosen applications wait for, with advice, or all of the host."""
+    """Neighbours that the chosen applications wait for, with advice, or all of the host; both link to their pages."""
     signals = [neighbours.GIVES_BACK, neighbours.SHARE, neighbours.SINCE]
-    return pairs(
-        title,
-        "Whom each application waits for. Moving or capping the neighbour would give back at most so many CPUs of "
-        "waiting. Share: of all its waiting for neighbours. A name leads to the virtual server.",
-        [unfiltered(signal) for signal in signals] if of_all else signals,
-    ).override_by_name(neighbours.SINCE.name, tables.as_wide(150))
-
-
-def pairs(title: str, description: str, signals: Sequence[Signal]) -> table.Panel:
-    """A table with a row for each application and neighbour of the shown host; both link to their pages."""
     to_neighbour = tables.to_virtual_server("Virtual server", '__data.fields["Neighbour"]')
     to_application = tables.to_page("virtscope-applications", "Application", {"app": "Application"}, keep=["host"])
     return (
-        tables.columns(title, description, {"app": "Application", "by": "Neighbour"}, signals, height=6)
+        tables.columns(
+            title,
+            "Whom each application waits for. Moving or capping the neighbour would give back at most so many CPUs of "
+            "waiting. Share: of all its waiting for neighbours. A name leads to the virtual server.",
+            {"app": "Application", "by": "Neighbour"},
+            [unfiltered(signal) for signal in signals] if of_all else signals,
+            height=6,
+        )
         .override_by_name("Neighbour", tables.links(to_neighbour))
         .override_by_name("Application", tables.links(to_application))
+        .override_by_name(neighbours.SINCE.name, tables.as_wide(150))
     )

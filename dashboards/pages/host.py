@@ -102,17 +102,15 @@ def _cpu_and_capacity() -> timeseries.Panel:
             highest(vserver.GUEST_CPU),
             others(vserver.GUEST_CPU),
             host.CPU_CAPACITY,
-            vserver.ENDED_CPU,
         )
         .title("CPU usage and capacity")
         .description(
-            "CPU used by the host itself (bottom) and by its guests: the top 10 in the selected time range, the others "
-            "as one, and guests that ended within the last minute. Dashed line: the machine's capacity."
+            "CPU used by the host itself (bottom) and by its guests: the top 10 in the selected time range and the "
+            "others as one. Dashed line: the machine's capacity."
         )
         .override_by_query("A", panels.coloured(palette.HOST))
         .override_by_query("C", panels.coloured(palette.PLAIN))
         .override_by_query("D", panels.as_line(palette.PLAIN))
-        .override_by_query("E", panels.coloured(palette.CYAN))
         .span(14)
         .height(9)
     )

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import marks, tables, waiting
 from dashboards.layout import Row, page
-from dashboards.signals import neighbours, unfiltered
+from dashboards.signals import neighbours
 
 
 def make() -> dashboard.Dashboard:
@@ -33,7 +33,7 @@ def make() -> dashboard.Dashboard:
             ),
             Row(
                 "Applications",
-                [waiting.named("Named neighbours of the host's applications", of_all=True), _reallocated()],
+                [waiting.named("Named neighbours of the host's applications", of_all=True).span(24)],
             ),
         ],
     )
@@ -51,13 +51,4 @@ def _matrix() -> table.Panel:
         )
         .span(24)
         .height(12)
-    )
-
-
-def _reallocated() -> table.Panel:
-    return waiting.pairs(
-        "Reallocated neighbours of the host's applications",
-        "For an hour after a named neighbour's cap has changed, or after it has left: what the application waited for "
-        "it before (an upper bound), beside how much less it has waited since. The latest of the time shown.",
-        [unfiltered(neighbours.PREDICTED), unfiltered(neighbours.REGAINED)],
     )

@@ -107,7 +107,7 @@ CPU_PER_REQUEST = _of_tiers(
 
 
 def _burn(name: str, window: str) -> Signal:
-    errors = on_host(f"app:slo_error:ratio_rate{window}", app="$app")
+    errors = f"max by (host, platform, app, objective) ({on_host(f'slo:sli_error:ratio_rate{window}', app='$app')})"
     objective = on_host("app:slo_objective:ratio", app="$app")
     return _of_objectives(
         name,

@@ -35,7 +35,12 @@ HEADROOM = _count(
     low=1,
 )
 BY_CPU = _count("Headroom by CPU", on_host("host:headroom_cpu:apps"), absent=_NO_HEADROOM, legend="by CPU")
-BY_OBJECTIVE = _count("Headroom by objectives", on_host("host:headroom_objective:apps"), legend="by objectives")
+BY_OBJECTIVE = _count(
+    "Headroom by objectives",
+    f"{BY_CPU.expr} * on (host, platform) "
+    f"clamp_min(1 - max by (host, platform) ({on_host('app:slo_response:ratio')}), 0)",
+    legend="by objectives",
+)
 BUSY_HOURS = _count(
     "Headroom (apps)",
     f"floor({on_host('host:headroom:apps_p10_1d')})",

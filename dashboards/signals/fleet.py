@@ -83,7 +83,7 @@ FIRING = _count(
 )
 BURN = Signal(
     "Max burn rate",
-    lambda at: at("host:slo_burn:ratio"),
+    lambda at: f"max by (host, platform) ({at('app:slo_burn:ratio')})",
     units.NoUnit,
     "Highest burn rate of an error budget on the host, and the application it is of: at 1 the budget lasts for 30 "
     "days.",
@@ -107,8 +107,7 @@ HEADROOM = Signal(
     low=1,
 )
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")
-# A record: computing it from its two parts for all hosts would be slow.
-CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used", query=lambda at: at("host:cpu_used:ratio"))
+CPU_USED = replace(across_hosts(host.CPU_USED_RATIO), name="CPU used")
 LLC_MISSES = replace(across_hosts(events.HOST_LLC_MISSES), name="LLC MPKI")
 
 # Behind a store of several Prometheus servers each series has its server's label.

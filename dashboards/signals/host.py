@@ -44,7 +44,7 @@ CPU_USED_RATIO = Signal(
 )
 OVERHEAD_PER_REQUEST = Signal(
     "Overhead per request",
-    on_host("host:overhead_per_request:seconds"),
+    f"{on_host('host:overhead_cpu:rate')} / (sum by (host, platform) ({on_host('app:requests:rate', tier='web')}) > 0)",
     units.Seconds,
     "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of different "
     "load: where it rises, the same work costs more.",
@@ -52,7 +52,7 @@ OVERHEAD_PER_REQUEST = Signal(
 )
 OVERHEAD_PER_BYTE = Signal(
     "Overhead per GB",
-    f"1e9 * {on_host('host:overhead_per_guest_byte:seconds')}",
+    f"1e9 * {on_host('host:overhead_cpu:rate')} / ({on_host('host:traffic:rate')} > 1e4)",
     "suffix:s",  # CPU time; Grafana's own seconds become minutes and hours
     "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
     "known below 10 kB/s, or where a busy guest has no network device of its own.",
@@ -61,7 +61,9 @@ OVERHEAD_PER_BYTE = Signal(
 )
 WAITED_SHARE_EXPECTED = Signal(
     "Expected CPU wait / demand",
-    f"1 - {on_host('host:cpu_granted_expected:ratio')}",
+    f"1 - 1 / clamp_min((sum by (host, platform) ({on_host('vserver:cpu_wait:rate')})"
+    f" + on (host, platform) {on_host('host:cpu_usage:rate')})"
+    f" / on (host, platform) ({on_host('host:cpu_free:cpus')} + {on_host('host:cpu_usage:rate')}), 1)",
     units.PercentUnit,
     legend="expected (1 - 1/x)",
 )

@@ -123,16 +123,3 @@ SINCE = Signal(
     lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
     units.DateTimeFromNow,
 )
-PREDICTED = Signal(
-    "Predicted, at most",
-    lambda at: f"last_over_time({at('app:neighbour_predicted:rate', app='$app')}[$__range])",
-    CPUS,
-    absent="No named neighbour was capped, moved or stopped in the time shown.",
-    decimals=2,
-)
-REGAINED = Signal(
-    "Measured",
-    lambda at: f"last_over_time({at('app:neighbour_regained:rate', app='$app')}[$__range])",
-    CPUS,
-    decimals=2,
-)

@@ -17,6 +17,10 @@ def _usage(at: Scope) -> str:
     return at("vserver:cpu_usage:rate", vserver="$vserver")
 
 
+def _wait(at: Scope) -> str:
+    return at("vserver:cpu_wait:rate", vserver="$vserver")
+
+
 def _limit(at: Scope) -> str:
     return at("vserver:cpu_limit:cpus", vserver="$vserver")
 
@@ -29,12 +33,6 @@ HOST_CPU = Signal(
     legend="{{vserver}} (host)",
 )
 GUEST_CPU = _signal("CPU used by guests", on_host("vserver:cpu_usage:rate", role="guest"), CPUS)
-ENDED_CPU = Signal(
-    "CPU used by guests that have ended",
-    f"sum by (host, platform) ({on_host('vserver:ended_cpu_usage:rate')})",
-    CPUS,
-    legend="ended",
-)
 CPU = _signal(
     "CPU used",
     _usage,
@@ -58,7 +56,7 @@ MEMORY = _signal(
 )
 WAIT = _signal(
     "CPU wait",
-    lambda at: at("vserver:cpu_wait:rate", vserver="$vserver"),
+    _wait,
     units.PercentUnit,
     "Time per second that it was ready to run while others had the CPU; 100 % is one vCPU or process that waits all "
     "the time. If many wait at once, the host is overloaded or a neighbour takes more than its share.",
@@ -68,7 +66,7 @@ WAIT = _signal(
 LIMIT = _signal("Cap", _limit, CPUS, decimals=2)
 WAITED_SHARE = _signal(
     "CPU wait / demand",
-    lambda at: f"1 - {at('vserver:cpu_granted:ratio', vserver='$vserver')}",
+    lambda at: f"{_wait(at)} / ({at('vserver:cpu_demand:rate', vserver='$vserver')} > 0.01)",
     units.PercentUnit,
     "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a CPU, "
     "1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is below 1, "

@@ -61,11 +61,11 @@ def application(name: str, host: str, platform: str = "xen", *, mean: float = 0.
     of = {"host": host, "platform": platform, "app": name}
     responses = {"mean": mean, "p50": mean, "p95": 3 * mean, "p99": 4 * mean}
     web = {f"response_seconds:{which}": seconds for which, seconds in responses.items()}
-    web |= {"requests:rate": 80, "errors:ratio": 0.001, "tier_cpu_usage:rate": 0.5}
+    web |= {"requests:rate": 80, "errors:ratio": 0.001}
     yield from records("app", {**of, "tier": "web"}, web)
-    latency = {"slo_threshold:seconds": 0.3, "slo_objective:ratio": 0.99, "slo_error:ratio_rate5m": 0.01 * burn}
+    latency = {"slo_threshold:seconds": 0.3, "slo_objective:ratio": 0.99}
     latency |= {"slo_burn:ratio": burn, "slo_budget_left:ratio": 1 - burn / 10}
-    availability = {"slo_objective:ratio": 0.999, "slo_error:ratio_rate5m": 0.0}
+    availability = {"slo_objective:ratio": 0.999}
     availability |= {"slo_burn:ratio": 0.0, "slo_budget_left:ratio": 1.0}
     for objective, values in {
         "mean": {"slo_threshold:seconds": 0.1, "slo_response:ratio": mean / 0.1},
@@ -73,6 +73,8 @@ def application(name: str, host: str, platform: str = "xen", *, mean: float = 0.
         "availability": availability,
     }.items():
         yield from records("app", {**of, "objective": objective}, values)
+    for objective, errors in {"latency": 0.01 * burn, "availability": 0.0}.items():
+        yield sample("slo:sli_error:ratio_rate5m", {**of, "objective": objective}, errors)
     for cause, score in {"self": 0.2, "neighbour": 1.6, "load": 0.4, "hypervisor": 0.0}.items():
         yield sample("app:cause:score", {**of, "cause": cause}, score)
 

@@ -118,7 +118,8 @@ def test_an_application_has_a_page_with_its_responses_and_the_evidence(served: S
     assert page.sections["Alerts"].column("Alert") == ["ObjectiveBurnsFast", "MeanResponseOverCeiling"]
     assert page.sections["Applications"].column("Severity") == ["critical", "warning", "OK"]
     assert page.sections["Responses"].rows == [
-        ["web", "xen1 xen", "80.0/s", "0.10 %", "160 ms", "160 ms", "480 ms", "640 ms", "0.50 CPUs"]
+        ["db", "xen1 xen", *["–"] * 6, "0.50 CPUs"],
+        ["web", "xen1 xen", "80.0/s", "0.10 %", "160 ms", "160 ms", "480 ms", "640 ms", "0.90 CPUs"],
     ]
     assert page.sections["Evidence for causes"].rows[0][:5] == ["xen1 xen", "0.20", "1.60", "0.40", "0.00"]
     assert page.sections["Virtual servers"].column("Virtual server") == ["web", "db"]

@@ -27,6 +27,8 @@ BELOW_ZERO = {"Error budget left"}
 NATIVE = {
     # Not in the vocabulary: log lines that aren't requests, uncountable events, and whether data is replayed.
     *("app_log_lines_unparsed_total", "perf_event_supported", ".+_source_info"),
+    # Sloth's error ratios by window.
+    *(f"slo:sli_error:ratio_rate{window}" for window in ("5m", "1h", "6h", "1d", "3d")),
     # The lab's current step, and the mapping of Xen domains to virtual servers.
     *("lab_step_info", "domain:vserver:info"),
     # Heat maps need buckets, and means over hours need sums and counts.

@@ -166,7 +166,6 @@ class SyntheticRun:
         for tier in ("web", "db"):
             vserver = CGROUP | {"vserver": f"virtscope/{app}-{tier}", "role": "guest"}
             cpu = [getattr(load, tier) for load in loads]
-            yield record("app:tier_cpu_usage:rate", of_app | {"tier": tier}, cpu)
             yield record("vserver:cpu_usage:rate", vserver, cpu)
             yield record("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads])
             yield record("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "gauge")
@@ -174,6 +173,7 @@ class SyntheticRun:
                 misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
                 for event, values in {"instructions": [1e9 * each for each in cpu], "cache-misses": misses}.items():
                     yield record("vserver:events:rate", vserver | {"group": "cache", "event": event}, values)
+        yield record("app:cpu_usage:rate", of_app, [load.web + load.db for load in loads])
         yield record("app:requests:rate", web, [load.requests for load in loads])
         per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else math.nan for load in loads]
         yield record("app:cpu_per_request:seconds", of_app, per_request, "gauge")

@@ -138,10 +138,6 @@ NEEDS_HISTORY = {
     for record in vocabulary()
     if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
-# Records of an ended guest or a moved neighbour: in xen.yml, kvm.yml, openvz.yml, cgroup.yml and derived_neighbours.yml
-# there.
-NEEDS_AN_END = {"vserver:ended_cpu_usage:rate", "app:neighbour_predicted:rate", "app:neighbour_regained:rate"}
-
 # Not of the others, nor of containers' machine, whose platform is base as well.
 ITS_OWN = 'unless on (host, platform) (up{host="cgroup", platform="base"} or up{host="other"})'
 AT = "10m"
@@ -168,7 +164,7 @@ def test_platforms_agree_and_records_have_exactly_the_labels_of_the_vocabulary(t
         caused = f'sum by (reason) (app:cpu_wait_caused:rate{{host="{platform}",reason!="cap"}})'
         of_reasons = {f'{{reason="{reason}"}}': share * MACHINE.wait for reason, share in OF_WAITING.items()}
         cases.append(asks(caused, AT, of_reasons))
-    for record in vocabulary().keys() - NEEDS_HISTORY - NEEDS_AN_END:
+    for record in vocabulary().keys() - NEEDS_HISTORY:
         labels = vocabulary()[record].labels
         # Without these no label is left, and each of them exists.
         cases.append(asks(f"group without ({', '.join(labels)}) ({record})", AT, {"{}": 1}))

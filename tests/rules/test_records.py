@@ -32,7 +32,6 @@ PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATION
 # Not read by anything shipped: windows of the objectives' alerts, which read Sloth's own records; records for Sloth's
 # dashboards; and records for sizing a virtual server.
 FOR_USERS = {
-    *(f"app:slo_error:ratio_rate{window}" for window in ("30m", "2h", "30d")),
     *("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info", "vserver:memory_limit:bytes"),
 }
 
@@ -102,10 +101,8 @@ def test_rules_of_no_platform_read_only_the_vocabulary_and_those_of_platforms_no
     assert [rule.name for rule in platforms if set(RECORD_NAME.findall(rule.expr)) & derived] == []
 
 
-# Reads its previous value: the current cause keeps its evidence, and a cap is compared with its previous value.
-PREVIOUS_EVALUATION = {
-    *(("group:cause:evident", "app:breach_cause:info"), ("group:reallocated:seconds", "group:named_limit:cpus"))
-}
+# Reads its previous value: the current cause keeps its evidence.
+PREVIOUS_EVALUATION = {("group:cause:evident", "app:breach_cause:info")}
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
 DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml"}
 

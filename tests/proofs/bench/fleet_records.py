@@ -91,8 +91,6 @@ def _of_host(number: int, host: str, job: str) -> Iterator[Record]:
         return
     yield Record("host:cpu_capacity:cpus", host, 16, past=True)
     yield Record("host:cpu_free:cpus", host, 4 + 8 * spread, past=True)
-    yield Record("host:cpu_used:ratio", host, 0.75 - 0.5 * spread, past=True)
-    yield Record("host:slo_burn:ratio", host, spread, past=True)
     yield Record("host:guests:count", host, GUESTS, past=True)
     yield Record("monitor:cpu_usage:rate", f'{host},job="{job}"', 0.01, past=True)
     yield Record("host:overhead:ratio", host, overhead, past=True)
@@ -105,7 +103,6 @@ def _of_host(number: int, host: str, job: str) -> Iterator[Record]:
     for objective in ("latency", "errors"):
         yield Record("app:slo_burn:ratio", f'{app},objective="{objective}"', spread, past=True)
         yield Record("app:slo_objective:ratio", f'{app},objective="{objective}"', 0.99)
-    yield Record("app:slo_spent_highest:ratio", f'{app},objective="latency"', 0.5 + 0.3 * spread)
     yield Record("app:slo_threshold:seconds", f'{app},objective="latency"', 0.1)
     yield Record("app:slo_response:ratio", f'{app},objective="latency"', 0.5 + 0.3 * spread)
     for guest in range(GUESTS):
