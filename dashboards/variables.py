@@ -21,7 +21,7 @@ from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, LINES, ONE_HOST, Signal
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-_KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:instructions:rate"'
+_KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:events_enabled:rate"'
 _SCORES = 'host:severity:score{platform=~"$platform"}'
 _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
 

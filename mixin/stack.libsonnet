@@ -13,7 +13,6 @@
     importstr '../prometheus/rules/monitor.yml',
     importstr '../prometheus/rules/openvz.yml',
     importstr '../prometheus/rules/openvz_beancounters.yml',
-    importstr '../prometheus/rules/tiers.yml',
     importstr '../prometheus/rules/waits.yml',
     importstr '../prometheus/rules/xen.yml',
     importstr '../prometheus/rules/generated/requests.yml',

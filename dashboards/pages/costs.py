@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, tables, variables
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, costs, highest, top_now
+from dashboards.signals import Signal, costs, highest
 
 _OF_HOST = {"host": "Host", "platform": "Platform"}
 _OF_VSERVER = {"vserver": "Virtual server", **_OF_HOST}
@@ -50,9 +50,8 @@ def make() -> dashboard.Dashboard:
                         "A byte / baseline",
                         f"{_COST} byte; what the host does for it is not in it. {_DASH}",
                         costs.VSERVER.of_bytes(),
-                        costs.VSERVER.traffic,
                     ),
-                    _of_vservers("Misses / baseline", _MISSES, costs.VSERVER.of_misses(), costs.VSERVER.traffic),
+                    _of_vservers("Misses / baseline", _MISSES, costs.VSERVER.of_misses()),
                 ],
             ),
             Row(
@@ -65,15 +64,15 @@ def make() -> dashboard.Dashboard:
                         "A request / baseline",
                         f"{_COST} request to its application; tiers add up.",
                         costs.VSERVER.of_requests(),
-                        costs.VSERVER.requests,
+                        costs.REQUESTS,
                     ),
                 ],
             ),
             Row(
                 "Over time",
                 [
-                    *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time),
-                    *(_graph(highest(signal)) for signal in costs.VSERVER.over_time),
+                    *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time()),
+                    *(_graph(highest(signal, by=costs.VSERVER.amount())) for signal in costs.VSERVER.over_time()),
                 ],
                 collapsed=True,
             ),
@@ -91,8 +90,9 @@ def _of_hosts(title: str, description: str, signals: list[Signal]) -> table.Pane
     return columns.override_by_name("Host", tables.links(to_host))
 
 
-def _of_vservers(title: str, description: str, signals: list[Signal], by: Signal) -> table.Panel:
+def _of_vservers(title: str, description: str, signals: list[Signal], by: costs.Divisor = costs.BYTES) -> table.Panel:
     its_host = {"host": "Host", "vserver": "Virtual server", "platform": "Platform"}
-    fifty = f"The fifty of those chosen with most {by.name.lower()}. {description}"
-    columns = tables.columns(title, fifty, _OF_VSERVER, [top_now(signal, by) for signal in signals])
+    most = costs.VSERVER.amount(by).name.lower()
+    fifty = f"The fifty of those chosen with most {most}. {description}"
+    columns = tables.columns(title, fifty, _OF_VSERVER, signals)
     return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))

@@ -23,6 +23,8 @@ SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
 
 CPUS = "suffix:CPUs"  # Grafana's syntax for a custom unit
 
+_OF_VSERVER = "host, platform, vserver, role"
+
 LINES = 10
 """Maximum number of series in a graph."""
 
@@ -120,12 +122,17 @@ def with_cause(alerts: str, causes: str) -> str:
     return f"{alerts} * on ({each}) group_left (cause) {newest} or ignoring (cause) {alerts}"
 
 
-def highest(signal: Signal) -> Signal:
-    """Only the series with the highest means over the time range: as many as fit in a graph."""
+def highest(signal: Signal, by: Signal | None = None) -> Signal:
+    """Only the series with the highest means over the time range: as many as fit in a graph.
+
+    by: the signal of virtual servers that selects them; by default the shown one.
+    """
+    same = f"on ({_OF_VSERVER}) " if by else ""
+    most = f"those with most {by.name.lower()}" if by else "the highest"
     return replace(
         signal,
-        query=f"({signal.expr}) and {_top(signal)}",
-        description=f"{signal.description} Of more than {LINES}, the highest over the time shown.",
+        query=f"({signal.expr}) and {same}{_top(by or signal)}",
+        description=f"{signal.description} Of more than {LINES}, {most} over the time shown.",
     )
 
 
@@ -144,7 +151,7 @@ def others(signal: Signal) -> Signal:
 
 def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
     """The signal of only those virtual servers that are highest now by another signal."""
-    return replace(signal, query=f"({signal.expr}) and on (host, platform, vserver, role) topk({count}, {by.expr})")
+    return replace(signal, query=f"({signal.expr}) and on ({_OF_VSERVER}) topk({count}, {by.expr})")
 
 
 def _top(signal: Signal) -> str:

@@ -98,8 +98,8 @@ _ANSWERS = 'requests:duration_seconds_{}:rate1m{{host="$host", tier="web", statu
 _REQUESTS = 'app:requests:rate{host="$host", tier="web"}'
 _PER_REQUEST = 'app:cpu_per_request:seconds{host="$host"}'
 _APP = "on (host, platform, app)"
-_RATIO = 'host:llc_misses_per_instruction:ratio{host="$host"}'
-_INSTRUCTIONS = 'host:instructions:rate{host="$host"}'
+_MISSED = 'host:events:rate{host="$host", group="cache", event="cache-misses"}'
+_INSTRUCTIONS = 'host:events:rate{host="$host", group="cache", event="instructions"}'
 
 
 def _by_crowd(part: str) -> str:
@@ -155,8 +155,8 @@ AGAINST_APPS = [
         MISSES.name,
         units.NoUnit,
         MISSES.description,
-        f"1000 * {_RATIO} * {_INSTRUCTIONS}",
-        f"({_INSTRUCTIONS} and {_RATIO})",
+        f"1000 * {_MISSED}",
+        f"({_INSTRUCTIONS} and ignoring (event) {_MISSED} > 0)",
     ),
     _against_apps(
         "CPU per request",

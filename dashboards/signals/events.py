@@ -6,12 +6,15 @@ from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Scope, Signal, on_host
+from dashboards.signals import CPUS, Signal, on_host
 from dashboards.signals.native import HOST
 
 _NOT_COUNTED = "Not counted here: the table Events on the page Caches and events says why."
 _PER_SECOND = "si:/s"  # Grafana's syntax for a custom unit with prefixes k, M, G
 # A machine with containers also exists as platform base.
+_COUNTED = on_host("vserver:events:rate", group="cache", event="instructions")
+_CYCLES = on_host("vserver:events:rate", group="cache", event="cycles")
+_RUNNING, _ENABLED = on_host("vserver:events_running:rate"), on_host("vserver:events_enabled:rate")
 _of_host = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{platform}}")
 _of_vserver = partial(Signal, absent=_NOT_COUNTED, gap="not counted", legend="{{vserver}}")
 
@@ -25,9 +28,9 @@ HOST_LLC_MISSES = _of_host(
 )
 HOST_IPC = _of_host(
     "IPC (host)",
-    on_host("host:ipc:ratio"),
+    f"sum by (platform) ({_COUNTED} and ignoring (event) {_CYCLES}) / sum by (platform) ({_CYCLES} > 0)",
     units.NoUnit,
-    "Instructions per cycle, on the host and its guests together. It falls where they wait for memory.",
+    "Instructions per cycle, on the host and those of its guests that count both. It falls where they wait for memory.",
     decimals=2,
 )
 COVERED = _of_host(
@@ -40,7 +43,7 @@ COVERED = _of_host(
 )
 MEASURED_LEAST = _of_host(
     "Min measured share",
-    f"min by (host, platform) ({on_host('vserver:events_measured:ratio')})",
+    f"min by (host, platform) ({_RUNNING} / ({_ENABLED} > 0))",
     units.PercentUnit,
     "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
     "estimated from it. 100 % where the processor has enough counters for all. EventsMostlyEstimated fires when it "
@@ -50,26 +53,32 @@ MEASURED_LEAST = _of_host(
 )
 
 
-def _misses(name: str, record: str, description: str = "") -> Signal:
-    def per_thousand(at: Scope) -> str:
-        return f"1000 * {at(f'vserver:{record}_misses_per_instruction:ratio', vserver='$vserver')}"
+LLC_MISSES = _of_vserver(
+    "LLC MPKI",
+    lambda at: f"1000 * {at('vserver:llc_misses_per_instruction:ratio', vserver='$vserver')}",
+    units.NoUnit,
+    "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its median "
+    "of a week, while others are busy on the host.",
+    decimals=2,
+)
 
+
+def _tlb_misses(name: str, event: str, description: str) -> Signal:
+    misses, instructions = (
+        on_host("vserver:events:rate", vserver="$vserver", group="tlb", event=each) for each in (event, "instructions")
+    )
+    # A 0 is of a counter that doesn't count.
+    per_thousand = f"1000 * {misses} / ignoring (event) ({instructions} > 0) > 0"
     return _of_vserver(name, per_thousand, units.NoUnit, description, decimals=2)
 
 
-LLC_MISSES = _misses(
-    "LLC MPKI",
-    "llc",
-    "LLC misses per 1,000 instructions (MPKI) of each virtual server. CacheMissesUnusual fires above twice its median "
-    "of a week, while others are busy on the host.",
-)
-DTLB_MISSES = _misses(
+DTLB_MISSES = _tlb_misses(
     "dTLB MPKI",
-    "dtlb",
+    "dTLB-load-misses",
     "Data TLB misses per 1,000 instructions (MPKI). They rise where virtual servers take turns on a CPU, or use more "
     "memory than the TLB covers.",
 )
-ITLB_MISSES = _misses("iTLB MPKI", "itlb", "Instruction TLB misses per 1,000 instructions (MPKI).")
+ITLB_MISSES = _tlb_misses("iTLB MPKI", "iTLB-load-misses", "Instruction TLB misses per 1,000 instructions (MPKI).")
 LLC_MISSES_MEDIAN = _of_vserver(
     "Median 1 w",
     f"1000 * {on_host('vserver:llc_misses_per_instruction:ratio_median1w', vserver='$vserver')}",
@@ -84,18 +93,30 @@ IPC = _of_vserver(
     decimals=2,
 )
 INSTRUCTIONS = _of_vserver(
-    "Instructions", on_host("vserver:instructions:rate", vserver="$vserver"), _PER_SECOND, decimals=1
+    "Instructions",
+    on_host("vserver:events:rate", vserver="$vserver", group="cache", event="instructions"),
+    _PER_SECOND,
+    decimals=1,
 )
+
+
+def _measured(group: str) -> str:
+    running, enabled = (
+        on_host(f"vserver:events_{time}:rate", vserver="$vserver", group=group) for time in ("running", "enabled")
+    )
+    return f"{running} / ({enabled} > 0)"
+
+
 CACHE_MEASURED = _of_vserver(
     "Measured",
-    on_host("vserver:events_measured:ratio", vserver="$vserver", group="cache"),
+    _measured("cache"),
     units.PercentUnit,
     "Share of the time in which instructions, cycles and LLC misses were counted; the rest is estimated.",
     decimals=0,
 )
 TLB_MEASURED = _of_vserver(
     "TLB measured",
-    on_host("vserver:events_measured:ratio", vserver="$vserver", group="tlb"),
+    _measured("tlb"),
     units.PercentUnit,
     "Share of the time in which TLB misses were counted; the rest is estimated.",
     decimals=0,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -27,14 +28,15 @@ MARKS = {
 
 
 def query(name: re.Match[str]) -> str:
-    """The query of annotations, of a signal, or of a listed panel by its title."""
+    """The query of annotations, of a signal, or of a listed or computed panel by its title."""
     module, _, rest = name[1].partition(".")
     if module == "marks":
         fields: Any = MARKS[name[1]].to_json()
         expr = fields["target"]["expr"]
         return f"group by (what) ({expr})" if fields["titleFormat"] == "{{what}}" else str(expr)
     attribute, _, of_list = rest.partition(" ")
-    found = getattr(import_module(f"dashboards.signals.{module}"), attribute)
+    found = reduce(getattr, attribute.split("."), cast(Any, import_module(f"dashboards.signals.{module}")))
+    found = found() if callable(found) else found
     (signal,) = (each for each in found if each.name == of_list) if of_list else [found]
     assert isinstance(signal, Signal)
     return signal.expr

@@ -163,9 +163,9 @@ class SyntheticRun:
             yield record("vserver:cpu_wait:rate", vserver, [load.waiting for load in loads])
             yield record("vserver:app:info", vserver | {"app": app, "tier": tier}, here, "gauge")
             if any(load.misses is not None for load in loads):
-                yield record("vserver:instructions:rate", vserver, [1e9 * each for each in cpu])
                 misses = [1e9 * each * (load.misses or 0) for each, load in zip(cpu, loads, strict=True)]
-                yield record("vserver:llc_misses:rate", vserver, misses)
+                for event, values in {"instructions": [1e9 * each for each in cpu], "cache-misses": misses}.items():
+                    yield record("vserver:events:rate", vserver | {"group": "cache", "event": event}, values)
         yield record("app:cpu_usage:rate", of_app, [load.web + load.db for load in loads])
         yield record("app:requests:rate", web, [load.requests for load in loads])
         per_request = [(load.web + load.db) * 1.1 / load.requests if load.requests else math.nan for load in loads]

@@ -96,7 +96,7 @@ HARMED = SyntheticRun(
     hours_ago(3),
     [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
     planned_steps=10,
-    absent=("vserver:llc_misses", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
+    absent=("vserver:events", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
     without_sensor=("auction-8", "auction-9"),
 )
 HARMED.extra = [

@@ -104,7 +104,7 @@ def test_rules_of_no_platform_read_only_the_vocabulary_and_those_of_platforms_no
 # Reads its previous value: the current cause keeps its evidence.
 PREVIOUS_EVALUATION = {("group:cause:evident", "app:breach_cause:info")}
 RULES = {rule.file for rule in rules() if rule.file.parts[0] == "prometheus"}
-DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml", "tiers.yml"}
+DERIVED = {"costs.yml", "derived.yml", "fleet.yml", "history.yml"}
 
 
 def test_a_rule_reads_only_records_of_earlier_rules_in_its_group() -> None:

@@ -218,7 +218,7 @@ def _remarks(step: Step, apps: Sequence[App], values: Mapping[str, float]) -> It
     if step.attempts > 1:
         yield f"begun {step.attempts} times; the longest attempt counts"
     if reach := queries.before_step(step):
-        yield f"shorter than a minute: its CPU and waiting, rates over a minute, reach back to {reach} s before it"
+        yield f"shorter than two minutes: CPU and waiting, rates over two minutes, reach back to {reach} s before it"
     if values.get("late_starts", 0.0) > LATE_SHARE:
         yield (
             "the clients lacked CPU and sent requests late (see Clients): the load was less even than intended, "
