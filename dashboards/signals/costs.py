@@ -136,7 +136,7 @@ class Level(NamedTuple):
     def _cost(self, matchers: str, part: tuple[str, ...], divisor: str, by: Divisor, at: str = "") -> str:
         cost = f"({self._of(matchers, *part)}{at} > 0) / on ({self.labels}) ({divisor}{at} > {by.floor})"
         # On Xen each guest counts its own events.
-        all_counted = f" and on ({self.labels}) host:events_covered:ratio{at} > 0.99"
+        all_counted = f" and on ({self.labels}) {self._of(matchers, 'events_covered:ratio')}{at} > 0.99"
         return cost + all_counted if self is HOST and part is not _USED else cost
 
     def _cost_now(self, part: tuple[str, ...], by: Divisor) -> str:
