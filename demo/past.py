@@ -46,8 +46,9 @@ _THREADS = 3
 
 @dataclass(frozen=True)
 class Rule:
-    """A recording rule: its name, the metrics it reads, and the labels it adds."""
+    """A recording rule: its group and name, the metrics it reads, and the labels it adds."""
 
+    group: str
     record: str
     expr: str
     labels: Mapping[str, str]
@@ -86,12 +87,19 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
         for file in sorted(folder.glob(pattern))
         for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
     ]
-    rules = [rule for group in groups for rule in group["rules"]]
+    grouped = [(group["name"], rule) for group in groups for rule in group["rules"]]
+    rules = [rule for _, rule in grouped]
     seldom = {rule["record"] for group in groups if "interval" in group for rule in group["rules"] if "record" in rule}
     added_up = {name for rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
     recording = [
-        Rule(rule["record"], rule["expr"], rule.get("labels", {}), _LIVE_STEP if rule["record"] in added_up else STEP)
-        for rule in rules
+        Rule(
+            name,
+            rule["record"],
+            rule["expr"],
+            rule.get("labels", {}),
+            _LIVE_STEP if rule["record"] in added_up else STEP,
+        )
+        for name, rule in grouped
         if "record" in rule
     ]
     alerting = [
@@ -111,19 +119,25 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
 def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
     """The rules in rounds, each of which only reads records of earlier rounds.
 
+    What a group has recorded itself is of its own platform, so it doesn't wait for the same record of another group.
     If rules read each other, or their own previous values, not all can wait: the first one then goes ahead, without the
     others' records.
     """
     reads = [set(re.findall(r"[a-zA-Z_:][a-zA-Z0-9_:]*", rule.expr)) for rule in rules]
-    # If several rules have the same record, rules that read it depend on the others.
-    awaited = [
-        {
-            other
-            for other, its in enumerate(rules)
-            if its.record in reads[number] and (its.record != rule.record or its.record not in reads[other])
-        }
-        for number, rule in enumerate(rules)
-    ]
+    awaited = []
+    for number, rule in enumerate(rules):
+        producers = {other for other, its in enumerate(rules) if its.record in reads[number]}
+        own = {other for other in producers if other < number and rules[other].group == rule.group}
+        recorded = {rules[other].record for other in own}
+        # If several rules have the same record, rules that read it depend on the others.
+        awaited.append(
+            own
+            | {
+                other
+                for other in producers
+                if (its := rules[other].record) not in recorded and (its != rule.record or its not in reads[other])
+            }
+        )
     left = set(range(len(rules)))
     while left:
         ready = {number for number in left if not awaited[number] & left}
