@@ -44,7 +44,8 @@ CPU_USED_RATIO = Signal(
 )
 OVERHEAD_PER_REQUEST = Signal(
     "Overhead per request",
-    f"{on_host('host:overhead_cpu:rate')} / (sum by (host, platform) ({on_host('app:requests:rate', tier='web')}) > 0)",
+    f"{on_host('host:overhead_cpu:rate')}"
+    f" / on (host, platform) (sum by (host, platform) ({on_host('app:requests:rate', tier='web')}) > 0)",
     units.Seconds,
     "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of different "
     "load: where it rises, the same work costs more.",

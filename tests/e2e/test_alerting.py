@@ -122,7 +122,8 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(stack: St
         assert re.fullmatch(rf"Host {host}: overhead is 37\.\d+% of all CPU used\.", said["summary"])
         # A rate that began less than two minutes ago is still rising to the 9 CPUs.
         used = re.match(r"The host itself uses (\d\.\d) CPUs\.", said["description"])
-        assert used and 0.5 < float(used[1]) <= 9
+        assert used
+        assert 0.5 < float(used[1]) <= 9
     runbook = requests.get(alert["annotations"]["runbook_url"], timeout=10)
     assert runbook.text.startswith("# HostOverheadHigh")
     stack.webhook.wait_for(lambda message: message["receiver"] == "watchdog", 30)

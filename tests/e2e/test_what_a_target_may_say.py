@@ -95,9 +95,9 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     program: Literal["prometheus", "prometheus3"] = request.param
     names = [*sorted(read_names()), "planted:cpu_usage:rate", "xen_planted:rate", "ALERTS", "ALERTS_FOR_STATE", "up"]
     names += ["scrape_samples_scraped", "sloth_slo_info", "app_log_lines_total"]
-    everything = "".join(f"{name} 77\n" for name in names)
+    everything = "".join(f"{name} 77.5\n" for name in names)
     labels = ",".join(f'{name}="victim"' for name in IDENTITY)
-    spoofed = "".join(f"{name}{{{labels}}} 77 {int(time.time() - 600) * 1000}\n" for name in ONE_OF_EACH_JOB)
+    spoofed = "".join(f"{name}{{{labels}}} 77.5 {int(time.time() - 600) * 1000}\n" for name in ONE_OF_EACH_JOB)
     jobs: dict[str, list[dict[str, Any]]] = {job: [] for job in {*ON_HOSTS, *IN_GUESTS}}
     with ExitStack() as stack:
 
@@ -182,7 +182,7 @@ def in_protobuf(*names: str) -> bytes:
     def field(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content
 
-    counter = field(3, b"\x09" + struct.pack("<d", 77))
+    counter = field(3, b"\x09" + struct.pack("<d", 77.5))
     families = [field(1, name.encode()) + b"\x18\x00" + field(4, counter) for name in names]
     return b"".join(bytes([len(family)]) + family for family in families)
 
@@ -191,11 +191,11 @@ MESSAGE = "proto=io.prometheus.client.MetricFamily"
 PLANTED = ("xen_domain_cpu_seconds_total", "planted:cpu_usage:rate", "ALERTS", "up")
 OPENMETRICS = b"""\
 # TYPE node_x counter
-node_x_total 77 1.5 # {trace_id="x",host="victim"} 1 1.5
+node_x_total 77.5 1.5 # {trace_id="x",host="victim"} 1 1.5
 node_x_created 1
 # TYPE xen_domain_cpu_seconds counter
-xen_domain_cpu_seconds_total{domain="victim"} 77 # {host="victim"} 1
-xen_domain_cpu_seconds_created 77
+xen_domain_cpu_seconds_total{domain="victim"} 77.5 # {host="victim"} 1
+xen_domain_cpu_seconds_created 77.5
 # EOF
 """
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -232,8 +232,8 @@ def test_each_job_brings_its_own_metrics_and_no_others(prometheus: Prometheus) -
         wanted = {name: jobs_that_may_say(name) & set(jobs) for name in read_names() | {"app_log_lines_total"}}
         assert brought == {name: said_by for name, said_by in wanted.items() if said_by}, host
     # A target can't set the series that Prometheus writes about it.
-    assert labels_of(prometheus, '{__name__=~"up|scrape_.*"} == 77') == []
-    assert labels_of(prometheus, '{__name__=~"ALERTS.*|.*:.*", job!=""} == 77') == []
+    assert labels_of(prometheus, '{__name__=~"up|scrape_.*"} == 77.5') == []
+    assert labels_of(prometheus, '{__name__=~"ALERTS.*|.*:.*", job!=""} == 77.5') == []
     # Everything that an exporter writes arrives.
     arrived: dict[str, set[str]] = {}
     for labels in labels_of(prometheus, 'count by (host, __name__) (last_over_time({host=~"golden .+"}[1m]))'):
@@ -304,10 +304,10 @@ def test_an_answer_without_end_is_given_up(prometheus: Prometheus) -> None:
 def test_another_format_plants_nothing_else(prometheus: Prometheus) -> None:
     """Also with its own timestamps, exemplars and created times."""
     for form, own in (("protobuf", "node_load1"), ("OpenMetrics", "node_x_total")):
-        names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77')}
+        names = {labels["__name__"] for labels in labels_of(prometheus, f'{{vserver="{form}"}} == 77.5')}
         assert names == {own}, form
         assert labels_of(prometheus, f'timestamp({own}{{vserver="{form}"}}) < time() - 60') == [], form
-    assert labels_of(prometheus, '{__name__=~"xen_.*|planted:.*", vserver!=""} == 77') == []
+    assert labels_of(prometheus, '{__name__=~"xen_.*|planted:.*", vserver!=""} == 77.5') == []
 
 
 def test_a_redirect_is_not_followed(prometheus: Prometheus) -> None:
