@@ -85,7 +85,7 @@ def test_guests_have_their_names_and_over_a_minute_the_cpu_seconds_of_xl_list(
     """Guests are paused while both ends are read, so that only the digits missing in xl's output may differ.
 
     Dom0 can't be paused: it runs xl, which takes a second. Its value is interpolated to the middle of that second.
-    The rates are read after that minute, since guests that just came up aren't yet as busy as they were told to be.
+    The rates are read after that minute, since guests that just came up aren't yet as busy as they were set to be.
     """
     domains = prometheus.query('xen_domain_vcpus{domid!="0"}')
     vcpus = {series["metric"]["domain"]: float(series["value"][1]) for series in domains}

@@ -109,7 +109,7 @@ class Accounts:
         self._reached = 0.0
 
     def add_to(self, host: Host, now: float, idle: Sequence[int] | None = None) -> Host:
-        """Return the host with its totals. Its domains are told apart and complete.
+        """Return the host with its totals. Its domains are distinct and complete.
 
         `now` is in seconds of a clock that never jumps. `idle` has the idle nanoseconds of each physical CPU. Without
         it, the host's CPU time is the sum over its domains, with an estimate of what guests used at their ends.
