@@ -36,7 +36,7 @@ def text(of: Judgement, window: float, left_out: Sequence[str]) -> str:
         "|---|---|---|",
         *(_cells((bar.what, bar.measured, _VERDICTS[bar.holds])) for bar in bars(of)),
         "",
-        f"Rates of waiting were taken over {window:g} s in place of a minute, so that episodes can be short.",
+        f"Rates of waiting were taken over {window:g} s in place of two minutes, so that episodes can be short.",
         "Scrapes, evaluations and rules were else the stack's, each 5 s.",
         *left_out,
     ]
