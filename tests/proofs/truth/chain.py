@@ -1,7 +1,7 @@
 """The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping every 5 s.
 
-Everything runs as at users', with two exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes, and
-there is an additional application with its own objectives, whose virtual servers are the victims.
+Everything runs as at users', with two exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes,
+and there is an additional application with its own objectives, whose virtual servers are the victims.
 """
 
 from __future__ import annotations
