@@ -41,6 +41,7 @@ _INSTRUCTIONS = ("events:rate", 'group="cache", event="instructions"')
 _CYCLES = ("events:rate", 'event="cycles"')
 _MISSES = {"LLC": "cache-misses", "dTLB": "dTLB-load-misses", "iTLB": "iTLB-load-misses"}
 _HOSTS = 'host=~"$hosts"'
+_BASE_HOST = 'host="$base_host"'
 _THEN = " offset $base_time"
 _NO_EVENTS = "No events and bytes of the same host: Caches and events says why events are missing."
 _SAME_LOAD = "all that was done: compare under the same load."
@@ -134,9 +135,11 @@ class Level(NamedTuple):
         return chosen if self is HOST else f"topk({MAX_ROWS}, {chosen})"
 
     def _cost(self, matchers: str, part: tuple[str, ...], divisor: str, by: Divisor, at: str = "") -> str:
-        cost = f"({self._of(matchers, *part)}{at} > 0) / on ({self.labels}) ({divisor}{at} > {by.floor})"
+        # The platform of hosts is that of the divisor.
+        of_part = matchers if self is not HOST else _BASE_HOST if matchers == self.baseline else _HOSTS
+        cost = f"({self._of(of_part, *part)}{at} > 0) / on ({self.labels}) ({divisor}{at} > {by.floor})"
         # On Xen each guest counts its own events.
-        all_counted = f" and on ({self.labels}) {self._of(matchers, 'events_covered:ratio')}{at} > 0.99"
+        all_counted = f" and on ({self.labels}) {self._of(of_part, 'events_covered:ratio')}{at} > 0.99"
         return cost + all_counted if self is HOST and part is not _USED else cost
 
     def _cost_now(self, part: tuple[str, ...], by: Divisor) -> str:
@@ -174,7 +177,7 @@ class Level(NamedTuple):
         return Signal(name, query, unit, description, absent, legend=self.legend, decimals=decimals)
 
 
-_OF_HOST = 'host="$base_host", platform="$base_platform"'
+_OF_HOST = f'{_BASE_HOST}, platform="$base_platform"'
 
 HOST = Level("host", "host, platform", ANY_HOSTS, _OF_HOST, "{{host}} ({{platform}})")
 VSERVER = Level(
