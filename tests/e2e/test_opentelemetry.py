@@ -129,10 +129,10 @@ def test_rules_work_on_what_is_sent_and_it_ends_with_its_target(prometheus: Prom
     dom0, web = ({"domid": str(domid), "domain": name} for domid, name in enumerate(("Domain-0", "web")))
     labels = {"host": "xen1", "platform": "xen"}
     now = time.time()
-    ticks = range(-60, 1, 15)
+    ticks = range(-120, 1, 15)
 
     def over_time(own: Mapping[str, str], rate: float) -> list[Json]:
-        return [point({**labels, **own}, 1000 + rate * (60 + tick), now + tick) for tick in ticks]
+        return [point({**labels, **own}, 1000 + rate * (120 + tick), now + tick) for tick in ticks]
 
     metrics = [
         cumulative("xen_domain_cpu_seconds_total", over_time(dom0, 0.5) + over_time(web, 1.5)),
