@@ -124,6 +124,8 @@ def test_overhead_of_two_hosts_arrives_as_two_messages_and_is_resolved(stack: St
         used = re.match(r"The host itself uses (\d\.\d) CPUs\.", said["description"])
         assert used
         assert 0.5 < float(used[1]) <= 9
+        (recorded,) = stack.prometheus.query(f'host:overhead_cpu:rate{{host="{host}"}}[5m]')
+        assert used[1] in {f"{float(value):.1f}" for _, value in recorded["values"]}
     runbook = requests.get(alert["annotations"]["runbook_url"], timeout=10)
     assert runbook.text.startswith("# HostOverheadHigh")
     stack.webhook.wait_for(lambda message: message["receiver"] == "watchdog", 30)
