@@ -24,6 +24,7 @@ _PYTHON = {
         "replay": "",
         "scrape": "",
         "server": "",
+        "totals": "",
     },
     ("exporters/virtscope/toolkit/webconfig", "tests/unit/toolkit/webconfig"): {
         "auth": "",
@@ -35,7 +36,6 @@ _PYTHON = {
         "beancounters": "",
         "ioacct": "",
         "latency": "",
-        "lives": "",
         "procfs": "procfs recorded ioacct",
         "quota": "",
         "veinfo": "",

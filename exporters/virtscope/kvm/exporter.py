@@ -18,7 +18,7 @@ from virtscope.kvm import libvirt, metrics, proxmox, recorded
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.host_files import Files, HostFiles, NotedFiles, RecordedFiles
 from virtscope.kvm.libvirt import Libvirt, Virsh
-from virtscope.kvm.model import Domain, Guest, Host, Total
+from virtscope.kvm.model import Guest, Host, Total
 from virtscope.kvm.processes import recorded_paths
 from virtscope.kvm.proxmox import Configuration, Proxmox
 from virtscope.kvm.taps import Taps
@@ -28,11 +28,10 @@ from virtscope.toolkit.collect import Background
 from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
-from virtscope.toolkit.totals import Counters, Totals
+from virtscope.toolkit.totals import CPU, Counter, Counters, Totals
 
 DEFAULT_PORT = 10297
 PROXMOX_INTERVAL = 60.0  # seconds
-_COUNTERS = 8  # of a guest
 
 Additional = Union[Libvirt, Proxmox]  # background sources, which add to the guests of /proc
 # Adds another source's values to the guests.
@@ -154,49 +153,44 @@ class AllGuests:
     """
 
     def __init__(self) -> None:
-        self._totals = Totals(_COUNTERS)
-        self._known = [False] * _COUNTERS  # by counter: a guest has had one
-        self._domains: dict[int, Domain | None] = {}  # by pid, as counted
+        self._totals = Totals()
         self._guest_seconds: float | None = None  # the host's, less those of all guests, when first read
         self._unseen = 0.0  # seconds of guest time
         self._cpu_seconds = 0.0
 
     def add(self, host: Host, now: float) -> Total:
         """Add what the host's guests have counted since the last time; `now` is in seconds, of any clock."""
-        last = self._domains
-        guests = {(guest.pid, guest.started): _counters(guest, last.get(guest.pid)) for guest in host.guests}
-        self._domains = {guest.pid: guest.domain for guest in host.guests}
-        self._totals.add(guests, host.cpus, now)
-        for place, known in enumerate(self._known):
-            self._known[place] = known or any(counters[place] is not None for counters in guests.values())
-        own, served, guest, *others = self._totals.values
+        guests = {(guest.pid, guest.started): _counters(guest) for guest in host.guests}
+        self._totals.add(guests, now, cpus=host.cpus)
+        values = self._totals.values
+        own, served, guest = [values.get(name, 0.0) for name in ("cpu", "served_seconds", "guest_seconds")]
         if host.guest_seconds is not None:
             if self._guest_seconds is None:
                 self._guest_seconds = host.guest_seconds - guest
             self._unseen = host.guest_seconds - self._guest_seconds - guest
         # The host's counter is read first, so the difference may fall by what guests compute meanwhile.
         self._cpu_seconds = max(self._cpu_seconds, own + served + self._unseen)
-        return Total(self._cpu_seconds, *[value if known else None for value, known in zip(others, self._known[3:])])
+        return Total(self._cpu_seconds, *[values.get(name) for name in Total._fields[1:]])
 
 
-def _counters(guest: Guest, counted: Domain | None) -> Counters:
-    """Return a guest's counters in the order of Total, after its CPU time, that of kernel threads, and guest time.
+def _counters(guest: Guest) -> Counters:
+    """Return a guest's counters by the names of Total, its CPU time without that of kernel threads.
 
-    Kernel threads are read less often, so theirs may grow between two scrapes by more than there was time. libvirt
-    answers less often, too: its answer that was already `counted` is left out.
+    Kernel threads are read less often, so theirs may grow between two scrapes by more than there was time.
     """
-    networks = guest.networks
-    blocks = guest.domain.blocks if guest.domain and guest.domain is not counted else ()
-    return (
-        guest.cpu_seconds - guest.served_seconds,
-        guest.served_seconds,
-        guest.counted_guest_seconds,
-        guest.wait_seconds,
-        {network.device: network.receive.bytes for network in networks} or None,
-        {network.device: network.transmit.bytes for network in networks} or None,
-        {block.device: block.read.bytes for block in blocks if block.read.bytes is not None} or None,
-        {block.device: block.write.bytes for block in blocks if block.write.bytes is not None} or None,
-    )
+    counters: dict[Counter, float | None] = {
+        CPU: guest.cpu_seconds - guest.served_seconds,
+        ("served_seconds", None): guest.served_seconds,
+        ("guest_seconds", None): guest.counted_guest_seconds,
+        ("wait_seconds", None): guest.wait_seconds,
+    }
+    for network in guest.networks:
+        counters["received_bytes", network.device] = network.receive.bytes
+        counters["sent_bytes", network.device] = network.transmit.bytes
+    for block in guest.domain.blocks if guest.domain else ():
+        counters["read_bytes", block.device] = block.read.bytes
+        counters["written_bytes", block.device] = block.write.bytes
+    return counters
 
 
 def recordable(files: HostFiles | RecordedFiles) -> Recordable:

@@ -16,7 +16,6 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.openvz import beancounters, ioacct, latency, quota, recorded, veinfo, vestat
-from virtscope.openvz.lives import READ_SECONDS, ContainerTotals
 from virtscope.openvz.procfs import Files, Procfs, RecordedProcfs, SecondaryFiles, Unread
 from virtscope.openvz.vzlist import Vzlist
 from virtscope.toolkit import cli
@@ -25,10 +24,13 @@ from virtscope.toolkit.collect import Background
 from virtscope.toolkit.record import Recordable, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
+from virtscope.toolkit.totals import Totals
 
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10291
+READ_SECONDS = 1.0
+"""Time between two reads of vestat between scrapes. A container that lives shorter may be in no total."""
 
 # Returns metrics from outside the kernel, given the ids of the running containers.
 Describe = Callable[[Sequence[str]], list[Metric]]
@@ -121,7 +123,8 @@ class Vz:
         self._vestat = vestat.VestatReader(procfs)
         self._secondary = SecondaryFiles(procfs)
         self._describe = describe
-        self._totals = ContainerTotals()
+        # A container that is away for longer was migrated, and comes back with what it used elsewhere.
+        self._totals = Totals(remembered=1)
         self._lock = threading.Lock()  # reads are added in their order
         self.origin = self._vestat.origin
 
@@ -130,7 +133,8 @@ class Vz:
         with self._lock:
             read = self._vestat.read()
             if self._vestat.units:
-                self._totals.add(vestat.used(read, self._vestat.units), time.monotonic())
+                counters, uptimes = vestat.counted(read, self._vestat.units)
+                self._totals.add(counters, time.monotonic(), ages=uptimes)
             return read
 
     def read(self) -> list[Metric]:

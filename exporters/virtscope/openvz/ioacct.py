@@ -9,7 +9,7 @@ ones are exposed with their name as label.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -17,7 +17,7 @@ from prometheus_client import Metric
 from virtscope.openvz.procfs import Procfs, read_each_bc
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
-from virtscope.toolkit.totals import Counters, Totals
+from virtscope.toolkit.totals import CPU, Totals
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 
@@ -167,18 +167,18 @@ _TABLES: tuple[Table[Ioaccts], ...] = (
     ),
 )
 
-_HOST: Table[tuple[float, float]] = scalars(
+_HOST: Table[Totals] = scalars(
     Definition(
         "openvz_host_containers_io_read_bytes_total",
         "Bytes read from disk for all containers since the exporter's start, ended ones included up to their last "
         "read.",
-        lambda moved: moved[0],
+        lambda totals: totals.values.get("read", 0.0),
     ),
     Definition(
         "openvz_host_containers_io_write_bytes_total",
         "Bytes written to disk for all containers since the exporter's start, ended ones included up to their last "
         "read.",
-        lambda moved: moved[1],
+        lambda totals: totals.values.get("write", 0.0),
     ),
 )
 
@@ -192,15 +192,15 @@ class DiskTotals:
     """Metrics of each read, with the host's totals of its containers, which keep what ended ones moved."""
 
     def __init__(self) -> None:
-        self._totals = Totals(3)
+        self._totals = Totals()
 
     def families(self, ioaccts: Ioaccts) -> list[Metric]:
         """Return the families of this read, and add it to the totals."""
-        moved: dict[Hashable, Counters] = {
-            each.ctid: (0.0, each.values.get("read"), each.values.get("write"))
+        moved = {
+            # Nothing tells a container that was migrated here from one that has started.
+            each.ctid: {CPU: 0.0, **{(way, "disk"): each.values.get(way) for way in ("read", "write")}}
             for each in ioaccts.files
             if each.ctid != "0"
         }
-        self._totals.add(moved, 0, 0)  # without CPU time there is nothing to bound
-        _, read_bytes, written_bytes = self._totals.values
-        return families(ioaccts) + page([_HOST], (read_bytes, written_bytes))
+        self._totals.add(moved, 0)
+        return families(ioaccts) + page([_HOST], self._totals)

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.lives import ContainerTotals, Used
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.totals import CPU, Counter, Counters, Totals
 
 log = logging.getLogger(__name__)
 
@@ -392,34 +392,26 @@ _TIMES: tuple[Table[Sequence[_Timed]], ...] = (
 )
 
 
-def _waited(totals: ContainerTotals) -> list[tuple[Labels, float]]:
-    return [({}, totals.wait_seconds)] if totals.waits_counted else []
-
-
-_TOTALS: tuple[Table[ContainerTotals], ...] = (
-    scalars(
-        Definition(
-            "openvz_host_containers_cpu_seconds_total",
-            "CPU time used by all containers since the exporter's start, in seconds, ended ones included; what these "
-            "used after their last read is estimated.",
-            lambda totals: totals.cpu_seconds,
-        )
-    ),
-    table(
-        _waited,
-        Definition(
-            "openvz_host_containers_scheduling_latency_seconds_total",
-            "Time that processes of all containers were runnable without a CPU since the exporter's start, in seconds, "
-            "ended containers included; absent if the kernel doesn't count it.",
-        ),
-        optional=True,
-    ),
+_WAIT: Counter = ("wait", None)
+_TOTAL: Table[Totals] = scalars(
+    Definition(
+        "openvz_host_containers_cpu_seconds_total",
+        "CPU time used by all containers since the exporter's start, in seconds, ended ones included; what these used "
+        "after their last read is estimated.",
+        lambda totals: totals.with_ends("cpu"),
+    )
+)
+_WAITED: Table[Totals] = scalars(
+    Definition(
+        "openvz_host_containers_scheduling_latency_seconds_total",
+        "Time that processes of all containers were runnable without a CPU since the exporter's start, in seconds, "
+        "ended containers included; absent if the kernel doesn't count it.",
+        lambda totals: totals.with_ends("wait"),
+    )
 )
 
 
-def families(
-    vestat: Vestat, units: Units | None, totals: ContainerTotals, kernel: str | None, unread: int
-) -> list[Metric]:
+def families(vestat: Vestat, units: Units | None, totals: Totals, kernel: str | None, unread: int) -> list[Metric]:
     """Return the families of the host's containers; without times if the units are unknown.
 
     `totals` include this read. `kernel` is the content of /proc/vz/version, None if absent; `unread` is the number of
@@ -427,15 +419,19 @@ def families(
     """
     made = page([_HOST], _Host(vestat, kernel, unread))
     if units:
+        waits = totals.with_ends("wait") or any(row.totlat for row in vestat.rows)
         timed = [_Timed(row, units) for row in vestat.rows]
-        made += page([_UNITS], units) + page(_TOTALS, totals) + page(_TIMES, timed)
+        made += page([_UNITS], units) + page([_TOTAL, _WAITED] if waits else [_TOTAL], totals) + page(_TIMES, timed)
     return made
 
 
-def used(vestat: Vestat, units: Units) -> list[Used]:
-    """Return the containers' counters of which there are totals of the host."""
-    return [
-        Used(each.row.ctid, uptime, each.of_ticks(each.row.used), each.of_ticks(each.row.totlat))
-        for each in (_Timed(row, units) for row in vestat.rows)
-        if (uptime := each.of_ticks(each.row.uptime)) is not None
-    ]
+def counted(vestat: Vestat, units: Units) -> tuple[dict[str, Counters], dict[str, float]]:
+    """Return the containers' counters of which there are totals of the host, and their uptimes in seconds, by ctid."""
+    counters: dict[str, Counters] = {}
+    uptimes: dict[str, float] = {}
+    for each in (_Timed(row, units) for row in vestat.rows):
+        uptime = each.of_ticks(each.row.uptime)
+        if uptime is not None:
+            uptimes[each.row.ctid] = uptime
+            counters[each.row.ctid] = {CPU: each.of_ticks(each.row.used), _WAIT: each.of_ticks(each.row.totlat)}
+    return counters, uptimes

@@ -6,114 +6,181 @@ counted since the read before. Then a rate of the host is one `rate()`.
 
 A total starts at 0 with the exporter, so a restart is an ordinary counter reset. A guest that is there at the first
 read counts from then on; one that appears later counts with all that is on its counters, as it started in between.
-Nobody sees what a guest counts between the last read and its end, nor a guest that lived between two reads.
+What a guest counts between its last read and its end can only be estimated. A guest that lives between two reads is in
+no total.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Union
+import math
+from collections import defaultdict
+from collections.abc import Container, Hashable, Mapping
+from types import MappingProxyType
+from typing import Any, Optional
 
-# For how many reads an absent guest is remembered: a source may miss it once. Ids are not reused that soon.
-_REMEMBERED = 10
-# Seconds by which a guest's CPU time may fall without a restart: clocks of CPUs differ, and some sources round.
-_MAX_FALL = 1.0
+# Seconds by which a guest's CPU time may fall without a restart: clocks of CPUs differ, and some sources round. By as
+# much may its age or its CPU time exceed the time between two reads.
+_MAX_APART = 1.0
+_MIN_RATE_SECONDS = 1.0  # over which a rate is taken: the kernel's own steps would spoil shorter ones
 
-Counter = Union[float, None, Mapping[Any, Optional[float]]]
-"""A counter of a guest, or one for each of its devices. None: not known now."""
+Counter = tuple[str, Optional[str]]
+"""A counter's name, and the guest's device that has it, if any."""
 
-Counters = Sequence[Counter]
-"""A guest's CPU seconds, then its other counters, always the same ones in the same order."""
+Counters = Mapping[Counter, Optional[float]]
+"""A guest's counters, not changed later; None: not known now."""
+
+CPU: Counter = ("cpu", None)
+"""CPU seconds, by which one guest is distinguished from another."""
 
 
-class _Seen(NamedTuple):
-    """A guest at its last read."""
+class _Guest:
+    """A guest as of its last read."""
 
-    counters: list[Counter]
-    now: float
+    age: float  # seconds; inf: unknown
+    read_at: float
     read: int  # number of that read
+
+    def __init__(self, counters: Counters, now: float, ran: float | None) -> None:
+        """`ran`: seconds for which it had run, all within the exporter's time; None: it may have run before."""
+        self.started = ran is not None
+        self.reached = dict.fromkeys(counters, None if ran is None else 0.0)
+        # Two reads between which its last rate is taken.
+        self.earlier: tuple[float, Counters] = (now - max(ran or 0.0, _MIN_RATE_SECONDS), dict(self.reached))
+        self.later = (now, counters)
+        self.ahead: defaultdict[str, float] = defaultdict(float)  # estimates that are in the totals
+
+    def continues(self, counters: Counters, age: float, possible: float) -> bool:
+        """Whether these are this guest's counters, and not another's under its identity."""
+        was, cpu_seconds = self.reached.get(CPU), counters.get(CPU)
+        if was is not None and cpu_seconds is not None and not was - _MAX_APART <= cpu_seconds <= was + possible:
+            return False
+        return age >= self.age
+
+    def attach(self, counters: Counters) -> None:
+        """Take over devices that appear.
+
+        They count from now on, as they were perhaps only missing. They count from 0 before the guest's first run, and
+        if devices of a guest that has started since were unknown until now.
+        """
+        known = {name for name, device in self.reached if device is not None}
+        new = counters.keys() - self.reached.keys()
+        replaced = {name for name, device in new if device is not None}
+        from_0 = self.reached.get(CPU) == 0
+        self.reached = {each: was for each, was in self.reached.items() if each in counters or each[0] not in replaced}
+        for counter in new:
+            self.reached[counter] = 0.0 if from_0 or (self.started and counter[0] not in known) else None
 
 
 class Totals:
-    """Totals of a fixed list of counters, the first of which is CPU seconds."""
+    """Totals by the counters' names."""
 
-    def __init__(self, counters: int) -> None:
-        self.values = [0.0] * counters
-        """The totals so far, in the order of the guests' counters."""
-        self._last: dict[Hashable, _Seen] = {}
+    def __init__(self, remembered: int = 10) -> None:
+        """`remembered`: number of reads that a guest may miss; ids aren't reused that soon."""
+        self.values: dict[str, float] = {}
+        """The totals so far, of counters that were known of any guest."""
+        self.unknown: set[str] = set()
+        """Names of counters that some guest had, but not known."""
+        self._ended: defaultdict[str, float] = defaultdict(float)
+        self._highest: defaultdict[str, float] = defaultdict(float)
+        self._guests: dict[Hashable, _Guest] = {}
+        self._remembered = remembered
         self._reads = 0
         self._read_at = 0.0
+        self._now = 0.0  # the sum of the times between reads
 
-    def add(self, guests: Mapping[Any, Counters], cpus: int, now: float, ambiguous: Container[Hashable] = ()) -> None:
-        """Add what these guests have counted since the read before.
+    def with_ends(self, name: str) -> float:
+        """Return a total with an estimate of what guests counted between their last read and their end.
+
+        That is half of the time until they were missed, at their last rate.
+        """
+        # Rounding could let the sum fall.
+        self._highest[name] = max(self._highest[name], self.values.get(name, 0.0) + self._ended[name])
+        return self._highest[name]
+
+    def add(
+        self,
+        guests: Mapping[Any, Counters],
+        now: float,
+        *,
+        cpus: float = 0,
+        ages: Mapping[Any, float] = MappingProxyType({}),
+        ambiguous: Container[Hashable] = (),
+    ) -> None:
+        """Add what these guests have counted since the read before; `now` in seconds of a clock that never jumps.
 
         `guests` by an identity that no other guest has while this one lives, such as a domain id or a pid with its
-        start time. `cpus` of the host, and `now` in seconds of a clock that never jumps, bound what a guest can have
-        used: one with more on its counters was there before, unseen, or was migrated with them, and counts from now on.
-        So do new guests in `ambiguous`, which may be known ones under another identity, and devices that appear in a
-        guest that has run.
+        start time. A guest that appears has started since if its age in seconds allows that, or, without `ages`, if the
+        host's `cpus` can have computed what is on its counters. Others were there before, unseen, or were migrated with
+        their counters, and count from now on. So do new guests in `ambiguous`, which may be known ones under another
+        identity.
         """
         self._reads += 1
-        for guest, counters in guests.items():
-            seen = self._last.get(guest)
-            since = self._read_at if seen is None else seen.now
-            possible = cpus * (now - since) + 1
-            after, before = counters, _unknown(counters)
-            if seen is not None:
-                before, after = _same_or_restarted(seen.counters, counters, possible)
-            elif self._reads > 1 and guest not in ambiguous:
-                before = _started(counters, possible)
-            # Before its first run, a guest is given its devices.
-            new_device = 0.0 if before[0] == 0 else None
-            reached = [self._add(place, *pair, new_device) for place, pair in enumerate(zip(before, after))]
-            self._last[guest] = _Seen(reached, now, self._reads)
+        elapsed = now - self._read_at
+        if ages:  # a recording is read at another pace than it was made
+            before = {key: guest.age for key, guest in self._guests.items() if guest.read == self._reads - 1}
+            grown = (ages[key] - age for key, age in before.items() if key in ages and age <= ages[key])
+            elapsed = max(grown, default=elapsed)
         self._read_at = now
-        self._last = {guest: seen for guest, seen in self._last.items() if self._reads - seen.read <= _REMEMBERED}
+        self._now += elapsed
+        for key, counters in guests.items():
+            guest, age = self._guests.get(key), ages.get(key, math.inf)
+            since = self._now - elapsed if guest is None else guest.read_at
+            possible = math.inf if ages else cpus * (self._now - since) + _MAX_APART
+            if guest is None or not guest.continues(counters, age, possible):
+                ran = None
+                if self._reads > 1 and key not in ambiguous:
+                    ran = _ran(counters, age, self._now - since, possible)
+                if guest is not None:
+                    self._end(guest, elapsed)
+                guest = self._guests[key] = _Guest(counters, self._now, ran)
+            self._count(guest, counters)
+            guest.age, guest.read_at, guest.read = age, self._now, self._reads
+            if self._now - guest.later[0] >= _MIN_RATE_SECONDS:
+                guest.earlier, guest.later = guest.later, (self._now, counters)
+        for key in self._guests.keys() - guests.keys():
+            self._end(self._guests[key], elapsed)
+            if self._reads - self._guests[key].read > self._remembered:
+                del self._guests[key]
 
-    def _add(self, place: int, was: Counter, count: Counter, new_device: float | None) -> Counter:
-        """Add to one total; return what the guest's counter has reached."""
-        if count is None:
-            return was
-        if isinstance(count, (int, float)):
-            if isinstance(was, (int, float)):
-                self.values[place] += _increase(was, count)
-            return count
-        devices, new = ({}, was) if was is None or isinstance(was, (int, float)) else (was, new_device)
-        reached: dict[Any, float | None] = {}
-        increase = 0.0
-        for device, value in count.items():
-            before = devices.get(device, new)
-            reached[device] = before if value is None else value
-            if value is not None and before is not None:
-                increase += _increase(before, value)
-        self.values[place] += increase
-        return reached
+    def _count(self, guest: _Guest, counters: Counters) -> None:
+        """Add what a guest has counted; take back what was estimated of it, as it had only missed reads."""
+        if not counters.keys() <= guest.reached.keys():
+            guest.attach(counters)
+        values, reached = self.values, guest.reached
+        estimated = {name: self.with_ends(name) for name in guest.ahead}
+        for counter, value in counters.items():
+            name, device = counter
+            if value is None:
+                self.unknown.add(name)
+                continue
+            was = reached[counter]
+            if was is None:
+                was = value
+            elif value < was:
+                if device is None:
+                    continue  # a clock that is behind; the guest's own counters don't restart while it lives
+                was = 0
+            values[name] = values.get(name, 0.0) + (value - was)
+            reached[counter] = value
+        for name, before in estimated.items():
+            self._ended[name] = max(self._ended[name] - guest.ahead.pop(name), before - values[name])
+
+    def _end(self, guest: _Guest, elapsed: float) -> None:
+        """Estimate what a guest of the read before has counted since."""
+        if guest.read < self._reads - 1:
+            return
+        (began, before), (ended, after) = guest.earlier, guest.later
+        for counter, value in after.items():
+            was = before.get(counter)
+            if value is not None and was is not None and value > was:
+                estimate = (value - was) / (ended - began) * elapsed / 2
+                guest.ahead[counter[0]] += estimate
+                self._ended[counter[0]] += estimate
 
 
-def _increase(was: float, count: float) -> float:
-    """Return what was counted; a counter that fell has started again from 0."""
-    return count - was if count >= was else count
-
-
-def _same_or_restarted(before: Counters, counters: Counters, possible: float) -> tuple[Counters, Counters]:
-    """Return what a known guest's counters started from and have reached; it may have been replaced by another one."""
-    was, cpu_seconds = before[0], counters[0]
-    if not isinstance(was, (int, float)) or not isinstance(cpu_seconds, (int, float)):
-        return before, counters
-    if cpu_seconds < was - _MAX_FALL:
-        return _started(counters, possible), counters
-    if cpu_seconds > was + possible:
-        return _unknown(counters), counters
-    return before, [max(was, cpu_seconds), *counters[1:]]
-
-
-def _started(counters: Counters, possible: float) -> Counters:
-    """Return what a guest had when it started: nothing, if it can have started since."""
-    cpu_seconds = counters[0]
-    if isinstance(cpu_seconds, (int, float)) and cpu_seconds <= possible:
-        return [0.0] * len(counters)
-    return _unknown(counters)
-
-
-def _unknown(counters: Counters) -> Counters:
-    return [None] * len(counters)
+def _ran(counters: Counters, age: float, elapsed: float, possible: float) -> float | None:
+    """Return how long a guest that appeared has run, on average half of the `elapsed` time; None: perhaps longer."""
+    if age < math.inf:
+        return age if age <= elapsed + _MAX_APART else None
+    cpu_seconds = counters.get(CPU)
+    return None if cpu_seconds is None or cpu_seconds > possible else elapsed / 2

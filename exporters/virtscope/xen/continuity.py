@@ -19,7 +19,7 @@ Pass every reading of a source to each object here, in order.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import NamedTuple, Optional
 
@@ -98,11 +98,8 @@ class Accounts:
     """Totals of the host and its guests since the first reading."""
 
     def __init__(self) -> None:
-        self._dom0 = totals.Totals(1)
-        self._guests = totals.Totals(len(Totals._fields) - 1)  # all but the host's
-        self._counted = [True] + [False] * (len(Totals._fields) - 2)  # whether any guest has such a counter
-        self._uncounted = [False] * len(self._counted)  # whether one has devices without it
-        self._ends = Ends()
+        self._totals = totals.Totals()
+        self._counted = 0.0  # CPU seconds of Dom0 and guests
         self._idle: Sequence[int] = ()  # nanoseconds of each CPU at the previous reading, 0 if offline
         self._read_at = 0.0
         self._cpu_seconds = 0.0
@@ -114,29 +111,18 @@ class Accounts:
         `now` is in seconds of a clock that never jumps. `idle` has the idle nanoseconds of each physical CPU. Without
         it, the host's CPU time is the sum over its domains, with an estimate of what guests used at their ends.
         """
-        cpus = host.cpus or sum(len(domain.vcpus) for domain in host.domains)
-        before = self._dom0.values[0] + self._guests.values[0]
-        dom0 = {domain.domid: [domain.cpu_seconds] for domain in host.domains if domain.domid == DOM0}
-        guests = {_identity(domain): domain for domain in host.domains if domain.domid != DOM0}
-        self._dom0.add(dom0, cpus, now)
-        counters = {guest: _account(domain) for guest, domain in guests.items()}
         # Numbers of domains that share a name change whenever one of them ends.
-        self._guests.add(counters, cpus, now, {guest for guest, domain in guests.items() if domain.duplicate})
-        for account in () if all(self._counted) else counters.values():
-            for place, devices in enumerate(account[1:], 1):
-                for value in devices.values() if isinstance(devices, Mapping) else (None,):
-                    self._counted[place] |= value is not None
-                    self._uncounted[place] |= value is None
-        unseen = self._ends.estimate(guests, now - self._read_at)
+        ambiguous = {_identity(domain) for domain in host.domains if domain.duplicate}
+        cpus = host.cpus or sum(len(domain.vcpus) for domain in host.domains)
+        counters = {_identity(domain): _account(domain) for domain in host.domains}
+        self._totals.add(counters, now, cpus=cpus, ambiguous=ambiguous)
+        before, self._counted = self._counted, self._totals.with_ends("dom0") + self._totals.with_ends("cpu")
         busy = self._busy(idle or (), now)
-        counted = self._dom0.values[0] + self._guests.values[0] - before
-        self._cpu_seconds += counted + unseen if busy is None else busy
+        self._cpu_seconds += self._counted - before if busy is None else busy
         self._reached = max(self._reached, self._cpu_seconds)
-        known = [
-            value if counted or not uncounted else None
-            for value, counted, uncounted in zip(self._guests.values, self._counted, self._uncounted)
-        ]
-        return host._replace(totals=Totals(self._reached, self._guests.values[0], *known[1:]))
+        values, unknown = self._totals.values, self._totals.unknown
+        devices = [values.get(name, None if name in unknown else 0.0) for name in Totals._fields[2:]]
+        return host._replace(totals=Totals(self._reached, values.get("cpu", 0.0), *devices))
 
     def _busy(self, idle: Sequence[int], now: float) -> float | None:
         """Return the CPU seconds since the previous reading by idle times; None without both.
@@ -151,71 +137,39 @@ class Accounts:
         return sum(elapsed - (time - was) / 1e9 for was, time in zip(last, idle) if 0 < was <= time)
 
 
-class _Rate(NamedTuple):
-    cpu_seconds: float
-    cpus: float
-
-
-class Ends:
-    """Estimates what guests used between their last reading and their end: half an interval at their last rate."""
-
-    def __init__(self) -> None:
-        self._last: dict[Key, _Rate] | None = None  # None: before the first reading
-        self._ended: dict[Key, float] = {}  # estimates for guests that were missing in the last reading
-
-    def estimate(self, guests: Mapping[Key, Domain], elapsed: float) -> float:
-        """Return the CPU seconds of guests that have ended in the `elapsed` seconds since the previous reading.
-
-        Negative if guests are back that only missed a reading: their counters have what was estimated.
-        """
-        last = self._last or {}
-        new = self._last is not None
-        self._last = {guest: _rate(domain, last.get(guest), elapsed, new) for guest, domain in guests.items()}
-        back = sum(seconds for guest, seconds in self._ended.items() if guest in guests)
-        self._ended = {guest: rate.cpus * elapsed / 2 for guest, rate in last.items() if guest not in guests}
-        return sum(self._ended.values()) - back
-
-
-def _rate(domain: Domain, last: _Rate | None, elapsed: float, new: bool) -> _Rate:
-    """Return how fast a guest uses CPU; a `new` one has run for half of the time."""
-    cpu_seconds, cpus = domain.cpu_seconds or 0.0, len(domain.vcpus)
-    if last and cpu_seconds >= last.cpu_seconds:
-        used = cpu_seconds - last.cpu_seconds
-    else:
-        used = 2 * cpu_seconds if new and cpu_seconds <= cpus * elapsed else 0.0
-    return _Rate(cpu_seconds, min(used / elapsed, cpus) if elapsed > 0 else 0.0)
-
-
 def _identity(domain: Domain) -> Key:
     return domain.domid, "" if domain.domid is not None else domain.name, domain.duplicate
 
 
 def _account(domain: Domain) -> totals.Counters:
-    """Return the counters in the order of `Totals`, the host's left out."""
-    networks, blocks = domain.networks, domain.blocks
-    undecided = domain.vifs and not networks  # see text_networks.py
-    return (
-        domain.cpu_seconds,
-        None if undecided else {network.vif: network.receive.bytes for network in networks},
-        None if undecided else {network.vif: network.transmit.bytes for network in networks},
-        {block.vbd: block.read and block.read.bytes for block in blocks},
-        {block.vbd: block.write and block.write.bytes for block in blocks},
-    )
+    """Return the counters by the names of `Totals`."""
+    if domain.domid == DOM0:
+        return {("dom0", None): domain.cpu_seconds}
+    counters: dict[totals.Counter, float | None] = {totals.CPU: domain.cpu_seconds}
+    if domain.vifs and not domain.networks:  # undecided, see text_networks.py
+        counters["receive_bytes", None] = counters["transmit_bytes", None] = None
+    for network in domain.networks:
+        counters["receive_bytes", network.vif] = network.receive.bytes
+        counters["transmit_bytes", network.vif] = network.transmit.bytes
+    for block in domain.blocks:
+        counters["read_bytes", block.vbd] = block.read and block.read.bytes
+        counters["write_bytes", block.vbd] = block.write and block.write.bytes
+    return counters
 
 
 class WaitingTotal:
     """How long guests have waited for a CPU since the first reading, by guests that have ended, too."""
 
     def __init__(self) -> None:
-        self._total = totals.Totals(1)
+        self._totals = totals.Totals()
 
     def add(self, accounts: Sequence[Waiting], vcpus: int, now: float) -> float | None:
         """Return the total in seconds, None on a hypervisor that doesn't count it. `vcpus` of all guests can wait."""
-        guests = {each.domid: [each.runnable_seconds] for each in accounts if each.domid != DOM0}
         if all(each.runnable_seconds is None for each in accounts):
             return None
-        self._total.add(guests, vcpus, now)
-        return self._total.values[0]
+        waits = {each.domid: {totals.CPU: each.runnable_seconds} for each in accounts if each.domid != DOM0}
+        self._totals.add(waits, now, cpus=vcpus)
+        return self._totals.values.get("cpu", 0.0)
 
 
 class DuplicateNames:

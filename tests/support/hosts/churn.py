@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.hosts import Line, Target, Value
-from virtscope.openvz.lives import READ_SECONDS, ContainerTotals, Used
-from virtscope.toolkit.totals import Totals
+from virtscope.openvz.exporter import READ_SECONDS
+from virtscope.toolkit.totals import CPU, Totals
 
 PHASE = 20.0  # seconds for which a guest's CPU usage is constant
 OWN = 0.4  # CPUs used by the host itself
@@ -218,16 +218,16 @@ def _while_shared(life: Life, others: Sequence[Life], shared: bool) -> Callable[
 
 def _kept(host: Host, times: float) -> Callable[[float], float]:
     """All guests' usage times this factor, as an exporter keeps it that reads the guests at these times."""
-    totals, last = Totals(1), 0.0
+    totals, last = Totals(), 0.0
 
     def used(at: float) -> float:
         nonlocal totals, last
         if at <= last:  # another history
-            totals = Totals(1)
+            totals = Totals()
         last = at
-        alive = {number: (times * life.used(at),) for number, life in enumerate(host.lives) if life.alive(at)}
-        totals.add(alive, CPUS, at)
-        return totals.values[0]
+        alive = {number: {CPU: times * life.used(at)} for number, life in enumerate(host.lives) if life.alive(at)}
+        totals.add(alive, at, cpus=CPUS)
+        return totals.values.get("cpu", 0.0)
 
     return used
 
@@ -264,15 +264,15 @@ def _vestat(host: Host) -> Iterator[Line]:
 
 def _read_each_second(counters: Mapping[str, tuple[Value, Value]]) -> Value:
     """The exporter's total, which it reads half a second after each whole one: when some guests end."""
-    totals = ContainerTotals()
+    totals = Totals(remembered=1)
     known = [0.0]
 
     def total(at: float) -> float:
         while len(known) * READ_SECONDS <= at:
             now = (len(known) - 0.5) * READ_SECONDS
-            found = ((ctid, uptime(now), used(now)) for ctid, (uptime, used) in counters.items())
-            totals.add([Used(ctid, since, cpu, None) for ctid, since, cpu in found if since is not None], now)
-            known.append(totals.cpu_seconds)
+            ages = {ctid: age for ctid, (uptime, _) in counters.items() if (age := uptime(now)) is not None}
+            totals.add({ctid: {CPU: counters[ctid][1](now)} for ctid in ages}, now, ages=ages)
+            known.append(totals.with_ends("cpu"))
         return known[int(max(at, 0) // READ_SECONDS)]
 
     return total

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
-from virtscope.openvz.lives import ContainerTotals
 from virtscope.openvz.vestat import decide, families, parse
 from virtscope.toolkit.collect import SourceMalformed
+from virtscope.toolkit.totals import Totals
 
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"
 ROWS = (fake_host.row("101", 3600, waits=9), fake_host.row(UUID, 86400), fake_host.row("7", 60))
@@ -37,7 +37,7 @@ def test_columns_and_versions_to_come() -> None:
 def test_a_difference_below_zero_is_absent() -> None:
     for used, shown in ((2**63 - 1, True), (2**63, False), (2**64 - 1, False)):
         vestat = parse(fake_host.vestat([ROWS[0]._replace(used=used)]))
-        made = families(vestat, decide(vestat.rows, None), ContainerTotals(), None, 0)
+        made = families(vestat, decide(vestat.rows, None), Totals(), None, 0)
         found = {family.name: family.samples for family in made}
         assert bool(found["openvz_container_cpu_used_seconds"]) is shown, used
         assert found["openvz_container_cpu_idle_seconds"]
