@@ -294,7 +294,6 @@ class Libvirt:
     def __init__(self, interval: float, virsh: Virsh | None = None) -> None:
         """Poll each `interval` seconds, earlier for new guests; `virsh` replaces this machine's."""
         self._virsh = virsh or Virsh()
-        self._woken_for: set[tuple[int, str]] = set()
         self._its_own: set[str] = set()  # uuids of running guests, and of listed ones
         self.background = Background(
             "libvirt", lambda: understand(self._virsh.read()), interval, lambda: self._virsh.commands.cpu_seconds
@@ -323,8 +322,6 @@ class Libvirt:
         if answer is None:
             return tuple(guests)
         found = joined(guests, answer)
-        strangers = {(guest.pid, guest.name) for guest in found if guest.manager == "libvirt" and not guest.domain}
-        if strangers - self._woken_for:  # once for each
-            self.background.wake()
-        self._woken_for = strangers
+        unknown = {(guest.pid, guest.name) for guest in found if guest.manager == "libvirt" and not guest.domain}
+        self.background.wake_for(unknown)
         return found

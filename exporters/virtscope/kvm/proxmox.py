@@ -97,7 +97,6 @@ class Proxmox:
     def __init__(self, interval: float, folder: Path = FOLDER) -> None:
         """Poll each `interval` seconds, earlier for new guests."""
         self._folder = folder
-        self._woken_for: set[str] = set()
         self.background = Background("proxmox", lambda: understand(read(folder)), interval)
 
     def close(self) -> None:
@@ -118,8 +117,5 @@ class Proxmox:
         known = self.background.peek()
         if known is None:
             return tuple(guests)
-        strangers = {guest.id for guest in guests if guest.manager == "proxmox" and guest.id not in known}
-        if strangers - self._woken_for:
-            self.background.wake()
-        self._woken_for = strangers
+        self.background.wake_for({guest.id for guest in guests if guest.manager == "proxmox"} - known.keys())
         return joined(guests, known)

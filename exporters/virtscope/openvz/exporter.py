@@ -84,7 +84,7 @@ def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> 
     at_end.callback(between_scrapes.close)
     if names is None:
         return sources_of(procfs, vz)
-    names.start()
+    names.background.start()
     at_end.callback(names.close)
     return [*sources_of(procfs, vz), vzlist(names)]
 

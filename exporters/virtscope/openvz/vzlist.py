@@ -62,17 +62,12 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
 
 
 class Vzlist:
-    """Polls vzlist for running containers, from start() to close(); needs root."""
+    """Polls vzlist for running containers, until close(); needs root."""
 
     def __init__(self, interval: float, programs: Programs | None = None) -> None:
         """Poll each `interval` seconds, earlier for a new container; `programs` runs it on another host."""
         self._commands = programs or Commands(TIMEOUT)
-        self._woken_for: set[str] = set()
         self.background = Background("vzlist", self._ask, interval, lambda: self._commands.cpu_seconds)
-
-    def start(self) -> None:
-        """Begin asking."""
-        self.background.start()
 
     def close(self) -> None:
         """Stop polling; kill the running program."""
@@ -94,10 +89,8 @@ class Vzlist:
         fields = self.background.peek()
         if fields is None:
             return []
-        strangers = {ctid for ctid in living if not any(ctid in field.values for field in fields.values())}
-        if strangers - self._woken_for:  # once per container: it may have neither name, host name nor template
-            self.background.wake()
-        self._woken_for = strangers
+        # Some containers have neither name, host name nor template.
+        self.background.wake_for(set(living).difference(*[field.values for field in fields.values()]))
         return families(fields, living)
 
     def _ask(self) -> dict[str, Field]:

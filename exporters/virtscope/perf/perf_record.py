@@ -23,9 +23,8 @@ from virtscope.perf import perf_report
 from virtscope.perf.events import EventError, resolve
 from virtscope.perf.perf_report import Report
 from virtscope.perf.profile import NO_SYMBOL, Profiled, Top, live_families
-from virtscope.toolkit.bounded import Commands, Finished, read_text
+from virtscope.toolkit.bounded import Commands, Finished, file_in_memory, read_text
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.memory import file_in_memory
 
 _LARGEST = 32 << 20  # bytes recorded in a round; 64 CPUs at 99 Hz with 1,000 processes take about 10 MiB
 

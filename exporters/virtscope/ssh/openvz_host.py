@@ -25,7 +25,7 @@ class OpenvzHost:
         describe = self._names.describe if self._names else describe_none
         self.sources = [self._fetched(source) for source in sources(self._procfs, describe)]
         if self._names:
-            self._names.start()
+            self._names.background.start()
             self.sources.append(vzlist(self._names))
 
     def fetch(self, deadline: float) -> None:

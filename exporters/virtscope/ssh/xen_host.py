@@ -40,7 +40,7 @@ class XenHost:
         if xl_interval:
             xl = Xl(RemotePrograms(connection, TIMEOUT), _no_xenstore)
             self._poller = ToolstackPoller(xl_interval, xl)
-            self._poller.start()
+            self._poller.background.start()
         networks = WhereReadable(self._by_domid, NET_DEV, "xentop")
         self.sources = live_text(self._printed, self._origin, self._poller, networks)
 

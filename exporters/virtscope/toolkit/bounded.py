@@ -1,4 +1,4 @@
-"""Read files and run programs with limits on size and time; measure the programs' CPU time."""
+"""Read files and run programs with limits on size and time; measure the programs' CPU time; make files in memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeou
 
 LARGEST_FILE = 64 << 20  # bytes; /proc/user_beancounters of 10,000 containers is about 26 MiB
 LARGEST_OUTPUT = 8 << 20  # bytes; `xl list -l` of a thousand domains is about 3 MiB
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  a file there is made without a name
 
 _CHUNK = 1 << 16
 _POLL = 0.02  # seconds
@@ -42,12 +44,20 @@ def read_text(path: Path, errors: str = "strict") -> str:
     return read_bytes(path).decode(errors=errors)
 
 
-class OutputTooLong(SourceMalformed):
-    """A program wrote more than LARGEST_OUTPUT."""
+def file_in_memory(name: str) -> int:
+    """Return the descriptor of a new file in memory, deleted with its last descriptor; raises OSError.
 
-    def __init__(self, message: str, output: bytes) -> None:
-        super().__init__(message)
-        self.output = output  # the beginning of it
+    name: shown in /proc only; it can't be opened by name.
+    """
+    try:
+        return os.memfd_create(name)
+    except (AttributeError, OSError):  # a Python built for a glibc before 2.27, or Linux before 3.17
+        try:
+            with tempfile.TemporaryFile(dir=SHARED_MEMORY) as file:
+                return os.dup(file.fileno())
+        except OSError as error:
+            problem = f"there is neither memfd_create nor a {SHARED_MEMORY} to write to: {error.strerror}"
+            raise OSError(error.errno, problem) from None
 
 
 class Finished(NamedTuple):
@@ -96,7 +106,7 @@ class Commands:
     def run(self, program: str, *arguments: str) -> Finished:
         """Run a program in the C locale, and return its output and status.
 
-        Kills its process group and raises SourceTimeout or OutputTooLong if it exceeds a limit. Raises
+        Kills its process group and raises SourceTimeout or SourceMalformed if it exceeds a limit. Raises
         SourceUnavailable if there is no such program.
         """
         with self._lock:
@@ -144,8 +154,8 @@ class Commands:
                     key.data.extend(chunk)
                 del complaints[:-4096]
                 if len(output) > LARGEST_OUTPUT:
-                    raise OutputTooLong(
-                        f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}", bytes(output)
+                    raise SourceMalformed(
+                        f"{command} wrote more than {LARGEST_OUTPUT >> 20} MiB: {bytes(output[:200])!r}"
                     )
         # A program may close both pipes and go on. WNOWAIT leaves the process to wait4(), which returns its CPU time.
         while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
@@ -230,6 +231,7 @@ class Background(Generic[T]):
         self._failure: tuple[Exception, TracebackType | None] | None = None  # of the last read, if it failed
         self._begun_at = time.monotonic()  # the last read, finished or not
         self._woken = threading.Event()
+        self._woken_for: AbstractSet[object] = frozenset()
         self._first_over = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep_reading, name=f"background {name}", daemon=True)
@@ -248,8 +250,14 @@ class Background(Generic[T]):
         self._woken.set()
 
     def wake(self) -> None:
-        """Read early, such as for a new guest. Extra calls are cheap."""
+        """Read early. Extra calls are cheap."""
         self._woken.set()
+
+    def wake_for(self, strangers: AbstractSet[object]) -> None:
+        """Read early for guests that the latest values lack, once for each: a source may never know some."""
+        if strangers - self._woken_for:
+            self.wake()
+        self._woken_for = strangers
 
     def latest(self) -> T:
         """Return the result of the last successful read, at once.

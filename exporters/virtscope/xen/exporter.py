@@ -134,7 +134,7 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
     source = choose_source(given, at_end)
     poller = ToolstackPoller(given.xl_interval) if given.xl_interval else None
     if poller:
-        poller.start()
+        poller.background.start()
         at_end.callback(poller.close)
     if isinstance(source, Xentop):
         version = running_version(Path(given.sysfs))
@@ -160,7 +160,7 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
         sources.append(_xl(poller))
     if poller and given.trace_interval:
         windows = Windows(given.trace_interval, poller.background, given.procfs)
-        windows.start()
+        windows.background.start()
         at_end.callback(windows.close)
 
         def read_estimates() -> list[Metric]:

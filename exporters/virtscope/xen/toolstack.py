@@ -194,19 +194,14 @@ def _counted(before: _Counted | None, guest: Guest) -> _Counted:
 
 
 class ToolstackPoller:
-    """Polls the toolstack in the background, from start() to close()."""
+    """Polls the toolstack in the background, until close()."""
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:
         """Poll every `interval` seconds, and early for new domains. `xl` replaces this machine's toolstack."""
         self._rounds = Rounds()
         self._xl = xl or Xl()
         self._successors = Successors()
-        self._woken_for: set[tuple[int | None, str]] = set()
         self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
-
-    def start(self) -> None:
-        """Start polling."""
-        self.background.start()
 
     def close(self) -> None:
         """Stop polling, and end running programs."""
@@ -228,9 +223,9 @@ class ToolstackPoller:
         age = math.inf if age is None else age
         host = joined(host, toolstack, age, self._successors.since(now - age))
         strangers = {(domain.domid, domain.name) for domain, guest in zip(host.domains, host.guests) if guest is None}
-        if succeeded or strangers - self._woken_for:  # once for each: some domains are never listed by a toolstack
+        if succeeded:
             self.background.wake()
-        self._woken_for = strangers
+        self.background.wake_for(strangers)
         return host
 
     def _refresh(self) -> Toolstack:

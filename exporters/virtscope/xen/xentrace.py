@@ -24,9 +24,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from virtscope.toolkit.bounded import Commands, Finished, kill_group
+from virtscope.toolkit.bounded import Commands, Finished, file_in_memory, kill_group
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
-from virtscope.toolkit.memory import file_in_memory
 from virtscope.xen.hypervisor import find_program
 from virtscope.xen.model import DOM0, IDLE, REST, Toolstack, WaitEstimates
 from virtscope.xen.xentrace_file import MayRun, charge, parse
@@ -230,7 +229,7 @@ def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
 
 
 class Windows:
-    """Takes a window each interval in the background, from start() to close(). A failed one adds nothing."""
+    """Takes a window each interval in the background, until close(). A failed one adds nothing."""
 
     def __init__(self, interval: float, toolstack: Background[Toolstack], procfs: str = "/proc") -> None:
         """Take one every `interval` seconds; the toolstack has the vCPUs' affinities."""
@@ -249,10 +248,6 @@ class Windows:
             lambda: self._xentrace.cpu_seconds + self._xl.cpu_seconds,
             takes=WINDOW,
         )
-
-    def start(self) -> None:
-        """Start with a window now."""
-        self.background.start()
 
     def close(self) -> None:
         """Take no more windows, and end a running one."""

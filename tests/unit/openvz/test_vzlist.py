@@ -59,7 +59,7 @@ def names() -> Iterator[Vzlist]:
 
 def asked(names: Vzlist) -> None:
     """Run vzlist once."""
-    names.start()
+    names.background.start()
     names.background.wait_for_first(60)
 
 

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_for
 from tests.unit.perf.fake_perf import FakePerf
 from virtscope.perf import perf_record
 from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled, Xensyms
-from virtscope.toolkit import memory
+from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 
 CLOCK, MISSES = Sampled("cpu-clock", None), Sampled("cache-misses", 10000)
@@ -143,7 +143,7 @@ def test_an_old_python_records_into_shared_memory(
     assert source.read().report.profile
     link = (perf.folder / "link").read_text()
     assert (link[:9], link[-11:]) == ("/dev/shm/", " (deleted)\n"), "it has no name that could be left behind"
-    monkeypatch.setattr(memory, "SHARED_MEMORY", str(perf.folder / "missing"))
+    monkeypatch.setattr(bounded, "SHARED_MEMORY", str(perf.folder / "missing"))
     with pytest.raises(SourceError, match=r"neither memfd_create nor a .*/missing"):
         source.read()
 

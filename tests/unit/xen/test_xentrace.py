@@ -173,7 +173,7 @@ class Dom0:
 
     def start(self) -> None:
         self.toolstack.start()
-        self.windows.start()
+        self.windows.background.start()
 
     def close(self) -> None:
         self.windows.close()

@@ -174,7 +174,7 @@ def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked
         return any(poller.add_to(Host(domains=(guest,))).guests)
 
     with closing(ToolstackPoller(600)) as poller:  # polls once, and then only when it is woken
-        poller.start()
+        poller.background.start()
         wait_for(lambda: poller.background.peek() is not None)
         toolstack = poller.background.latest()
         used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)

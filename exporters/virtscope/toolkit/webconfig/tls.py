@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from virtscope.toolkit.memory import file_in_memory
+from virtscope.toolkit.bounded import file_in_memory
 from virtscope.toolkit.webconfig.document import Section, WebConfigError
 
 KEYS = (
