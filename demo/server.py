@@ -33,7 +33,7 @@ def serve(port: int, origin: float) -> None:
                 shown = [page.families for page in pages(host, counters[host], now) if _path(page) == self.path]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", Format.TEXT.content_type)
+            self.send_header("Content-Type", Format.TEXT.value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

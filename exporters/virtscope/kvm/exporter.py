@@ -62,13 +62,6 @@ def _record(words: Sequence[str]) -> None:
 
 def _serve(words: Sequence[str]) -> None:
     known = cli.parser("kvm-exporter", "Exposes a KVM host and its guests to Prometheus.", DEFAULT_PORT)
-    known.add_argument(
-        "--source",
-        type=cli.source([cli.REPLAY]),
-        default=argparse.SUPPRESS,
-        metavar=cli.REPLAY,
-        help="play a recording instead of reading this host",
-    )
     cli.add_replay(known)
     _add_libvirt(known)
     given = cli.start(known, words)

@@ -17,25 +17,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from virtscope.kvm import command_line, libvirt, proxmox, taps, threads
-from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
-from virtscope.toolkit.recording import many, real, record, text, word
+from virtscope.toolkit.recording import many, named, pair, real, record, text, word
 
-
-def files(data: object) -> Mapping[str, bytes]:
-    """Decode a reading of files; raises SourceMalformed unless it is an object of texts."""
-    if not isinstance(data, dict):
-        raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
-    return {path: text(content) for path, content in data.items()}
-
-
-def _title(data: object) -> tuple[str, bytes]:
-    if not isinstance(data, list) or len(data) != 2:
-        raise SourceMalformed(f"it has {str(data)[:80]!r} for uuid and title")
-    return word(data[0]), text(data[1])
-
-
-libvirt_answer = record(libvirt.Raw, libvirt.Raw._fields, asked=real, domstats=text, domains=text, titles=many(_title))
+files = named(text)
+libvirt_answer = record(
+    libvirt.Raw, libvirt.Raw._fields, asked=real, domstats=text, domains=text, titles=many(pair(word, text))
+)
 
 
 # --- Pseudonyms -------------------------------------------------------------------------------------------------------

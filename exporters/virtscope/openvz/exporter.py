@@ -55,13 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _flags() -> argparse.ArgumentParser:
     known = cli.parser("vestat-exporter", "Exposes an OpenVZ host and its containers to Prometheus.", DEFAULT_PORT)
-    known.add_argument(
-        "--source",
-        type=cli.source([cli.REPLAY]),
-        default=argparse.SUPPRESS,
-        metavar=cli.REPLAY,
-        help="play a recording instead of reading this host's procfs",
-    )
     cli.add_replay(known)
     known.add_argument(
         "--vzlist.interval",

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from virtscope.openvz.procfs import Files, Unread
 from virtscope.toolkit.bounded import read_bytes
-from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.record import StandIns
-from virtscope.toolkit.recording import text
+from virtscope.toolkit.recording import named, text
 
 # The first existing file of each line, like the exporter; * is every container's folder.
 FILES = (
@@ -77,17 +77,11 @@ def _name(error: OSError) -> str:
     return errno.errorcode.get(error.errno or errno.EIO, "EIO")
 
 
-def files(data: object) -> Files:
-    """Decode a reading; raises SourceMalformed unless it has the form of read()."""
-    if not isinstance(data, dict):
-        raise SourceMalformed(f"it has {str(data)[:80]!r} for files")
-    return {path: _file(content) for path, content in data.items()}
-
-
 def _file(content: object) -> bytes | Unread:
-    if isinstance(content, dict):
-        return Unread(str(content.get("errno")))
-    return text(content)
+    return Unread(str(content.get("errno"))) if isinstance(content, dict) else text(content)
+
+
+files = named(_file)
 
 
 def anonymised(recorded: Files, stand_ins: StandIns) -> Files:

@@ -131,8 +131,16 @@ def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: b
     )
 
 
-def add_replay(flags: argparse.ArgumentParser) -> None:
-    """Add the flags for playing a recording."""
+def add_replay(flags: argparse.ArgumentParser, *, add_source: bool = True) -> None:
+    """Add the flags for playing a recording, with a --source that accepts nothing else."""
+    if add_source:
+        flags.add_argument(
+            "--source",
+            type=source([REPLAY]),
+            default=argparse.SUPPRESS,
+            metavar=REPLAY,
+            help="play a recording instead of reading this host",
+        )
     flags.add_argument(
         "--replay.speed",
         dest="replay_speed",

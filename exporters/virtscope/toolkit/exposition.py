@@ -32,11 +32,6 @@ class Format(Enum):
     TEXT = "text/plain; version=0.0.4; charset=utf-8"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-    @property
-    def content_type(self) -> str:
-        """The Content-Type of an answer in this format."""
-        return self.value
-
 
 class FamilyError(Exception):
     """A metric family can't be written, for example because a value is not a number."""

@@ -260,7 +260,7 @@ class Pages:
         form = negotiate(asked.get("accept", ""))
         timeout = asked.get("x-prometheus-scrape-timeout-seconds")
         gzipped = accepts_gzip(asked.get("accept-encoding", ""))
-        headers = {"Content-Type": form.content_type, "Vary": "Accept, Accept-Encoding"}
+        headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
         if gzipped:
             headers["Content-Encoding"] = "gzip"
         seconds = max(time_for_sources(timeout) - waited, 0.0)

@@ -31,6 +31,7 @@ VERSION = 1
 LONGEST_LINE = 16 << 20  # bytes; four times a reading of 1,000 containers. Longer lines are refused, to limit memory
 
 T = TypeVar("T")
+V = TypeVar("V")
 Decode = Callable[[object], T]
 
 _FAILURES = {kind.reason: kind for kind in (SourceError, SourceUnavailable, SourceMalformed, SourceTimeout)}
@@ -274,6 +275,28 @@ def many(decode: Decode[T]) -> Decode[tuple[T, ...]]:
         if not isinstance(value, list):
             raise SourceMalformed(f"it has {str(value)[:80]!r} for a list")
         return tuple([decode(item) for item in value])
+
+    return decoded
+
+
+def pair(first: Decode[T], second: Decode[V]) -> Decode[tuple[T, V]]:
+    """Decode an array of two."""
+
+    def decoded(value: object) -> tuple[T, V]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise SourceMalformed(f"it has {str(value)[:80]!r} for a pair")
+        return first(value[0]), second(value[1])
+
+    return decoded
+
+
+def named(decode: Decode[T]) -> Decode[Mapping[str, T]]:
+    """Decode an object with any names, such as those of files."""
+
+    def decoded(value: object) -> Mapping[str, T]:
+        if not isinstance(value, dict):
+            raise SourceMalformed(f"it has {str(value)[:80]!r} for values by name")
+        return {name: decode(item) for name, item in value.items()}
 
     return decoded
 

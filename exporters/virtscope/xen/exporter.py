@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; "
             "0: never",
         )
-        cli.add_replay(known_flags)
+        cli.add_replay(known_flags, add_source=False)
         given = cli.start(known_flags, words)
         played = cli.playback("xentop", given)
         cli.serve(Exporter("xentop", replayed(played) if played else live(given, at_end)), given)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
-from virtscope.toolkit.recording import Failed, many, optional, or_failed, real, record, text, whole, word
+from virtscope.toolkit.recording import Failed, many, optional, or_failed, pair, real, record, text, whole, word
 from virtscope.xen import runstate
 from virtscope.xen.libxenstat import RawDomain, RawNode, RawVbd, RawVcpu
 from virtscope.xen.model import DOM0_NAME, Waiting, decoded
@@ -69,15 +69,9 @@ def snapshot(data: object) -> Snapshot:
 
 
 _answer = record(Answer, Answer._fields, command=word, output=text, problem=word)
-
-
-def _os_name(pair: object) -> tuple[int, bytes]:
-    if not isinstance(pair, list) or len(pair) != 2:
-        raise SourceMalformed(f"it has {str(pair)[:80]!r} for a domain's id and the name of its system")
-    return whole(pair[0]), text(pair[1])
-
-
-toolstack = record(RawToolstack, RawToolstack._fields, program=word, answers=many(_answer), os_names=many(_os_name))
+toolstack = record(
+    RawToolstack, RawToolstack._fields, program=word, answers=many(_answer), os_names=many(pair(whole, text))
+)
 
 
 def without_secrets(raw: RawToolstack) -> RawToolstack:

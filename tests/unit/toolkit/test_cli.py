@@ -18,7 +18,7 @@ from virtscope.toolkit.scrape import Exporter
 def parse(*arguments: str) -> Namespace:
     flags = cli.parser("x-exporter", "An exporter.", 9100)
     flags.add_argument("--source", type=cli.source(["proc", cli.REPLAY]), default="proc")
-    cli.add_replay(flags)
+    cli.add_replay(flags, add_source=False)
     return flags.parse_args(arguments)
 
 

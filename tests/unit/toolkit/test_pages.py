@@ -83,8 +83,8 @@ def test_openmetrics_for_clients_that_ask_for_it_and_text_for_all_others() -> No
         **dict.fromkeys(openmetrics, Format.OPENMETRICS),
         **dict.fromkeys(text, Format.TEXT),
     }
-    assert Format.TEXT.content_type == "text/plain; version=0.0.4; charset=utf-8"
-    assert Format.OPENMETRICS.content_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert Format.TEXT.value == "text/plain; version=0.0.4; charset=utf-8"
+    assert Format.OPENMETRICS.value == "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def test_gzip_only_for_clients_that_accept_it() -> None:
@@ -148,7 +148,7 @@ def test_metrics_are_those_that_the_headers_ask_for() -> None:
         assert (got.status, got.content, got.keep) == (200, "vestat", got is plain)
         assert got.headers.pop("Date").endswith(" GMT")
         assert got.headers.pop("Server").startswith("virtscope/")
-        assert got.headers == {**headers, "Content-Type": form.content_type}
+        assert got.headers == {**headers, "Content-Type": form.value}
 
 
 def test_the_first_page_leads_to_the_others() -> None:
