@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from virtscope.toolkit.bounded import Finished, kill_group, last_line
+from virtscope.toolkit.bounded import Finished, kill_group, last_line, start_program
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
 
 MAX_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
@@ -69,15 +69,7 @@ class Child:
         self._complaints = b""  # the last ones
         self._complained = 0  # bytes since the last request
         self._lock = threading.Lock()  # guards its end: kill() must not hit a reused pid
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, "LC_ALL": "C"},
-            start_new_session=True,  # its own process group, to kill its children too, such as a ProxyCommand
-        )
+        self._process = start_program(command, stdin=subprocess.PIPE)
         self.pid = self._process.pid
         assert self._process.stdin
         assert self._process.stdout

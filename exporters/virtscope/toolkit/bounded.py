@@ -113,15 +113,7 @@ class Commands:
             if self._closed:
                 raise SourceError("closed")
             try:
-                child = self._running = subprocess.Popen(
-                    [program, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    bufsize=0,
-                    env={**os.environ, "LC_ALL": "C"},
-                    start_new_session=True,  # its own process group, to kill its children too
-                )
+                child = self._running = start_program([program, *arguments])
             except FileNotFoundError as error:
                 raise SourceUnavailable(f"{program} is not there") from error
             except OSError as error:
@@ -176,6 +168,29 @@ class Commands:
             for pipe in filter(None, (child.stdout, child.stderr)):
                 pipe.close()
         return child.returncode
+
+
+def start_program(
+    command: Sequence[str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program in the C locale, with a pipe for its standard error; raises OSError.
+
+    It leads a process group, so that kill_group() ends its children too, and a terminal's Ctrl-C is for the exporter.
+    """
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        pass_fds=pass_fds,
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,
+    )
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:

@@ -20,7 +20,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from virtscope.toolkit.bounded import kill_group, last_line
+from virtscope.toolkit.bounded import kill_group, last_line, start_program
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 from virtscope.xen.hypervisor import find_program
 from virtscope.xen.xentop_text import cut_header, whole_iterations
@@ -158,15 +158,7 @@ class Xentop:
         with self._lock:
             if self._closed.is_set():
                 return None
-            self._child = subprocess.Popen(
-                [self._program, *self._options, "-d", str(INTERVAL)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env={**os.environ, "LC_ALL": "C"},
-                start_new_session=True,  # a terminal's Ctrl-C is for the exporter, which ends the child
-            )
+            self._child = start_program([self._program, *self._options, "-d", str(INTERVAL)])
             self._starts += 1
             return self._child
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from virtscope.toolkit.bounded import Commands, Finished, file_in_memory, kill_group
+from virtscope.toolkit.bounded import Commands, Finished, file_in_memory, kill_group, start_program
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen.hypervisor import find_program
 from virtscope.xen.model import DOM0, IDLE, REST, Toolstack, WaitEstimates
@@ -115,15 +115,10 @@ class Xentrace:
             if self._closed:
                 raise SourceError("closed")
             try:
-                child = self._running = subprocess.Popen(
+                child = self._running = start_program(
                     [program, "-D", "-e", _EVENTS, "-T", str(WINDOW), f"/proc/self/fd/{memory}"],
-                    stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    bufsize=0,
                     pass_fds=(memory,),
-                    env={**os.environ, "LC_ALL": "C"},
-                    start_new_session=True,  # a process group of its own, as Debian's xentrace is a script
                 )
             except OSError as error:
                 raise SourceError(f"{program} can't be started: {error.strerror}") from error
