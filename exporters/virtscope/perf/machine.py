@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.bounded import first_line, read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 # Hypervisors by the start of DMI's system vendor. Vendors that sell hardware, too, must not be here: the table is used
@@ -37,13 +37,14 @@ class Machine:
     def __init__(self, procfs: Path, sysfs: Path) -> None:
         self._online = sysfs / "devices/system/cpu/online"
         self._paranoid = procfs / "sys/kernel/perf_event_paranoid"
-        self.kernel = _version(_line(procfs / "sys/kernel/osrelease"))
+        self.kernel = _version(first_line(procfs / "sys/kernel/osrelease"))
         self.hypervisor = _hypervisor(
             procfs, sysfs
         )  # "xen", "kvm", "ec2"...; "unknown" for others; "" without a hypervisor
         self.core_pmu = _core_pmu(sysfs)  # there is a driver for the processor's counters
         self.mediated_pmu = any(
-            _line(module / "parameters/enable_mediated_pmu") in {"Y", "1"} for module in (sysfs / "module").glob("kvm*")
+            first_line(module / "parameters/enable_mediated_pmu") in {"Y", "1"}
+            for module in (sysfs / "module").glob("kvm*")
         )
 
     def online(self) -> frozenset[int]:
@@ -67,7 +68,7 @@ class Machine:
     def paranoid(self) -> int | None:
         """Return the current kernel.perf_event_paranoid; None if the kernel has no perf events."""
         try:
-            return int(_line(self._paranoid))
+            return int(first_line(self._paranoid))
         except ValueError:
             return None
 
@@ -91,10 +92,10 @@ def _core_pmu(sysfs: Path) -> bool:
 
 
 def _hypervisor(procfs: Path, sysfs: Path) -> str:
-    if _line(sysfs / "hypervisor/type") == "xen":
+    if first_line(sysfs / "hypervisor/type") == "xen":
         return "xen"
     dmi = sysfs / "class/dmi/id"
-    vendor = _line(dmi / "sys_vendor")
+    vendor = first_line(dmi / "sys_vendor")
     for words, name in _VENDORS.items():
         if vendor.startswith(words):
             return name
@@ -102,9 +103,9 @@ def _hypervisor(procfs: Path, sysfs: Path) -> str:
     if "hypervisor" not in flags.split():
         return ""
     if vendor == "Microsoft Corporation":
-        return "azure" if _line(dmi / "chassis_asset_tag") == _AZURE else "hyperv"
+        return "azure" if first_line(dmi / "chassis_asset_tag") == _AZURE else "hyperv"
     # Small hypervisors have no DMI, but KVM's clock.
-    clocks = _line(sysfs / "devices/system/clocksource/clocksource0/available_clocksource").split()
+    clocks = first_line(sysfs / "devices/system/clocksource/clocksource0/available_clocksource").split()
     return "kvm" if "kvm-clock" in clocks else "unknown"
 
 
@@ -112,10 +113,6 @@ def _version(release: str) -> tuple[int, int]:
     """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) if absent."""
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _line(path: Path) -> str:
-    return next(iter(_lines(path)), "").strip()
 
 
 def _lines(path: Path) -> list[str]:

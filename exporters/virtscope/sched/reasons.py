@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.sched.privileges import CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, effective
-from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.bounded import first_line
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 OLDEST = (5, 6)  # Linux: BPF programs of this type need 5.5, batch reads of maps 5.6
@@ -29,9 +29,9 @@ class Machine(NamedTuple):
     def read(cls, procfs: Path, sysfs: Path) -> Machine:
         """Return the machine's current state."""
         return cls(
-            _line(procfs / "sys/kernel/osrelease"),
+            first_line(procfs / "sys/kernel/osrelease"),
             sysfs / "kernel/btf/vmlinux",
-            _line(sysfs / "kernel/security/lockdown"),
+            first_line(sysfs / "kernel/security/lockdown"),
             effective(),
         )
 
@@ -129,10 +129,3 @@ def _first_line(said: str) -> str:
     """Return the first error of libbpf's output, the cause of those after it."""
     lines = (line.partition("libbpf: ")[2].strip() for line in said.splitlines())
     return next((line for line in lines if line), "")[:300]
-
-
-def _line(file: Path) -> str:
-    try:
-        return read_text(file, "replace").strip()
-    except OSError:
-        return ""

@@ -44,6 +44,14 @@ def read_text(path: Path, errors: str = "strict") -> str:
     return read_bytes(path).decode(errors=errors)
 
 
+def first_line(path: Path) -> str:
+    """Return the first line of a small file; "" if it can't be read."""
+    try:
+        return read_text(path, "replace").partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
 def file_in_memory(name: str) -> int:
     """Return the descriptor of a new file in memory, deleted with its last descriptor; raises OSError.
 

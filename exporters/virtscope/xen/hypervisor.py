@@ -17,6 +17,7 @@ import os
 import shutil
 from pathlib import Path
 
+from virtscope.toolkit.bounded import first_line
 from virtscope.toolkit.collect import SourceUnavailable
 
 _FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/local/sbin")
@@ -25,7 +26,7 @@ _FOLDERS = ("/usr/sbin", "/usr/lib/xen-*/bin", "/usr/lib64/xen*/bin", "/usr/loca
 def require_xen(sysfs: Path) -> None:
     """Raise SourceUnavailable if no Xen runs."""
     file = sysfs / "hypervisor/type"
-    kind = _first_line(file)
+    kind = first_line(file)
     if kind != "xen":
         found = f"it says {kind!r}" if kind else "it is absent"
         raise SourceUnavailable(f"no Xen here: {file} should say 'xen', but {found}; run this in Dom0")
@@ -34,13 +35,13 @@ def require_xen(sysfs: Path) -> None:
 def running_release(sysfs: Path) -> str:
     """Return the running hypervisor's release, such as 4.17; "" if unknown."""
     folder = sysfs / "hypervisor/version"
-    major, minor = _first_line(folder / "major"), _first_line(folder / "minor")
+    major, minor = first_line(folder / "major"), first_line(folder / "minor")
     return f"{major}.{minor}" if major and minor else ""
 
 
 def running_version(sysfs: Path) -> str | None:
     """Return the running hypervisor's version, such as 4.17.7, in libxenstat's form; None if unknown."""
-    return version(*(_first_line(sysfs / "hypervisor/version" / part) for part in ("major", "minor", "extra")))
+    return version(*(first_line(sysfs / "hypervisor/version" / part) for part in ("major", "minor", "extra")))
 
 
 def version(major: str, minor: str, extra: str) -> str | None:
@@ -60,10 +61,3 @@ def find_program(name: str) -> str | None:
     """Return the path of a Xen tool, in PATH or in folders outside a user's PATH; None if missing."""
     folders = [str(folder) for pattern in _FOLDERS for folder in sorted(Path("/").glob(pattern[1:]), reverse=True)]
     return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders]))
-
-
-def _first_line(path: Path) -> str:
-    try:
-        return path.read_text().partition("\n")[0].strip()
-    except OSError:
-        return ""
