@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
-from virtscope.openvz.vestat import decide, families, parse
+from virtscope.openvz.vestat import counted, decide, families, parse
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.totals import Totals
 
@@ -41,6 +41,24 @@ def test_a_difference_below_zero_is_absent() -> None:
         found = {family.name: family.samples for family in made}
         assert bool(found["openvz_container_cpu_used_seconds"]) is shown, used
         assert found["openvz_container_cpu_idle_seconds"]
+
+
+def test_the_total_of_waits_is_exposed_once_a_container_has_waited() -> None:
+    units, totals = decide(ROWS, None), Totals(remembered=1)
+    assert units
+    shown = []
+    for uptime, rows in enumerate(([0], [0, 7], [0, 9], []), start=3600):
+        vestat = parse(
+            fake_host.vestat(
+                [ROWS[0]._replace(ctid=f"{place}", totlat=each * 10**9) for place, each in enumerate(rows)]
+            )
+        )
+        counters, _ = counted(vestat, units)
+        totals.add(counters, uptime, ages=dict.fromkeys(counters, uptime))
+        made = families(vestat, units, totals, None, 0)
+        name = "openvz_host_containers_scheduling_latency_seconds"
+        shown.append([each.samples[0].value for each in made if each.name == name])
+    assert shown == [[], [0], [2], [3]]
 
 
 def test_malformed_text_is_refused() -> None:
