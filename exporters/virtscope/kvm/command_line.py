@@ -241,15 +241,11 @@ def pairs(value: str, implied: str) -> Mapping[str, str]:
     return found
 
 
-def size(text: str) -> int | None:
+def _memory(text: str) -> int | None:
     """Return the bytes of a size such as "16" (MiB) or "16384k"; None if invalid."""
     found = _SIZE.fullmatch(text)
-    return int(found[1]) * _UNITS[found[2].lower()] if found else None
-
-
-def _memory(text: str) -> int | None:
-    found = size(text)
-    return found if found is not None and found <= _MAX_MEMORY else None
+    size = int(found[1]) * _UNITS[found[2].lower()] if found else None
+    return size if size is not None and size <= _MAX_MEMORY else None
 
 
 def _last(by_name: Mapping[str, Sequence[str]], option: str) -> str:

@@ -247,7 +247,7 @@ def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None =
     """Serve until SIGTERM or SIGINT; exits with 1 and one line if web configuration or address is unusable."""
     program = f"{exporter.name}-exporter"
     try:
-        web = WebConfig.load(given.web_config_file) if given.web_config_file else None
+        web = WebConfig(given.web_config_file) if given.web_config_file else None
         if web:
             exporter.certificate_not_after = web.certificate_not_after
         server = Server(given.listen_address, given.telemetry_path, web, exporter, probes)

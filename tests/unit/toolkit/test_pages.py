@@ -183,7 +183,7 @@ def test_a_probe_is_of_the_one_host_that_it_names() -> None:
 def test_without_the_password_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "web.yml").write_text(f"basic_auth_users: {{alice: {ALICES_HASH}}}")
     scraped = Scraped()
-    pages = Pages("/m", WebConfig.load(str(tmp_path / "web.yml")), scraped)
+    pages = Pages("/m", WebConfig(str(tmp_path / "web.yml")), scraped)
     for path in ("/m", "/", "/-/healthy", "/nothing"):
         refused = get(pages, path)
         assert (refused.status, refused.headers["WWW-Authenticate"]) == (401, "Basic")

@@ -51,16 +51,12 @@ class WebConfig:
     writing must not open the exporter to everyone.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._loaded = _load(path)
+    def __init__(self, path: str) -> None:
+        """Read the configuration file at `path`; raises WebConfigError if it can't be used."""
+        self._path = Path(path)
+        self._loaded = _load(self._path)
         self._problem = ""  # error of the current files
         self._lock = threading.Lock()
-
-    @classmethod
-    def load(cls, path: str) -> WebConfig:
-        """Read the configuration file at `path`; raises WebConfigError if it can't be used."""
-        return cls(Path(path))
 
     def check(self) -> None:
         """Check the files now, to log errors of a change at once."""

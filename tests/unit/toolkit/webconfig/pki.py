@@ -55,7 +55,7 @@ class Pki:
         return str(self.folder / "web.yml")
 
     def load(self, text: str) -> WebConfig:
-        return WebConfig.load(self.write(text))
+        return WebConfig(self.write(text))
 
     def inline(self, name: str) -> str:
         """A PEM file as the rest of a line of YAML."""

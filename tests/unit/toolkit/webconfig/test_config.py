@@ -120,7 +120,7 @@ sys.modules.update(dict.fromkeys(blocked.split(",")))  # None: importing it rais
 from virtscope.toolkit.webconfig import WebConfig, WebConfigError
 for path in paths:
     try:
-        WebConfig.load(path)
+        WebConfig(path)
         print("loaded")
     except WebConfigError as error:
         print(str(error).rpartition(": ")[2])

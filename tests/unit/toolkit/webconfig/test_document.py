@@ -135,7 +135,7 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         files.load(text)
     for text, expected in {**BAD, **STRICTER}.items():
         path = files.write(text)
-        line = str(refusal(WebConfigError, WebConfig.load, path))
+        line = str(refusal(WebConfigError, WebConfig, path))
         said = line.removeprefix(f"{path}: ").removeprefix("tls_server_config.")
         assert said.startswith(expected.removeprefix("tls_server_config.").replace("FOLDER", str(files.folder))), text
         assert "\n" not in line, text
@@ -143,7 +143,7 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         assert ALICES_HASH[7:-2] not in line, text
 
     missing = f"{files.folder}/none.yml"
-    said = str(refusal(WebConfigError, WebConfig.load, missing))
+    said = str(refusal(WebConfigError, WebConfig, missing))
     assert said == f"{missing}: No such file or directory; give --web.config.file a file this user may read"
 
 
