@@ -1,7 +1,5 @@
 """An exporter as a user runs it: a process, a port and a log."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """From a Dom0's metrics to a webhook message, through the real Prometheus and Alertmanager."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

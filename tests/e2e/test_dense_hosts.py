@@ -3,8 +3,6 @@
 Runs a real Prometheus with the shipped configuration and 600,000 series, so not on every change.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -5,8 +5,6 @@ labels which rules join on, aggregate or write. No rule may fail, because that w
 records must equal those of a Prometheus without hostile targets.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -5,8 +5,6 @@ attribute per label, except job and instance, which become service.name and serv
 counters as cumulative monotonic sums, everything else as gauges, names unchanged.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping

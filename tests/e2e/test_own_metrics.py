@@ -3,8 +3,6 @@
 If a release dropped such a metric, its alert would never fire again.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal

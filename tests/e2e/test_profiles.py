@@ -3,8 +3,6 @@
 Failed rounds: tests/unit/perf/test_perf_record.py.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

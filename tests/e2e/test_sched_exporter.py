@@ -3,8 +3,6 @@
 Loads are stopped while counters are read, so that all counters can be compared exactly.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The systemd units: valid, confined, and with only the capabilities that the exporters' files need."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What prometheus.yml lets targets say: metrics of their own job, about themselves, within limits."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import struct

@@ -1,7 +1,5 @@
 """The source xentop in the real exporter, with a fake xentop. Failures: tests/unit/xen/test_xentop.py."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """xentop-exporter over HTTP with a fake libxenstat, as seen by a scraper, a browser and an operator."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

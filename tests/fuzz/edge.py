@@ -4,8 +4,6 @@ Servers are real ones in this process. Each input has its own connection from a 
 answer or be cut off, without an error in the log, and a valid request must still be answered.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import contextlib

@@ -3,8 +3,6 @@
 To fuzz another one, add it to PARSERS. Files that only an administrator writes are in unit tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The Ansible role, run over ssh against a clean machine, and against the folder of a Prometheus."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

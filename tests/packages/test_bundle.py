@@ -1,7 +1,5 @@
 """The archive with its own Python: on an old system without systemd, and on a minimal one."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The Debian packages, as a user builds, installs, runs, upgrades and purges them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

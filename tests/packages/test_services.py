@@ -1,7 +1,5 @@
 """Packages, archive and wheel under a live systemd, with the commands in docs and man pages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

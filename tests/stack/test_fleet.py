@@ -1,7 +1,5 @@
 """A whole fleet on this machine: two shards, the store and the central rules; started, queried, changed and stopped."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import tempfile

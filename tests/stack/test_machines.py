@@ -1,7 +1,5 @@
 """`make up` on several machines: Dom0, a Xen guest, an OpenVZ or KVM host, one with an unusual name."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

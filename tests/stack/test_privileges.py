@@ -1,7 +1,5 @@
 """Files that root's `make up` hands over to nobody, and files that nobody's processes can't get."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

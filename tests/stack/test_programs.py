@@ -1,7 +1,5 @@
 """Programs from the distribution's packages: mirrors that change, are damaged or gone. Needs no network."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Official releases, from a server that plays the sites. Needs no network."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections.abc import Iterator

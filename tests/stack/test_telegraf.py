@@ -1,7 +1,5 @@
 """Telegraf as part of the stack: it starts with the first sensor, reloads on changes, and stops after the last one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The two ends of the stack: exporters scraped by Prometheus, and receivers of Alertmanager's messages."""
 
-from __future__ import annotations
-
 import email
 import email.message
 import email.policy

@@ -1,7 +1,5 @@
 """The layer of a test, by its mark: `make test`, `make test-system` or `make test-all`."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy import go_programs

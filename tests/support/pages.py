@@ -1,7 +1,5 @@
 """An exporter's answer, with access to single samples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 

@@ -1,7 +1,5 @@
 """A server process for the duration of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

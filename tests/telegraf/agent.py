@@ -1,7 +1,5 @@
 """Telegraf with copies of the sensors, for the duration of a test."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Access log lines, from plain to unusual, with their expected counts."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Changes to a log between two runs of access_log.pl: no line is lost or counted twice."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

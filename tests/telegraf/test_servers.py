@@ -1,7 +1,5 @@
 """The sensors with their servers, whose real logs and status pages they read."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from collections import Counter

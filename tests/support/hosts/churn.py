@@ -8,8 +8,6 @@ amount plus a share of its guests' usage, like Dom0 for forwarding their packets
 Pure: seeded, no clock and no files. Times are seconds since the simulation began.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random

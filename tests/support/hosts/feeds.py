@@ -1,7 +1,5 @@
 """Exporter metrics of machines and virtual servers with known constant values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`make rules` reports each refusal in one line: file, line, key, the problem and the remedy."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """deploy/liveness.py: the parts it kills, and those it leaves alone."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

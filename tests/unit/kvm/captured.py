@@ -4,8 +4,6 @@ Debian 12 with KVM by kvm_amd, and a host without systemd and with cgroups of ve
 /proc/stat, and the second host's command lines.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The host's guests as they come and go: their processes, and their values."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.refusals import assert_refused

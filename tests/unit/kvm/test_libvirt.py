@@ -1,7 +1,5 @@
 """libvirt's values of guests, and the effect of a libvirt that hangs, fails or is old."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The families of a host: unique guest names, and values that are absent instead of 0."""
 
-from __future__ import annotations
-
 import re
 
 from prometheus_client import Metric

@@ -1,7 +1,5 @@
 """Processes that are guests, recognised by the kernel's data and not by their command line."""
 
-from __future__ import annotations
-
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import QEMU, Machine
 from tests.unit.kvm.test_threads import stat

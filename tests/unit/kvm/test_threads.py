@@ -1,7 +1,5 @@
 """Threads of a guest: their purposes, and counters that never decrease."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.kvm.captured import recorded

@@ -1,7 +1,5 @@
 """Files of /proc/vz as printed by OpenVZ's kernels, for made-up containers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Beancounters, from the kernel's text to samples. Whole hosts' values are in tests/golden/openvz-*.prom."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Containers' names, as printed by vzlist and by our own vzlist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

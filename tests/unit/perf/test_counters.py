@@ -1,7 +1,5 @@
 """Events opened, closed and left out, and their messages, on a fake kernel with too few counters."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

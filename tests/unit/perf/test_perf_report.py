@@ -1,7 +1,5 @@
 """perf's reports in the format that perf_record requests, and refusals."""
 
-from __future__ import annotations
-
 from tests.support.refusals import assert_refused
 from virtscope.perf import perf_report
 from virtscope.perf.perf_record import Xensyms

@@ -1,7 +1,5 @@
 """Samples by place: names that are the same everywhere, and few series without losing a sample."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Multiplexed groups: counted values, extrapolated values, and that no value ever decreases."""
 
-from __future__ import annotations
-
 import struct
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Reasons of refused events, by the kernel's error and the machine, with remedies."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

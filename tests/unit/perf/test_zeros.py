@@ -1,7 +1,5 @@
 """Counters that stay 0 while there is work: at the threshold, and with missing counts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

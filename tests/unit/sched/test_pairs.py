@@ -1,7 +1,5 @@
 """From the kernel's pairs of cgroups to few monotonic counters."""
 
-from __future__ import annotations
-
 import random
 
 from virtscope.sched.names import HOST, REST, Found, Name

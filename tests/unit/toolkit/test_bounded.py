@@ -1,7 +1,5 @@
 """Reading files and running programs within limits."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

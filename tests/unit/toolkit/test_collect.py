@@ -1,7 +1,5 @@
 """Deadline and background sources that hang, fail and recover."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """Requests and their headers."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple

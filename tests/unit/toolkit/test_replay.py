@@ -1,7 +1,5 @@
 """Playing a recording: the reading served at each time, and counters that continue over passes."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

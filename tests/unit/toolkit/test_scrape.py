@@ -1,7 +1,5 @@
 """Scrapes, and an exporter's metrics about itself and its process."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

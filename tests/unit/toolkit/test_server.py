@@ -1,7 +1,5 @@
 """The server with clients that send too much, too slowly or nonsense, and on a host that runs out of resources."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

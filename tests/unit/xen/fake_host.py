@@ -1,7 +1,5 @@
 """A made-up Xen host for the fake libxenstat: described in Python, compiled and read like the real library."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

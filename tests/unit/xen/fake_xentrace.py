@@ -1,7 +1,5 @@
 """A fake xentrace that records its arguments and runs the test's script."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A fake xl (or xm) that gives the test's answers and records its arguments."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Idle time of physical CPUs, with a libxenctrl compiled for the test."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

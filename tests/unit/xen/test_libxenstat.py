@@ -1,7 +1,5 @@
 """The libxenstat source with a library compiled for the test: lookup, reading, and error messages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from unittest.mock import Mock

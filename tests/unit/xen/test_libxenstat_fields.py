@@ -1,7 +1,5 @@
 """libxenstat's raw fields converted to seconds, bytes and the guest's view, with output of a real Xen 4.17."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 tests/xen/recordings/README.md describes the events in it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

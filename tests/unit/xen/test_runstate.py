@@ -1,7 +1,5 @@
 """Domains' wait, with a libxenctrl compiled for the test: XenServer's old and new one, and stock Xen's."""
 
-from __future__ import annotations
-
 from errno import EACCES, ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Toolstack values in a scrape and their domains: never of another domain, and never of an ended one."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """xentop's text in every version, with each value visible in the text above it."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

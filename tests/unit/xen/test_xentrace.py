@@ -1,7 +1,5 @@
 """Windows of a fake xentrace: start and end, reasons for missing ones, and their counts."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """xentrace's files: their records, and waits by what ran meanwhile."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files of a fleet: each shard's share of the hosts, the records that it writes to the store, and changes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The parts of a fleet: their number, their unique addresses, and their connections."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.fleet import settings

@@ -1,7 +1,5 @@
 """Prometheus's scrapes in a fleet: timeouts, and the number of hosts per shard."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A host's certificates and keys from a CA made for the test run, and real handshakes over a socket pair."""
 
-from __future__ import annotations
-
 import base64
 import socket
 import ssl
