@@ -17,13 +17,6 @@ NETWORK = (0, 11, 12, 13, 14, 21, 22, 23, 24)
 VBD = (1, 51712, 1, 2, 3, 4, 5, 0)
 
 
-@pytest.fixture
-def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
-    fake = FakeXen(tmp_path)
-    monkeypatch.setenv("FAKE_XENSTAT", str(fake.description))
-    return fake
-
-
 def _source(xen: FakeXen, *vifs: object) -> Libxenstat:
     """A library with this /proc/net/dev, which is missing if the text is empty."""
     net_dev = Mock(spec=NetDev, path="/proc/net/dev")

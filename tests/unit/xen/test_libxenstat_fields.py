@@ -29,19 +29,6 @@ def domain(raw: RawDomain, version: bytes = b"4.17.7") -> model.Domain:
     return host(raw, version).domains[0]
 
 
-def test_values_of_a_real_host_worked_out_by_hand() -> None:
-    host = libxenstat.host(recorded_node())
-    by_id = {domain.domid: domain for domain in host.domains}
-    assert (host.xen_version, host.cpus, host.memory_bytes) == ("4.17.7", 1, 1610084352)
-    assert by_id[0].cpu_seconds == 49.468627568
-    assert [*by_id[0].states, *by_id[2].states] == ["running", "paused"]
-    # rbytes 213480 was received by Dom0's vif and so sent by the guest.
-    assert by_id[1].networks[0].transmit.bytes == 213480
-    # 5832 sectors of 512 bytes.
-    assert by_id[1].blocks[0].read == model.Requests(79, 2985984)
-    assert len(by_id[4].name) == 200
-
-
 def test_cpu_time_memory_limit_states_and_names() -> None:
     for ns in (1_500_000_000, (1 << 63) | 1_500_000_000):  # with the flag in bit 63
         found = domain(PLAIN._replace(cpu_ns=ns, vcpus=(RawVcpu(1, ns),)))
