@@ -2,7 +2,6 @@
 
 import os
 import socket
-import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -129,17 +128,3 @@ def test_a_liveness_without_heartbeat_is_killed(tmp_path: Path, monkeypatch: pyt
             watching.tick(None)
         assert bool(killed) is not beats
     assert set(killed) == {PID}
-
-
-def test_one_that_make_down_has_overtaken_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """supervisord was killed, and `make down` noted that first: nothing may be restarted."""
-    monkeypatch.setattr(supervision, "RUN", tmp_path)
-    monkeypatch.setattr(liveness, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}))
-    monkeypatch.setattr(supervision, "was_killed", lambda: False)
-    left = liveness.Liveness(failures.Failures())
-    monkeypatch.setattr(os, "getppid", lambda: 1)
-    leave = threading.Event()
-    at_last = threading.Timer(30, leave.set)
-    at_last.start()
-    assert (left.watch(leave), leave.is_set()) == (False, False), "by itself"
-    at_last.cancel()
