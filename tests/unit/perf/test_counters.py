@@ -152,26 +152,6 @@ def test_a_refusal_on_one_cpu_is_that_cpus_alone(make: Make) -> None:
     assert values(counts, "cache", cpu=1)[3] is None
 
 
-def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_events(make: Make) -> None:
-    kernel = FakeKernel(cpus=2)
-
-    def going(_attr: Attr, cpu: int, _leader: int) -> int:
-        if cpu == 1:
-            kernel.set_online(0)
-            return errno.ENODEV
-        return 0
-
-    kernel.refuse = going
-    setting = make(kernel, cache=CACHE, software=SOFTWARE)
-    counts = setting.after(1)
-    assert reasons(counts) == {}
-    assert {count.target for count in counts.host} == {0}
-    kernel.refuse = lambda _attr, _cpu, _leader: 0
-    kernel.set_online(0, 1)
-    setting.after(1)
-    assert {count.target for count in setting.after(1).host} == {0, 1}
-
-
 def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
     kernel = FakeKernel(cpus=2)
     setting = make(kernel, cache=CACHE)
@@ -256,12 +236,6 @@ def test_cgroups_that_are_counted_stay_counted_when_descriptors_run_out(
     setting.after(1, DB, WEB)
     assert {count.target for count in setting.after(1, DB, WEB).cgroups} == {DB, WEB}
     assert kernel.files == 3 * 8
-
-
-def test_groups_for_which_the_host_has_too_few_descriptors(make: Make) -> None:
-    counts = make(FakeKernel(cpus=2), most_files=10, cache=CACHE, tlb=TLB).after(1)
-    assert {count.group.name for count in counts.host} == {"cache"}
-    assert {reasons(counts)[f"tlb/{event}"] for event in TLB} == {"too_many_files"}
 
 
 def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:

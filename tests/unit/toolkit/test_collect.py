@@ -154,18 +154,6 @@ def start() -> Iterator[Start]:
         yield start_one
 
 
-def test_what_reads_in_the_background_cost_that_of_programs_included(clock: Clock) -> None:
-    spending = Spending(clock)
-    background = Background("spending", spending.read, 0, lambda: 10.0 * spending.reads)
-    assert background.cost == (0, 0, 0)
-    background.start()
-    wait_for(lambda: spending.reads >= 3)
-    background.close()
-    background._thread.join(30)
-    reads = spending.reads
-    assert background.cost == (reads, 5 * reads, (2 + 10) * reads)
-
-
 @pytest.mark.parametrize(("takes", "served"), [(0, 180), (200, 600)])
 def test_the_values_of_the_read_before_are_served_until_one_hangs_for_three_rounds(
     start: Start, clock: Clock, let_go: threading.Event, takes: int, served: int
