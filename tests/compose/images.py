@@ -4,8 +4,6 @@ An image can't be built for a given digest, and a registry may be unreachable. S
 without the digest.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """compose.yaml as parsed by docker-compose: pinned images, loopback only, health checks, no passwords."""
 
-from __future__ import annotations
-
 import configparser
 import grp
 import re

@@ -1,7 +1,5 @@
 """`make compose-up` and `compose-demo`: what they tell Docker about the machine, and their errors."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

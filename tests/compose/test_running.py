@@ -1,7 +1,5 @@
 """`make compose-up` on a real engine: all of compose.yaml, with images built by the tests (images.STAND_INS)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

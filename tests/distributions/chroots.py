@@ -1,7 +1,5 @@
 """Other releases of Debian and Ubuntu, debootstrapped from this machine's mirror and cached."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

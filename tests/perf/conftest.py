@@ -1,7 +1,5 @@
 """References for counts: the running kernel, cgroups made for a test, and known loads in them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The exporter as nobody: with the capabilities of its systemd unit, and without any."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

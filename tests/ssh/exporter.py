@@ -1,7 +1,5 @@
 """ssh-exporter as a user runs it, for the hosts of a test's sshd."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A real sshd on loopback, whose hosts are folders: each has a key with a forced command that reads its folder."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Hosts that are unreachable, hang, disappear or send garbage, as seen by a scraper and an operator."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """host.sh in each shell that may be a host's /bin/sh: it runs requests, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,6 +4,8 @@ Images are cached under a hash of our own files, so that only a change to them r
 the build time.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import shutil

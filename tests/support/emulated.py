@@ -1,5 +1,7 @@
 """A machine emulated by QEMU, with an agent (tests/xen/dom0/agent.py) that runs commands and receives files."""
 
+from __future__ import annotations
+
 import http.client
 import json
 import socket

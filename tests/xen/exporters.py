@@ -1,7 +1,5 @@
 """Answers of exporters in Dom0, and a second exporter with custom flags."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

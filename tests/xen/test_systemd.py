@@ -4,8 +4,6 @@ Dom0 itself has no systemd. Here systemd runs in separate namespaces, as the ini
 xenstored and network.
 """
 
-from __future__ import annotations
-
 import http.server
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Values that xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Wait attribution from windows of a real Xen's trace: an injected burner is named, and on a quiet host nobody."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 
