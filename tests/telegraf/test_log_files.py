@@ -204,18 +204,6 @@ def test_a_run_that_is_killed_counts_in_the_next_one(sensor: Sensor) -> None:
     assert sensor.count() == 30 * 500
 
 
-def test_nothing_is_written_while_nothing_is_logged(sensor: Sensor) -> None:
-    sensor.write(2)
-    sensor.count()
-
-    def written() -> dict[Path, tuple[int, int]]:
-        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in sensor.state.iterdir()}
-
-    before = written()
-    sensor.count()
-    assert written() == before
-
-
 def test_a_damaged_state_is_reported_once(sensor: Sensor) -> None:
     sensor.write(3)
     assert sensor.count() == 3
