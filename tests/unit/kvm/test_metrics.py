@@ -58,17 +58,6 @@ def test_a_cgroup_that_two_guests_have_is_neither_s() -> None:
     assert labels(made, "kvm_guest_cgroup_info", "cgroup") == [scope]
 
 
-def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
-    machine = Machine()
-    machine.runs(9, command_line("-name", "web"), stat("qemu", 500), _11=stat("CPU 0/TCG", 400))
-    made = families(machine.look())
-    names = {sample.name for family in made for sample in family.samples}
-    assert labels(made, "kvm_guest_time_absent", "reason") == ["tcg"]
-    assert "kvm_vcpu_system_seconds_total" in names
-    absent = ("guest_seconds", "block", "limit_cpus", "state")
-    assert not {name for name in names if any(word in name for word in absent)}
-
-
 def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:
     """Prometheus refuses a scrape with a label of more than 4,096 bytes, and a page with a label that isn't UTF-8."""
     machine = Machine()
