@@ -18,7 +18,6 @@ CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]
 SOFTWARE = ["task-clock", "context-switches"]
 WEB, DB, MAIL = Cgroup("/web", 1), Cgroup("/db", 2), Cgroup("/mail", 3)
-WEB_AGAIN = Cgroup("/web", 4)  # made under the same path, after the other one was removed
 
 
 class Setting:
