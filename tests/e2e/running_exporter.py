@@ -1,6 +1,7 @@
 """An exporter as a user runs it: a process, a port and a log."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any, Self
 
 import requests
 
+from tests.support.privileges import NOBODY, python_of_everybody, unprivileged
 from tests.support.waiting import wait_for
 
 EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
@@ -76,6 +78,14 @@ class RunningExporter:
         """The log lines with this message. A line still being written is left for the next call."""
         lines = [line for line in self.log().splitlines(keepends=True) if line.endswith("}\n")]
         return [facts for facts in map(json.loads, lines) if facts["msg"] == message]
+
+
+def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *flags: str) -> RunningExporter:
+    """An exporter of this world-readable folder that runs as nobody with these capabilities."""
+    python = python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [*unprivileged(having), python]
+    return RunningExporter(tmp_path, *flags, package=f"virtscope.{package}", python=command, environment=environment)
 
 
 def ended(

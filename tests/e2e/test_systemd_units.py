@@ -11,18 +11,9 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from tests.e2e.running_exporter import RunningExporter
+from tests.e2e.running_exporter import as_nobody
 from tests.support.needs import need
-from tests.support.privileges import (
-    MAX_EXPOSURE,
-    NOBODY,
-    UNITS,
-    capabilities,
-    directives,
-    exporters_of_everybody,
-    python_of_everybody,
-    unprivileged,
-)
+from tests.support.privileges import MAX_EXPOSURE, UNITS, capabilities, directives, exporters_of_everybody
 from virtscope.toolkit.answering import MAX_PROBES, MAX_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
@@ -89,14 +80,6 @@ def everybody_s() -> Iterator[Path]:
             open_to_all = file.name in {"stats", "version", "vz"}
             file.chmod((0o555 if file.is_dir() else 0o444) if open_to_all else (0o500 if file.is_dir() else 0o400))
         yield folder
-
-
-def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *flags: str) -> RunningExporter:
-    """An exporter that runs as nobody with these capabilities."""
-    python = python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [*unprivileged(having), python]
-    return RunningExporter(tmp_path, *flags, package=f"virtscope.{package}", python=command, environment=environment)
 
 
 @pytest.mark.system
