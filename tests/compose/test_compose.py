@@ -63,7 +63,6 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def settings(service: dict[str, Any]) -> list[str]:
-    """Flags and environment of a program."""
     return [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
 
 

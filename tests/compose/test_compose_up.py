@@ -72,8 +72,6 @@ esac
 
 
 class Docker:
-    """The fake Docker, in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "log").touch()

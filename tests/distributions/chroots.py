@@ -32,8 +32,6 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A release of a distribution."""
-
     distribution: str
     suite: str
     title: str  # its own name for itself

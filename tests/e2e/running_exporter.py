@@ -91,7 +91,6 @@ def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *fla
 def ended(
     package: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = EXPORTERS
 ) -> subprocess.CompletedProcess[str]:
-    """Run an exporter that is expected to exit."""
     command = [sys.executable, "-m", package, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

@@ -91,7 +91,6 @@ def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json
 
 
 def target(job: str, instance: str) -> dict[str, str]:
-    """The resource of a scrape."""
     host, _, port = instance.rpartition(":")
     server = {"server.address": host, "server.port": port, "url.scheme": "http"}
     return {"service.name": job, "service.instance.id": instance, **server}

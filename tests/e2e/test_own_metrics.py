@@ -27,7 +27,6 @@ def read(program: str) -> set[str]:
 
 
 def shown(url: str) -> set[str]:
-    """The metric names on a page."""
     page = requests.get(f"{url}/metrics", timeout=10).text
     return set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 

@@ -121,7 +121,6 @@ def test_kvm_exporter_sees_other_users_guests_without_any_capability(everybody_s
 
 
 def why_absent(page: str) -> str:
-    """The message of its failing source."""
     return "".join(re.findall(r'^sched_source_info{.*detail="absent: (.*)"', page, re.MULTILINE))
 
 

@@ -40,7 +40,6 @@ class FakeXentop:
         return []
 
     def child(self) -> int:
-        """The process started last."""
         return int(wait_for(self.starts)[-1][0])
 
 

@@ -114,7 +114,6 @@ def _cut_off() -> Iterator[None]:
 
 
 def _everything(client: socket.socket) -> bytes:
-    """Everything that the server sends until it closes."""
     received = bytearray()
     with _cut_off():
         while part := client.recv(1 << 18):
@@ -129,7 +128,6 @@ def _plain() -> _Edge:
 
 @cache
 def _guarded() -> _Edge:
-    """A server with TLS and a password."""
     return _Edge(f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
 
 
@@ -193,7 +191,6 @@ def _access_log(data: bytes) -> None:
 
 
 def _hellos() -> list[bytes]:
-    """The beginning of TLS handshakes."""
     found = []
     for highest, protocols in ((ssl.TLSVersion.TLSv1_2, ["h2", "http/1.1"]), (ssl.TLSVersion.TLSv1_3, ["http/1.1"])):
         context = ssl.create_default_context()

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first time a
 
 
 def content(package: Path, target: Path) -> Path:
-    """The files of a package, unpacked."""
     subprocess.run(["dpkg-deb", "--extract", package, target], check=True)
     return target
 

@@ -41,7 +41,6 @@ def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
 
 
 def write_hosts(sshd: Sshd, *hosts: str) -> Path:
-    """Set the hosts that may be probed."""
     file = sshd.folder / "ssh-exporter/hosts"
     file.write_text("".join(f"{host}\n" for host in ("# of a test", *hosts)))
     return file

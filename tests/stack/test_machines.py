@@ -55,7 +55,6 @@ def test_the_platform_is_known_by_what_is_there(tmp_path: Path) -> None:
 
 
 def groups(folder: Path, job: str) -> list[Any]:
-    """The contents of a job's targets file."""
     found: list[Any] = yaml.safe_load((folder / f"{job}.yml").read_text())
     return found
 

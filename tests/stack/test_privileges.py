@@ -43,7 +43,6 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def secret(place: Path) -> Path:
-    """A file that only root can read."""
     file = place / "secrets" / "key"
     file.parent.mkdir()
     file.write_text("secret")

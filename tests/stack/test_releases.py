@@ -36,7 +36,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hello() -> Iterator[Site]:
-    """A site with a release of the program `hello`."""
     with site(archive()) as played:
         yield played
 

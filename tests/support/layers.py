@@ -16,7 +16,6 @@ def of(item: pytest.Item) -> Layer:
 
 
 def enter(item: pytest.Item) -> None:
-    """Note that this test is running."""
     global _running  # noqa: PLW0603  # one test at a time runs in a process
     _running = of(item)
 

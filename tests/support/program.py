@@ -54,7 +54,6 @@ class Program:
         self._process = None
 
     def log_tail(self) -> str:
-        """The last 20 lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
     def is_ready(self) -> bool:

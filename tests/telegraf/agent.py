@@ -56,7 +56,6 @@ class Agent(Program):
         return bool(self.page())
 
     def page(self) -> str:
-        """The page that Prometheus reads."""
         answer = requests.get(f"{self.url}/metrics", timeout=10)
         answer.raise_for_status()
         return answer.text

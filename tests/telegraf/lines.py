@@ -115,7 +115,6 @@ def _request(form: str, chosen: random.Random) -> Line:
 
 
 def text(lines: Iterable[Line]) -> bytes:
-    """The lines as a log file."""
     return b"".join(line.text + b"\n" for line in lines)
 
 

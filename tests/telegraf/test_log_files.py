@@ -39,12 +39,10 @@ class Sensor:
                 self.written += 1
 
     def run(self, *logs: Path | str) -> subprocess.CompletedProcess[str]:
-        """The result of a run."""
         command = [*self.command[:2], *map(str, logs or [self.path])]
         return subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True, timeout=60)
 
     def totals(self, *logs: Path) -> Totals:
-        """The output of a run."""
         result = self.run(*logs)
         assert (result.returncode, result.stderr) == (0, "")
         return totals(result.stdout)

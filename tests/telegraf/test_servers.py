@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first run ma
 
 
 def request(line: bytes, agent: bytes = b"test", user: bytes | None = None, forwarded_for: bytes = b"") -> bytes:
-    """A complete HTTP request."""
     headers = [b"Host: localhost", b"Connection: close", b"User-Agent: " + agent, b"Referer: http://a/?q=" + agent]
     if forwarded_for:
         headers.append(b"X-Forwarded-For: " + forwarded_for)

@@ -22,7 +22,6 @@ Rates = dict[str, dict[str, float]]  # seconds per second, by waiting and runnin
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """An exporter with a window every ten seconds."""
     with second_exporter_in(xen, FLAGS) as exporter:
         yield exporter
 

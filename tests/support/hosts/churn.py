@@ -155,7 +155,6 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
 
 
 def targets(host: Host) -> list[Target]:
-    """The host's exporters."""
     own: dict[str, tuple[str, Callable[[Host], Iterator[Line]]]] = {
         "xen": ("xentop", _xentop),
         "kvm": ("kvm", _kvm),

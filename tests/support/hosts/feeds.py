@@ -101,7 +101,6 @@ def vestat(containers: Mapping[str, Server], host: Server) -> Feed:
 
 
 def cadvisor(cgroups: Mapping[str, Server], cpus: int) -> Feed:
-    """Containers by their cgroups' paths."""
     yield f"machine_cpu_cores {cpus}"
     yield 'container_start_time_seconds{id="/"} 1e9'
     for cgroup, true in cgroups.items():

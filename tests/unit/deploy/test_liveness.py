@@ -43,7 +43,6 @@ class Looks:
             self.parts.look(PROMETHEUS, Process(NAME, state, None, 0, "", pid), self.now)
 
     def failed(self) -> dict[str, int]:
-        """By reason, as in the file."""
         return {reason: count for (_, reason), count in failures.Failures().counts([NAME]).items() if count}
 
 

@@ -13,7 +13,6 @@ QEMU = command_line("-name", "guest=web", "-m", "16")
 
 
 def process(text: bytes, **fields: int) -> bytes:
-    """A stat with another parent or other flags."""
     before, _, after = text.rpartition(b") ")
     words = after.split()
     words[1] = b"%d" % fields.get("ppid", 1)

@@ -67,8 +67,6 @@ def test_guests_are_joined_by_uuid_and_one_started_since_is_another() -> None:
 
 
 class Programs:
-    """A virsh with answers given by a test."""
-
     def __init__(self, answer: Callable[[Sequence[str]], Finished]) -> None:
         self.cpu_seconds = 0.0
         self.asked: list[Sequence[str]] = []

@@ -56,7 +56,6 @@ def names() -> Iterator[Vzlist]:
 
 
 def asked(names: Vzlist) -> None:
-    """Run vzlist once."""
     names.start()
     names.background.wait_for_first(60)
 

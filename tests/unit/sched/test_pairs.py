@@ -23,7 +23,6 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
 
 
 def counted(pairs: Pairs) -> dict[str, dict[str, int]]:
-    """The counters without zeros."""
     rows = {name: {who: ns for who, ns in row.ns.items() if ns} for name, row in pairs.rows.items()}
     return {name: row for name, row in rows.items() if row}
 

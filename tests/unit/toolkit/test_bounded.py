@@ -43,7 +43,6 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
 
 
 def started(folder: Path) -> bool:
-    """Whether the program has written its id."""
     return (folder / "pid").exists() and (folder / "pid").read_text().endswith("\n")
 
 

@@ -61,8 +61,6 @@ class Hosts:
 
 
 class CountedServer(Server):
-    """Counts the iterations of its loop."""
-
     turns = 0
 
     def _may_stop(self) -> bool:
@@ -151,7 +149,6 @@ def status(client: socket.socket) -> bytes:
 
 
 def everything(client: socket.socket) -> bytes:
-    """Everything that the server sends until it closes."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(1 << 20):
@@ -160,7 +157,6 @@ def everything(client: socket.socket) -> bytes:
 
 
 def closed(client: socket.socket) -> bool:
-    """Whether the server has closed the connection."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""

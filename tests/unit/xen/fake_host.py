@@ -106,9 +106,7 @@ class FakeXen:
 
     @property
     def flags(self) -> list[str]:
-        """xentop-exporter's flags for this host."""
         return [f"--path.sysfs={self.sysfs}", f"--path.procfs={self.procfs}"]
 
     def environment(self) -> dict[str, str]:
-        """The environment in which xentop-exporter finds this host."""
         return {**os.environ, "LD_LIBRARY_PATH": str(self.libraries), "FAKE_XENSTAT": str(self.description)}

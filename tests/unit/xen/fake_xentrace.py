@@ -26,7 +26,6 @@ class FakeXentrace:
 
     @property
     def path(self) -> str:
-        """PATH with the fake first."""
         return os.pathsep.join([str(self.folder), os.environ["PATH"]])
 
     def writes(self, trace: bytes) -> None:

@@ -26,7 +26,6 @@ class FakeXl:
 
     @property
     def path(self) -> str:
-        """PATH with the fake first."""
         return os.pathsep.join([str(self.folder), os.environ["PATH"]])
 
     def answer(self, command: str, text: str) -> None:
@@ -39,7 +38,6 @@ class FakeXl:
         (self.answers / f"{command} hangs").touch()
 
     def asked(self) -> list[str]:
-        """All commands since the last call."""
         noted = self.folder / "asked"
         asked = noted.read_text().splitlines() if noted.exists() else []
         noted.write_text("")

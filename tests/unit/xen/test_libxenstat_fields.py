@@ -17,7 +17,6 @@ VBD = RawVbd(type=1, dev=51712, oo_reqs=9, rd_reqs=2, wr_reqs=3, rd_sects=4, wr_
 
 
 def recorded_node() -> RawNode:
-    """libxenstat's output on a real Xen 4.17."""
     return recorded.snapshot({"node": json.loads(RECORDING.read_text())["node"], "runstates": []}).node
 
 

@@ -179,7 +179,6 @@ class Dom0:
         self._source.close()
 
     def estimates(self) -> WaitEstimates:
-        """The values shown once there are three windows."""
         self.start()
         wait_for(lambda: (found := self.windows.background.peek()) and found.windows >= 3)
         return self.windows.background.latest()
