@@ -1,7 +1,5 @@
 """Hooks for all tests: the layer of each test, and the record of reruns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

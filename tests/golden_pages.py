@@ -1,7 +1,5 @@
 """Compare pages and messages with golden files, and check pages with Prometheus's linter."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import subprocess

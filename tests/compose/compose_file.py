@@ -1,7 +1,5 @@
 """compose.yaml, and the lab's, as parsed by docker-compose."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

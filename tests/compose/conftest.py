@@ -1,7 +1,5 @@
 """A Docker engine shared by all tests that need one, and images under the names that would be pulled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

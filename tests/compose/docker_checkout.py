@@ -1,7 +1,5 @@
 """A separate checkout in which the stack is started on Docker with the commands a user runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

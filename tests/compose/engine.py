@@ -1,7 +1,5 @@
 """A Docker engine for the tests: Debian's dockerd with its own data, sockets and mounts."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

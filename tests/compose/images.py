@@ -4,8 +4,6 @@ An image can't be built for a given digest, and a registry may be unreachable. S
 without the digest.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -107,7 +105,6 @@ def override(services: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def make_stand_ins(engine: Engine, services: Iterable[Mapping[str, Any]], folder: Path) -> None:
-    """Build the images that these services pull."""
     for image in {without_digest(service["image"]) for service in services if "build" not in service}:
         repository = image.rpartition(":")[0]
         stand_in = STAND_INS[repository]
@@ -161,7 +158,6 @@ def make_debian(engine: Engine, folder: Path) -> None:
 
 
 def _add(root: Path, program: Path, path: str) -> None:
-    """Copy a program and its shared libraries into an image's files."""
     shutil.copy(program, root / path)
     linked = subprocess.run(["ldd", program], check=False, capture_output=True, text=True).stdout
     for library in re.findall(r"(/\S+) \(0x", linked):

@@ -1,7 +1,5 @@
 """compose.yaml as parsed by docker-compose: pinned images, loopback only, health checks, no passwords."""
 
-from __future__ import annotations
-
 import configparser
 import grp
 import re
@@ -65,7 +63,6 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
 
 
 def settings(service: dict[str, Any]) -> list[str]:
-    """Flags and environment of a program."""
     return [*service.get("command", ()), *map(str, service.get("environment", {}).values())]
 
 

@@ -1,7 +1,5 @@
 """`make compose-up` and `compose-demo`: what they tell Docker about the machine, and their errors."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket
@@ -74,8 +72,6 @@ esac
 
 
 class Docker:
-    """The fake Docker, in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "log").touch()

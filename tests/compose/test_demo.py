@@ -1,7 +1,5 @@
 """`make compose-demo` on a real engine, with images built from our Dockerfiles."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

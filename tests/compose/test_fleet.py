@@ -1,7 +1,5 @@
 """compose.fleet.yaml on a real engine: all parts of a fleet as containers, and queries over all shards."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

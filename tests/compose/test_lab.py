@@ -1,7 +1,5 @@
 """lab/compose.yaml: the auction site on Docker with a limit per tier, built and run on a real engine."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

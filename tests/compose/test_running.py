@@ -1,7 +1,5 @@
 """`make compose-up` on a real engine: all of compose.yaml, with images built by the tests (images.STAND_INS)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +23,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def services(engine: Engine) -> set[str]:
-    """The services that run on this engine."""
     major = int(engine.docker("version", "--format", "{{.Server.Version}}").partition(".")[0])
     return EVERYWHERE | WITH_PERFMON if major >= PERFMON_ENGINE else EVERYWHERE
 
@@ -34,7 +31,6 @@ def services(engine: Engine) -> set[str]:
 def stack(
     engine: Engine, services: set[str], override: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DockerCheckout]:
-    """The stack, all services healthy."""
     checkout = DockerCheckout(tmp_path_factory.mktemp("s") / "checkout", engine, override)
     said = checkout.compose("up")
     try:
@@ -46,7 +42,6 @@ def stack(
 
 
 def labels(stack: DockerCheckout, expr: str, label: str) -> set[str]:
-    """The values of a label in the result of an expression."""
     return {series["metric"].get(label, "") for series in stack.query(expr)}
 
 

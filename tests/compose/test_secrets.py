@@ -1,7 +1,5 @@
 """Prometheus's passwords and keys get into neither git nor a Docker image."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ It has its own namespaces, including a network namespace with only loopback. It 
 which systemd would configure this machine's kernel.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Other releases of Debian and Ubuntu, debootstrapped from this machine's mirror and cached."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -34,8 +32,6 @@ class MissingError(Exception):
 
 @dataclass(frozen=True)
 class Release:
-    """A release of a distribution."""
-
     distribution: str
     suite: str
     title: str  # its own name for itself

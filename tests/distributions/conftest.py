@@ -1,7 +1,5 @@
 """A machine with another release, and a checkout in its user's home."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 All processes and mounts are in these namespaces, which end with their first process and so with pytest.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The stack from the packages of the releases that docs/install.md names, for an ordinary user."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -4,8 +4,6 @@ SOURCE is an address of this machine, or a network from which each connection ta
 are reopened. Prints "attacking" once all have been open. Runs until it is killed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

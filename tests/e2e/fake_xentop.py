@@ -8,8 +8,6 @@ says     what to do: "counts" prints iterations, each with its number as every C
 children gets the process id and the arguments of each start
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,8 +1,7 @@
 """An exporter as a user runs it: a process, a port and a log."""
 
-from __future__ import annotations
-
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import requests
 
+from tests.support.privileges import NOBODY, python_of_everybody, unprivileged
 from tests.support.waiting import wait_for
 
 EXPORTERS = Path(__file__).resolve().parents[2] / "exporters"
@@ -80,10 +80,17 @@ class RunningExporter:
         return [facts for facts in map(json.loads, lines) if facts["msg"] == message]
 
 
+def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *flags: str) -> RunningExporter:
+    """An exporter of this world-readable folder that runs as nobody with these capabilities."""
+    python = python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [*unprivileged(having), python]
+    return RunningExporter(tmp_path, *flags, package=f"virtscope.{package}", python=command, environment=environment)
+
+
 def ended(
     package: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = EXPORTERS
 ) -> subprocess.CompletedProcess[str]:
-    """Run an exporter that is expected to exit."""
     command = [sys.executable, "-m", package, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

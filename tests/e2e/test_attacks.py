@@ -3,8 +3,6 @@
 Other attacks and IPv6: tests/unit/toolkit/test_server.py.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

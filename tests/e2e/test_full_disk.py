@@ -1,7 +1,5 @@
 """A full data disk, on which Prometheus can't store anything: firing alerts must not resolve."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -5,8 +5,6 @@ labels which rules join on, aggregate or write. No rule may fail, because that w
 records must equal those of a Prometheus without hostile targets.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -122,7 +120,6 @@ def wait_for_evaluations(prometheus: Prometheus, number: int) -> None:
 
 
 def of_honest_host(prometheus: Prometheus) -> dict[tuple[tuple[str, str], ...], float]:
-    """A target's records by their labels."""
     found = prometheus.query('{__name__=~"(app|requests|objective|slo|target):.+", host="honest"}')
     return {tuple(sorted(series["metric"].items())): float(series["value"][1]) for series in found}
 

@@ -1,7 +1,5 @@
 """kvm-exporter over HTTP: pages of captured hosts, and failures around it."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

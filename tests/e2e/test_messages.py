@@ -3,8 +3,6 @@
 The receivers are from the example in alerts/alertmanager.yml, with this test's addresses.
 """
 
-from __future__ import annotations
-
 import email.message
 import re
 from collections.abc import Iterator

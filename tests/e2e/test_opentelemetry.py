@@ -5,8 +5,6 @@ attribute per label, except job and instance, which become service.name and serv
 counters as cumulative monotonic sums, everything else as gauges, names unchanged.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -93,7 +91,6 @@ def send(prometheus: Prometheus, resource: Mapping[str, str], metrics: list[Json
 
 
 def target(job: str, instance: str) -> dict[str, str]:
-    """The resource of a scrape."""
     host, _, port = instance.rpartition(":")
     server = {"server.address": host, "server.port": port, "url.scheme": "http"}
     return {"service.name": job, "service.instance.id": instance, **server}

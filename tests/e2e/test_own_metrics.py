@@ -3,8 +3,6 @@
 If a release dropped such a metric, its alert would never fire again.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal
@@ -29,7 +27,6 @@ def read(program: str) -> set[str]:
 
 
 def shown(url: str) -> set[str]:
-    """The metric names on a page."""
     page = requests.get(f"{url}/metrics", timeout=10).text
     return set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
 

@@ -1,7 +1,5 @@
 """perf-exporter as a user runs it, on this machine: software events work everywhere."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

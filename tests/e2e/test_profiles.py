@@ -3,8 +3,6 @@
 Failed rounds: tests/unit/perf/test_perf_record.py.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -63,7 +61,6 @@ def running_exporter(folder: Path, *flags: str) -> Iterator[RunningExporter]:
 
 
 def profile(exporter: RunningExporter) -> dict[tuple[str, str], float]:
-    """The samples by image and symbol."""
     found = Page.of(exporter.address).all("perf_profile_samples_total")
     return {(sample.labels["image"], sample.labels["symbol"]): sample.value for sample in found}
 

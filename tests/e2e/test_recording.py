@@ -1,7 +1,5 @@
 """`record` and `--source=replay:` as users run them: one exporter writes, the other plays it."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import subprocess

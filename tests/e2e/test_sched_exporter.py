@@ -3,8 +3,6 @@
 Loads are stopped while counters are read, so that all counters can be compared exactly.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -62,7 +60,6 @@ class Container:
             (self.folder.parent / "cpu.weight").write_text("10000")
 
     def burn(self) -> subprocess.Popen[bytes]:
-        """Start an endless load on the test's CPU."""
         process = subprocess.Popen([sys.executable, "-c", BURN])
         self._processes.append(process)
         os.sched_setaffinity(process.pid, {CPU})
@@ -82,7 +79,6 @@ class Container:
         return stat["throttled_time"] / 1e9 if self._version == 1 else stat["throttled_usec"] / 1e6
 
     def stop(self) -> None:
-        """Stop its processes, and wait until they are stopped."""
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
             status = Path(f"/proc/{process.pid}/stat")

@@ -1,7 +1,5 @@
 """ssh-exporter's page about itself. Its answers about hosts: tests/ssh."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Starts: with the oldest Python of watched hosts, and interrupted by signals such as an early Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

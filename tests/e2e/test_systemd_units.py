@@ -1,7 +1,5 @@
 """The systemd units: valid, confined, and with only the capabilities that the exporters' files need."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -13,18 +11,9 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-from tests.e2e.running_exporter import RunningExporter
+from tests.e2e.running_exporter import as_nobody
 from tests.support.needs import need
-from tests.support.privileges import (
-    MAX_EXPOSURE,
-    NOBODY,
-    UNITS,
-    capabilities,
-    directives,
-    exporters_of_everybody,
-    python_of_everybody,
-    unprivileged,
-)
+from tests.support.privileges import MAX_EXPOSURE, UNITS, capabilities, directives, exporters_of_everybody
 from virtscope.toolkit.answering import MAX_PROBES, MAX_REQUESTS
 
 ALL = sorted(UNITS.glob("*.service"))
@@ -93,14 +82,6 @@ def everybody_s() -> Iterator[Path]:
         yield folder
 
 
-def as_nobody(folder: Path, tmp_path: Path, package: str, having: set[str], *flags: str) -> RunningExporter:
-    """An exporter that runs as nobody with these capabilities."""
-    python = python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [*unprivileged(having), python]
-    return RunningExporter(tmp_path, *flags, package=f"virtscope.{package}", python=command, environment=environment)
-
-
 @pytest.mark.system
 def test_vestat_exporter_reads_all_with_the_capabilities_of_its_unit(everybody_s: Path, tmp_path: Path) -> None:
     flag, needed = f"--path.procfs={everybody_s / 'proc'}", capabilities("vestat-exporter")
@@ -140,7 +121,6 @@ def test_kvm_exporter_sees_other_users_guests_without_any_capability(everybody_s
 
 
 def why_absent(page: str) -> str:
-    """The message of its failing source."""
     return "".join(re.findall(r'^sched_source_info{.*detail="absent: (.*)"', page, re.MULTILINE))
 
 

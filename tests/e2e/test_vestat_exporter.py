@@ -3,8 +3,6 @@
 Single rows, columns and units: tests/unit/openvz.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The file's contents and changes to it: tests/unit/toolkit/webconfig.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

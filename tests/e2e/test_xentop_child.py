@@ -1,7 +1,5 @@
 """The source xentop in the real exporter, with a fake xentop. Failures: tests/unit/xen/test_xentop.py."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -42,7 +40,6 @@ class FakeXentop:
         return []
 
     def child(self) -> int:
-        """The process started last."""
         return int(wait_for(self.starts)[-1][0])
 
 

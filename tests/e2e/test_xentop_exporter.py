@@ -1,7 +1,5 @@
 """xentop-exporter over HTTP with a fake libxenstat, as seen by a scraper, a browser and an operator."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -131,7 +129,6 @@ def test_a_library_that_hangs_or_fails_holds_up_neither_the_scrape_nor_other_sou
 
 
 def traced_host(tmp_path: Path) -> tuple[FakeXentrace, FakeXl, str]:
-    """A fake xentrace and xl, and a PATH with both."""
     xentrace = FakeXentrace(tmp_path, (TESTS / "fixtures/xentrace/one-cpu-three-guests.bin").read_bytes())
     xl = FakeXl(tmp_path, TOOLSTACK)
     xl.answer("cpupool-list -c", "Name               CPU list\nPool-0             0\n")

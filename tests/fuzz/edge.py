@@ -4,9 +4,6 @@ Servers are real ones in this process. Each input has its own connection from a 
 answer or be cut off, without an error in the log, and a valid request must still be answered.
 """
 
-from __future__ import annotations
-
-import argparse
 import base64
 import contextlib
 import logging
@@ -29,11 +26,8 @@ from tests.fuzz.mutation import Mutations
 from tests.fuzz.parsers import CHECKOUT, Parser
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, TLS, Pki
 from virtscope.ssh.child import Child, Room
-from virtscope.ssh.exporter import Probed
-from virtscope.ssh.hosts import Hosts
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.pages import Probes
 from virtscope.toolkit.server import Server
 
 PATIENCE_SECONDS = 15
@@ -58,7 +52,7 @@ class _Scraped:
 class _Edge:
     """A server, and the client that is Prometheus."""
 
-    def __init__(self, configuration: str | None = None, probes: Probes | None = None) -> None:
+    def __init__(self, configuration: str | None = None) -> None:
         self.tls: ssl.SSLContext | None = None
         web = None
         if configuration is not None:
@@ -68,7 +62,7 @@ class _Edge:
         self.faults = BufferingHandler(1 << 20)  # errors in the log
         self.faults.setLevel(logging.ERROR)
         logging.getLogger("virtscope").addHandler(self.faults)
-        self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped(), probes)
+        self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped())
         threading.Thread(target=self._server.serve_forever, name="server", daemon=True).start()
 
     @contextlib.contextmanager
@@ -120,7 +114,6 @@ def _cut_off() -> Iterator[None]:
 
 
 def _everything(client: socket.socket) -> bytes:
-    """Everything that the server sends until it closes."""
     received = bytearray()
     with _cut_off():
         while part := client.recv(1 << 18):
@@ -135,17 +128,7 @@ def _plain() -> _Edge:
 
 @cache
 def _guarded() -> _Edge:
-    """A server with TLS and a password."""
     return _Edge(f"{TLS}}}\nbasic_auth_users: {{alice: {ALICES_HASH}}}")
-
-
-@cache
-def _probed() -> _Edge:
-    """A server like ssh-exporter's: it may probe one host, which hangs up."""
-    hosts = Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "hosts"
-    hosts.write_text("dom0\n")
-    given = argparse.Namespace(xl_interval=0.0, vzlist_interval=0.0)
-    return _Edge(probes=Probed(Hosts(hosts, ["false"]), given))
 
 
 def _requests(edge: Callable[[], _Edge], data: bytes) -> None:
@@ -208,7 +191,6 @@ def _access_log(data: bytes) -> None:
 
 
 def _hellos() -> list[bytes]:
-    """The beginning of TLS handshakes."""
     found = []
     for highest, protocols in ((ssl.TLSVersion.TLSv1_2, ["h2", "http/1.1"]), (ssl.TLSVersion.TLSv1_3, ["http/1.1"])):
         context = ssl.create_default_context()
@@ -237,11 +219,6 @@ _SEEN = [
     b"%b%b\r\n" % (_GET, b"".join(b"X-%d: %b\r\n" % (each, b"y" * 300) for each in range(99))),
     b"\r\n\r\n%b\r\n" % _GET,
 ]
-_PROBES = [
-    b"GET /probe?target=dom0&module=xen HTTP/1.1\r\nX-Prometheus-Scrape-Timeout-Seconds: 0.1\r\n\r\n",
-    b"GET /probe?module=openvz&target=-oProxyCommand%3dtouch HTTP/1.1\r\n\r\n",
-    b"GET /probe?target=http://192.0.2.1/&module=../../etc HTTP/1.1\r\n\r\n",
-]
 _WITH_PASSWORD = [
     request.replace(b"\r\n", b"\r\nAuthorization: Basic %b\r\n" % given, 1)
     for request in _SEEN
@@ -259,7 +236,6 @@ _ACCESS_LOG = (
 
 EDGE = [
     Parser("http", partial(_requests, _plain), _SEEN),
-    Parser("http-probe", partial(_requests, _probed), _PROBES),
     Parser("tls-handshake", _handshake, [*_hellos(), *_SEEN[:1]]),
     Parser("http-with-password", partial(_requests, _guarded), [*_SEEN, *_WITH_PASSWORD], examples=100),
     Parser("host-answers", _host_s_answers, [_ANSWERS], (SourceError,), examples=50),

@@ -3,8 +3,6 @@
 hypothesis generates a few thousand inputs a second at most; a parser of one header reads fifty times as many.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

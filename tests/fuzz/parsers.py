@@ -3,8 +3,6 @@
 To fuzz another one, add it to PARSERS. Files that only an administrator writes are in unit tests.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
@@ -134,7 +132,6 @@ def _veinfo(text: str) -> int:
 
 
 def _page(read: Callable[[str], Iterable[Metric]]) -> Callable[[bytes], object]:
-    """Read text and write the page of its values."""
     return lambda data: Encoder().text(read(_decoded(data)))
 
 
@@ -166,7 +163,6 @@ def _recording(exporter: str, replayed: Callable[[Playback], list[Source]], data
 
 
 def _recorded(exporter: str, readings: Iterable[tuple[str, object]]) -> bytes:
-    """Return a recording's lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed"
         writer = Writer(path, Header(exporter, tuple(dict(readings)), 1, "", False))
@@ -221,7 +217,6 @@ def _kvm_cgroup(data: bytes) -> None:
 
 
 def _kvm_host(changed: dict[str, bytes]) -> None:
-    """Show a real host with some files replaced."""
     families = kvm_families(Guests(kvm_captured.recorded(_KVM_HOST | changed), every_time=True).read(0))
     series = [(sample.name, *sorted(sample.labels.items())) for family in families for sample in family.samples]
     assert len(set(series)) == len(series), "two samples of one series"

@@ -5,8 +5,6 @@ on all CPUs and counts them: ten million take about 20 minutes on two. A failing
 under the parser's name and is tried first from then on; the commit that fixes it turns it into a seed or an example.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import multiprocessing

@@ -1,7 +1,5 @@
 """The packages built by `make deb`, and clean machines to install them on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

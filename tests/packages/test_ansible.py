@@ -1,7 +1,5 @@
 """The Ansible role, run over ssh against a clean machine, and against the folder of a Prometheus."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -38,7 +36,6 @@ on_bookworm = pytest.mark.parametrize("host", [DEBIAN_12], indirect=True, ids=["
 
 @pytest.fixture(scope="session")
 def ansible() -> Path:
-    """The folder with Ansible's programs."""
     environment = Environment(ROOT / "requirements/ansible.txt", programs.cache("ansible"))
     environment.install()
     return environment.python.parent

@@ -1,7 +1,5 @@
 """The archive with its own Python: on an old system without systemd, and on a minimal one."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -65,7 +63,6 @@ def test_a_python_that_is_none_of_its_own_is_refused(standalone_python: Path, tm
 
 
 def page(port: int) -> str:
-    """The page of the exporter on this port, once it answers."""
     return wait_for(lambda: requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text, START_SECONDS)
 
 

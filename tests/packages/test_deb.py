@@ -1,7 +1,5 @@
 """The Debian packages, as a user builds, installs, runs, upgrades and purges them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -20,7 +18,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first time a
 
 
 def content(package: Path, target: Path) -> Path:
-    """The files of a package, unpacked."""
     subprocess.run(["dpkg-deb", "--extract", package, target], check=True)
     return target
 

@@ -1,7 +1,5 @@
 """Packages, archive and wheel under a live systemd, with the commands in docs and man pages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -74,7 +72,6 @@ def log(host: CleanHost, exporter: str) -> str:
 
 
 def series(page: str, prefix: str) -> set[str]:
-    """Names and labels of these series of a page."""
     return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith(prefix)}
 
 

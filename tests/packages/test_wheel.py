@@ -1,7 +1,5 @@
 """The wheel, as PyPI and a watched host get it."""
 
-from __future__ import annotations
-
 import email
 import os
 import re

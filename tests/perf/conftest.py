@@ -1,7 +1,5 @@
 """References for counts: the running kernel, cgroups made for a test, and known loads in them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -42,7 +40,6 @@ class Load:
         self._process.stdin.flush()
 
     def wait(self) -> None:
-        """Wait for the end of the order."""
         assert self._process.stdout
         assert self._process.stdout.readline() == "done\n"
 
@@ -68,7 +65,6 @@ class Cgroup:
         self.folder.mkdir()
 
     def load(self) -> Load:
-        """A load that starts in this cgroup."""
         return Load("sh", "-c", f'echo $$ > "{self.folder}/cgroup.procs"; exec "$@"', "sh")
 
     def cpu_seconds(self) -> float:

@@ -6,8 +6,6 @@ switch TIMES          switches to a child and back this many times
 cpu NUMBER            runs everything after it on this CPU
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import sys

@@ -1,7 +1,5 @@
 """Counters of single cgroups on this kernel: a known load in each, and cgroups that come and go."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

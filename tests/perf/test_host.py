@@ -1,7 +1,5 @@
 """Counters of the whole machine against the kernel's accounting, which is independent of perf events."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

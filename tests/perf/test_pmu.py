@@ -1,7 +1,5 @@
 """Hardware counters, if this machine has any: a program with a known number of instructions."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from pathlib import Path

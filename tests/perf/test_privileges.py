@@ -1,8 +1,5 @@
 """The exporter as nobody: with the capabilities of its systemd unit, and without any."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +7,9 @@ import prometheus_client
 import pytest
 import yaml
 
-from tests.e2e.running_exporter import RunningExporter
+from tests.e2e.running_exporter import as_nobody
 from tests.perf.conftest import Load, Make, page, require_perf
-from tests.support.privileges import NOBODY, capabilities, exporters_of_everybody, python_of_everybody, unprivileged
+from tests.support.privileges import capabilities, exporters_of_everybody
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.system
@@ -29,22 +26,12 @@ def everybody_s() -> Iterator[Path]:
         yield folder
 
 
-def as_nobody(folder: Path, tmp_path: Path, *flags: str, having: set[str]) -> RunningExporter:
-    return RunningExporter(
-        tmp_path,
-        *flags,
-        package="virtscope.perf",
-        python=[*unprivileged(having), python_of_everybody(NOBODY, "import sys; sys.exit(sys.version_info < (3, 9))")],
-        environment={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-
-
 def test_the_unit_s_capabilities_are_enough_for_hosts_and_cgroups(
     everybody_s: Path, tmp_path: Path, make_cgroup: Make
 ) -> None:
     cgroup = make_cgroup("web")
     flags = (f"--cgroup.include={cgroup.path}",)
-    with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, cgroup.load() as load:
+    with as_nobody(everybody_s, tmp_path, "perf", capabilities(UNIT), *flags) as exporter, cgroup.load() as load:
         page(exporter)
         load("fault 1000")
         now = page(exporter)
@@ -59,7 +46,7 @@ def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody
     if int(KPTR_RESTRICT.read_text()) > 1:
         pytest.skip("kernel.kptr_restrict is 2: the kernel's addresses are hidden from all")
     flags = ("--profile.interval=10s", "--profile.seconds=1s", "--profile.event=cpu-clock")
-    with as_nobody(everybody_s, tmp_path, *flags, having=capabilities(UNIT)) as exporter, Load() as load:
+    with as_nobody(everybody_s, tmp_path, "perf", capabilities(UNIT), *flags) as exporter, Load() as load:
 
         def symbols() -> set[str]:
             load("switch 2000")
@@ -72,7 +59,7 @@ def test_the_unit_s_capabilities_are_enough_for_profiles_of_the_kernel(everybody
 def test_without_capabilities_it_says_what_it_lacks(everybody_s: Path, tmp_path: Path) -> None:
     if int(PARANOID.read_text()) < 1:
         pytest.skip("kernel.perf_event_paranoid lets everybody count here")
-    with as_nobody(everybody_s, tmp_path, having=set()) as exporter:
+    with as_nobody(everybody_s, tmp_path, "perf", set()) as exporter:
         now = page(exporter)
         said = [line for line in exporter.log_lines("events can't be counted") if "page-faults" in line["events"]]
     assert now.value("perf_up") == 1

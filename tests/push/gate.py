@@ -1,7 +1,5 @@
 """The gate of deploy/packages/push/gate and the Prometheus behind it, on loopback ports."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time

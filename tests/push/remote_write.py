@@ -1,7 +1,5 @@
 """Remote write 1.0 requests as an attacker sends them: any labels, also duplicates."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """docs/push.md with the real programs: who may push which series, and alerts about missing hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple

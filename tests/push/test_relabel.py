@@ -1,7 +1,5 @@
 """The files of deploy/packages/push: the agents' are up to date, and the gate keeps what prometheus.yml keeps."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

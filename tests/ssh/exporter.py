@@ -1,7 +1,5 @@
 """ssh-exporter as a user runs it, for the hosts of a test's sshd."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -43,7 +41,6 @@ def over_ssh(sshd: Sshd, *hosts: str, flags: Sequence[str] = ()) -> OverSsh:
 
 
 def write_hosts(sshd: Sshd, *hosts: str) -> Path:
-    """Set the hosts that may be probed."""
     file = sshd.folder / "ssh-exporter/hosts"
     file.write_text("".join(f"{host}\n" for host in ("# of a test", *hosts)))
     return file

@@ -1,7 +1,5 @@
 """A real sshd on loopback, whose hosts are folders: each has a key with a forced command that reads its folder."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os
@@ -92,7 +90,6 @@ class Sshd:
         assert process.poll() is None, self.log()
 
     def stop(self) -> None:
-        """End it and all its processes."""
         if self._process:
             below = descendants(self._process.pid)
             self._process.kill()
@@ -119,7 +116,6 @@ class Sshd:
             keys.write(f"{line}\n")
 
     def pids(self) -> list[int]:
-        """The processes of all sessions."""
         assert self._process
         return descendants(self._process.pid)
 
@@ -147,7 +143,6 @@ def command_of(pid: int) -> str:
 
 
 def running(command: str) -> list[int]:
-    """All processes with this command line."""
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
     return [pid for pid in pids if command_of(pid) == command]
 
@@ -158,5 +153,4 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """A process's resident memory in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

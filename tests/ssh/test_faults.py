@@ -1,7 +1,5 @@
 """Hosts that are unreachable, hang, disappear or send garbage, as seen by a scraper and an operator."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -41,7 +39,6 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 
 @pytest.fixture
 def exporter(sshd: Sshd) -> Iterator[RunningExporter]:
-    """Watches both hosts."""
     with over_ssh(sshd, "vz1", "vz2", flags=["--vzlist.interval=0"]) as exporter:
         yield exporter
 
@@ -240,7 +237,6 @@ def tools(tmp_path: Path) -> XenTools:
 
 @pytest.fixture
 def dom0(tools: XenTools, tmp_path: Path) -> Iterator[Sshd]:
-    """Serves a Dom0."""
     with Sshd(tmp_path) as sshd:
         sshd.add_host("dom0", authorized_key.command(script(sys=tools.sysfs, programs=tools.folder)))
         yield sshd

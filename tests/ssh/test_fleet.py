@@ -1,7 +1,5 @@
 """Two hundred hosts in one process, each scraped every 15 seconds; some hang or refuse."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A real Prometheus with the stack's configuration: hosts over ssh are treated like any others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

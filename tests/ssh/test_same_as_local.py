@@ -1,7 +1,5 @@
 """A scrape over ssh equals that of the exporter on the host itself, with any shell on the host."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

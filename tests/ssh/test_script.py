@@ -1,7 +1,5 @@
 """host.sh in each shell that may be a host's /bin/sh: it runs requests, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -48,7 +46,6 @@ def answers(host: Path, shell: str, requests: str) -> str:
 
 
 def known_requests() -> Iterator[str]:
-    """All requests that exist."""
     yield from ("openvz", "xen", "net", xen_host.XENTOP, xen_host.BEFORE_4_0)
     for program, lists in xl.LISTS.items():
         of_schedulers = [each for each in SCHEDULER_COMMANDS.values() if (program, each) != ("xm", "sched-rtds")]

@@ -3,8 +3,6 @@
 Its networks are set up as with Open vSwitch: only in /proc/net/dev, one of them under a custom name.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A separate checkout in which the stack is started with a user's commands."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

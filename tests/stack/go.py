@@ -1,7 +1,5 @@
 """A stand-in for Go's compiler, with its own cache."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

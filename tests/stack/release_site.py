@@ -1,7 +1,5 @@
 """A web server that plays official release sites: correct, wrong, truncated, silent, moved, closed."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Failures of `make up`: each prints one line with a remedy, and leaves nothing half-started."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

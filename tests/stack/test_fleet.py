@@ -1,7 +1,5 @@
 """A whole fleet on this machine: two shards, the store and the central rules; started, queried, changed and stopped."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import tempfile
@@ -16,7 +14,7 @@ import yaml
 
 from deploy import merge
 from deploy.fleet import FleetError, native, settings
-from deploy.fleet.parts import Part, alertmanagers, prometheus, queries, rules, writes_to
+from deploy.fleet.parts import Part, alertmanagers, prometheus, queries, rules
 from deploy.fleet.settings import REPLICAS, Settings
 from tests.support.endpoints import Exposition, answers
 from tests.support.needs import need_root
@@ -153,19 +151,6 @@ def test_the_central_pair_evaluates_what_no_shard_does_and_alertmanagers_have_ea
         wait_for(lambda: watchdogs(part), SECONDS, until=[("0", False), ("1", False)].__eq__)  # noqa: B023
         cluster = requests.get(f"{part.url}/api/v2/status", timeout=30).json()["cluster"]
         assert (cluster["status"], len(cluster["peers"])) == ("ready", 2)
-
-
-def test_the_answer_stays_whole_without_a_receiver_and_a_replica(fleet: Running) -> None:
-    chosen, folder = fleet
-    for stopped in (writes_to(chosen, 0, "a").name, prometheus(chosen, 0, "a").name):
-        native.supervisor(folder).stop_program(stopped)
-    try:
-        recent = f'timestamp(up{{job="perf"}}) > {time.time() + 20}'
-        for part in queries(chosen):
-            wait_until(part, recent, are_of(HOSTS))
-        assert not native.status(chosen, folder)
-    finally:
-        native.up(chosen, folder)  # starts stopped parts
 
 
 def test_a_folder_that_nobody_may_not_enter_is_refused(tmp_path: Path) -> None:

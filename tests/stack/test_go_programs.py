@@ -1,7 +1,5 @@
 """deploy/go_programs.py with a stand-in for Go: builds, their triggers and their visibility. Needs no network."""
 
-from __future__ import annotations
-
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor

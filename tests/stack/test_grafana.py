@@ -3,8 +3,6 @@
 The release is a stand-in in the format of the real archive, because no registry has Grafana for tests.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import stat

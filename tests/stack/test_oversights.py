@@ -1,7 +1,5 @@
 """Omissions and typos that no program reports: `make up` and `make status` print a line for each."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """Files that root's `make up` hands over to nobody, and files that nobody's processes can't get."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -45,7 +43,6 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def secret(place: Path) -> Path:
-    """A file that only root can read."""
     file = place / "secrets" / "key"
     file.parent.mkdir()
     file.write_text("secret")

@@ -1,7 +1,5 @@
 """Programs from the distribution's packages: mirrors that change, are damaged or gone. Needs no network."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -76,12 +74,10 @@ SERVER = Packages("server", ("server", "absent-here"), {"server": "usr/bin/serve
 
 
 def find(packages: Packages = SERVER, since: float = 0) -> dict[str, str]:
-    """The versions of the programs found."""
     return {deb.name: deb.version for deb in debian.find(packages, since=since)}
 
 
 def grow_old(tmp_path: Path) -> None:
-    """Age the cache by a week."""
     for read in (tmp_path / "cache" / "packages").glob("*/*/read"):
         week_ago = time.time() - debian.FRESH_SECONDS - 60
         os.utime(read, (week_ago, week_ago))

@@ -3,8 +3,6 @@
 It runs them in tests/e2e/test_opentelemetry.py.
 """
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Official releases, from a server that plays the sites. Needs no network."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections.abc import Iterator
@@ -38,7 +36,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hello() -> Iterator[Site]:
-    """A site with a release of the program `hello`."""
     with site(archive()) as played:
         yield played
 

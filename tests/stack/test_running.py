@@ -1,7 +1,5 @@
 """A running stack: parts that hang, are killed or stopped, and an operator's changes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

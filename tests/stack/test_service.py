@@ -1,7 +1,5 @@
 """`make service` under a live systemd, on a copy-on-write view of this machine."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Telegraf as part of the stack: it starts with the first sensor, reloads on changes, and stops after the last one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -32,7 +30,6 @@ NO_LOG = "[[inputs.internal]]\n"
 
 @pytest.fixture(scope="module")
 def built() -> Path:
-    """The real Telegraf."""
     return program_path("telegraf")
 
 
@@ -69,7 +66,6 @@ def go(built: Path, stopped: Checkout, sensor: Path, tmp_path: Path) -> Iterator
 
 
 def row(checkout: Checkout) -> str:
-    """The Telegraf line of `make status`."""
     found = re.search(r"^telegraf +(.*)$", checkout.make("status").stdout, re.MULTILINE)
     assert found is not None
     return found[1]

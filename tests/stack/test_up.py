@@ -1,7 +1,5 @@
 """`make up`, `make demo` and `make down` in a fresh clone, as an ordinary user."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A clone with every documented setting can be upgraded without conflicts."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Alertmanager for the duration of a test."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The two ends of the stack: exporters scraped by Prometheus, and receivers of Alertmanager's messages."""
 
-from __future__ import annotations
-
 import email
 import email.message
 import email.policy
@@ -154,8 +152,6 @@ class QuietHandler(http.server.BaseHTTPRequestHandler):
 
 
 class BackgroundServer:
-    """A server on a loopback port, in a thread."""
-
     def __init__(self, server: socketserver.TCPServer) -> None:
         self._server = server
         self.address = f"127.0.0.1:{server.server_address[1]}"
@@ -169,5 +165,4 @@ class BackgroundServer:
 
 
 def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> BackgroundServer:
-    """An HTTP server on a free loopback port."""
     return BackgroundServer(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))

@@ -1,7 +1,5 @@
 """The layer of a test, by its mark: `make test`, `make test-system` or `make test-all`."""
 
-from __future__ import annotations
-
 import pytest
 
 from deploy import go_programs
@@ -18,7 +16,6 @@ def of(item: pytest.Item) -> Layer:
 
 
 def enter(item: pytest.Item) -> None:
-    """Note that this test is running."""
     global _running  # noqa: PLW0603  # one test at a time runs in a process
     _running = of(item)
 

@@ -1,7 +1,5 @@
 """A small or noexec disk for the duration of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Iterator

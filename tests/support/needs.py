@@ -1,7 +1,5 @@
 """Requirements of tests: a test is skipped if they are missing, and fails in CI."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """An exporter's answer, with access to single samples."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
@@ -17,8 +15,6 @@ SECONDS = 10  # maximum for an answer, in emulation and on a busy machine
 
 @dataclass(frozen=True)
 class Page:
-    """One scrape."""
-
     samples: list[Sample]
 
     @classmethod
@@ -36,7 +32,6 @@ class Page:
         return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in self.samples}
 
     def all(self, name: str, **labels: str) -> list[Sample]:
-        """The samples of a metric with these labels."""
         return [sample for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()]
 
     def value(self, name: str, **labels: str) -> float:
@@ -50,5 +45,4 @@ class Page:
         return sum(sample.value for sample in self.all(name, **labels))
 
     def labels(self, name: str, label: str) -> set[str]:
-        """Every value of a label."""
         return {sample.labels[label] for sample in self.all(name)}

@@ -4,8 +4,6 @@ All are below those that the kernel gives to connections (ip_local_port_range st
 any moment.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

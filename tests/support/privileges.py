@@ -1,7 +1,5 @@
 """An exporter's privileges on a watched host: those of its systemd unit, and how to run with them without systemd."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A server process for the duration of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -56,7 +54,6 @@ class Program:
         self._process = None
 
     def log_tail(self) -> str:
-        """The last 20 lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
 
     def is_ready(self) -> bool:

@@ -1,7 +1,5 @@
 """Prometheus for the duration of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Answers of a Prometheus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

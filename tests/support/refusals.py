@@ -1,7 +1,5 @@
 """Tables of inputs that must be refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import TypeVar

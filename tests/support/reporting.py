@@ -1,7 +1,5 @@
 """Lines at the end of a test run with measurements, also of failed tests. A conftest imports both names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

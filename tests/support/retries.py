@@ -1,7 +1,5 @@
 """Tests that ran twice (`--reruns`, in `make test-system` only): both logs, and a list of those that passed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

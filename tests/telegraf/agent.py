@@ -1,7 +1,5 @@
 """Telegraf with copies of the sensors, for the duration of a test."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +56,6 @@ class Agent(Program):
         return bool(self.page())
 
     def page(self) -> str:
-        """The page that Prometheus reads."""
         answer = requests.get(f"{self.url}/metrics", timeout=10)
         answer.raise_for_status()
         return answer.text

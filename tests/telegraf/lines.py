@@ -1,7 +1,5 @@
 """Access log lines, from plain to unusual, with their expected counts."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterable
@@ -117,7 +115,6 @@ def _request(form: str, chosen: random.Random) -> Line:
 
 
 def text(lines: Iterable[Line]) -> bytes:
-    """The lines as a log file."""
     return b"".join(line.text + b"\n" for line in lines)
 
 

@@ -1,7 +1,5 @@
 """The access-log sensor's metrics, parsed from an exposition page."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families

@@ -1,7 +1,5 @@
 """The servers monitored by the sensors, from Debian's unpacked packages, for the duration of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

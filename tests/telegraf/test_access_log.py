@@ -3,8 +3,6 @@
 Changes to a log between two runs of a sensor: test_log_files.py.
 """
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

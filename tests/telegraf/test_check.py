@@ -1,7 +1,5 @@
 """access_log.pl --check: whether a log's lines parse, with a remedy if they don't."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sensors with their servers, whose real logs and status pages they read."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from collections import Counter
@@ -21,7 +19,6 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]  # the first run ma
 
 
 def request(line: bytes, agent: bytes = b"test", user: bytes | None = None, forwarded_for: bytes = b"") -> bytes:
-    """A complete HTTP request."""
     headers = [b"Host: localhost", b"Connection: close", b"User-Agent: " + agent, b"Referer: http://a/?q=" + agent]
     if forwarded_for:
         headers.append(b"X-Forwarded-For: " + forwarded_for)

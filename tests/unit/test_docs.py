@@ -1,7 +1,5 @@
 """The documentation is up to date: generated parts, links, and wording (tools/wording.yml)."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

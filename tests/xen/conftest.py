@@ -1,7 +1,5 @@
 """The emulated Xen hosts of this folder's tests, one at a time, and the project's Prometheus."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Answers of exporters in Dom0, and a second exporter with custom flags."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +15,6 @@ LOG = "/var/log/second-exporter"
 
 @dataclass(frozen=True)
 class Page(pages.Page):
-    """One scrape."""
-
     def of_guest(self, domain: str) -> set[str]:
         """The ids of the domains with this name, "" if the source has none."""
         return {sample.labels["domid"] for sample in self.all("xen_domain_vcpus", domain=domain)}

@@ -1,7 +1,5 @@
 """The exporters' wheel, installed as on a watched host, ready to be unpacked there."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import io
 import subprocess

@@ -3,8 +3,6 @@
 Their CPU time and Dom0's equals the times in xl, including ended guests.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterator

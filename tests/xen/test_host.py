@@ -1,7 +1,5 @@
 """The essential path on a real Xen: from the hypervisor through exporter and Prometheus to the vocabulary."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """A guest is renamed and migrates, and its values aren't mixed up with another's."""
 
-from __future__ import annotations
-
 import shlex
 import threading
 from collections.abc import Iterator

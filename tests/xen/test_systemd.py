@@ -4,8 +4,6 @@ Dom0 itself has no systemd. Here systemd runs in separate namespaces, as the ini
 xenstored and network.
 """
 
-from __future__ import annotations
-
 import http.server
 import re
 import shutil
@@ -92,7 +90,6 @@ class Debian:
         self.init = ""
 
     def must(self, command: str, timeout: float = 120) -> str:
-        """Run a shell command there as root that must succeed; return its output."""
         self.xen.machine.put("/command", f"{command}\n".encode())
         enter = f"nsenter --target {self.init} --mount --pid --cgroup --root --wd"
         return self.xen.dom0(f'{enter} sh -c "$(cat /command)" 2>&1', timeout)

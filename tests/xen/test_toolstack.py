@@ -1,7 +1,5 @@
 """Values that xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -17,7 +15,6 @@ CAP = 10  # percent of a CPU
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """An exporter that runs xl more often than by default."""
     with second_exporter_in(xen, "--source=libxenstat --xl.interval=10s") as exporter:
         exporter.page_with(lambda page: page.all("xen_domain_scheduler_weight"))
         yield exporter

@@ -1,7 +1,5 @@
 """Wait attribution from windows of a real Xen's trace: an injected burner is named, and on a quiet host nobody."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,7 +22,6 @@ Rates = dict[str, dict[str, float]]  # seconds per second, by waiting and runnin
 
 @pytest.fixture(scope="module")
 def exporter(xen: XenHost) -> Iterator[SecondExporter]:
-    """An exporter with a window every ten seconds."""
     with second_exporter_in(xen, FLAGS) as exporter:
         yield exporter
 

@@ -7,8 +7,6 @@ feeds.py has exporter metrics of servers with constant values, churn.py hosts wh
 such as xen.prom, has every metric of a platform.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

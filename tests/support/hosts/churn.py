@@ -8,8 +8,6 @@ amount plus a share of its guests' usage, like Dom0 for forwarding their packets
 Pure: seeded, no clock and no files. Times are seconds since the simulation began.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random
@@ -157,7 +155,6 @@ def _in_turn(place: Place, random_: random.Random, seconds: float, load: float, 
 
 
 def targets(host: Host) -> list[Target]:
-    """The host's exporters."""
     own: dict[str, tuple[str, Callable[[Host], Iterator[Line]]]] = {
         "xen": ("xentop", _xentop),
         "kvm": ("kvm", _kvm),

@@ -1,7 +1,5 @@
 """Exporter metrics of machines and virtual servers with known constant values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -103,7 +101,6 @@ def vestat(containers: Mapping[str, Server], host: Server) -> Feed:
 
 
 def cadvisor(cgroups: Mapping[str, Server], cpus: int) -> Feed:
-    """Containers by their cgroups' paths."""
     yield f"machine_cpu_cores {cpus}"
     yield 'container_start_time_seconds{id="/"} 1e9'
     for cgroup, true in cgroups.items():

@@ -1,7 +1,5 @@
 """Examples in documentation and comments are accepted unchanged."""
 
-from __future__ import annotations
-
 import re
 
 from alerts.generator.application import read_application

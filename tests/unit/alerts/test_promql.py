@@ -1,7 +1,5 @@
 """Texts from files are used literally, and reach Prometheus unchanged."""
 
-from __future__ import annotations
-
 from alerts.generator.histograms import Source, sensors_histogram
 from alerts.generator.names import decimal
 from alerts.generator.requests import request_rules

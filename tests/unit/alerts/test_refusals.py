@@ -1,7 +1,5 @@
 """`make rules` reports each refusal in one line: file, line, key, the problem and the remedy."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -74,25 +72,15 @@ APPLICATIONS = [
     # Values.
     ("share: 0.99,", "share: 99,", "8: objectives.latency.share: 99 must be between 0 and 1; 99 % is 0.99"),
     ("{share: 0.999}", "{share: 1}", "9: objectives.availability.share: 1 must be between 0 and 1"),
-    ("{share: 0.999}", "{share: 0}", "9: objectives.availability.share: 0 must be between 0 and 1"),
-    ("{share: 0.999}", "{share: .nan}", "9: objectives.availability.share: should be a valid number"),
     ("{share: 0.999}", "{share: 0.9999999}", "9: objectives.availability.share: 0.9999999 allows less than one bad "),
     (
         "share: 0.99,",
         "share: 0.9,",
         "8: objectives.latency.share: 0.9 could never page: a burn rate of 14.4 needs more",
     ),
-    ("{seconds: 0.1}", "{seconds: -1}", "10: objectives.mean.seconds: should be greater than 0, not '-1'"),
     ("low_traffic: 0.2", "low_traffic: 0", "11: low_traffic: should be greater than 0, not '0'"),
-    ("low_traffic: 0.2", "low_traffic: " + "9" * 400, "11: low_traffic: should be a finite number"),
-    *(
-        ("low_traffic: 0.2", f"low_traffic: {text}", "11: low_traffic: should be a valid number, unable to parse")
-        for text in ("٣", "0x10", "1:30", "true")
-    ),
-    ("about: The web shop.", "about:", "2: about: should be a valid string"),
-    ("The web shop.", "' '", "2: about: should have at least 1 character"),
+    ("low_traffic: 0.2", "low_traffic: 0x10", "11: low_traffic: should be a valid number, unable to parse"),
     ("The web shop.", "The {{shop}}.", "2: about: must not contain {{, which would start a template"),
-    ("{seconds: 0.1}", "0.1", "10: objectives.mean: should be a valid dictionary or instance of Mean, not '0.1'"),
     # Names.
     ("app: shop", "app: shop-[0-9]+", "5: tiers.web: must say with {app} which of shop-[0-9]+ a virtual server"),
     ("web: shop-web", "web: '{app}/{app}'", "5: tiers.web: {app} may occur only once"),
@@ -113,26 +101,18 @@ APPLICATIONS = [
     # YAML.
     ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean.1: is not a key; decimals need a point, as in 0.5"),
     ("host: xen1", "<<: {host: xen1}", "3: <<: is not a key"),
-    ("  web: shop-web", "\tweb: shop-web", "5: is not YAML: found character '\\t' that cannot start any token; indent"),
-    ("app: shop", "app: \x07", "1: is not YAML: unacceptable character #x0007"),
-    ("about: The web shop.", "about: " + "[" * 5_000, "1: is not usable: its lists or mappings are nested too deeply"),
-    ("low_traffic: 0.2", "low_traffic: 0.2\n]", "12: is not YAML: expected <block end>, but found ']'"),
     ("web: shop-web", "web: {app}-web", "5: is not YAML: expected <block end>, but found '<scalar>'; a string that"),
     (SHOP, "# nothing yet\n", "1: app: is missing"),
-    (SHOP, "- app: shop\n", "1: should be a valid dictionary"),
     (SHOP, "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n", "3: objectives: names no objective"),
 ]
 HISTOGRAMS = [
     ("_seconds\n", "_seconds_bucket\n", "2: histograms[1].metric: name it without _bucket"),
     ("_seconds\n", "_milliseconds\n", "2: histograms[1].metric: is not in seconds"),
     ("http_request_duration", "größe", "2: histograms[1].metric: 'größe_seconds' is not a metric name"),
-    ("{is: web}", "web", "5: histograms[1].tier: should be a valid dictionary"),
     ("{is: web}", "{is: web, label: tier}", "5: histograms[1].tier: must be {label: NAME}"),
     ("handler: ", "hand-ler: ", "3: histograms[1].selector.hand-ler: 'hand-ler' is not a label name"),
     ("{label: service}", "{label: größe}", "4: histograms[1].app.label: 'größe' is not a label name"),
-    ("[0.1,", "[-0.1,", "8: histograms[1].edges[1]: should be greater than or equal to 0, not '-0.1'"),
     ("0.25, 0.5", "0.25, 0.25", "8: histograms[1].edges[3]: 0.25 must be greater than the edge before it, 0.25"),
-    ("0.5, 1]", "0.5, +Inf]", "8: histograms[1].edges[4]: should be a finite number, not '+Inf'"),
     ("[0.1, 0.25, 0.5, 1]", "[]", "8: histograms[1].edges: is empty"),
 ]
 

@@ -1,7 +1,5 @@
 """Thresholds of prometheus/settings.yml and replacements of them, in the rules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from alerts.generator import thresholds

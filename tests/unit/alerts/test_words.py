@@ -1,7 +1,5 @@
 """Texts of alerts about objectives: numbers, window and evidence."""
 
-from __future__ import annotations
-
 import re
 
 from alerts.generator.words import PAGE, TICKET, Judged, burning, over_ceiling

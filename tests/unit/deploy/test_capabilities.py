@@ -1,7 +1,5 @@
 """The capabilities of parts if root starts the stack."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 Other lists are generated from `deploy.exporters`. compose.yaml: tests/compose/test_compose.py.
 """
 
-from __future__ import annotations
-
 import configparser
 import re
 from pathlib import Path

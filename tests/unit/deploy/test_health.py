@@ -1,7 +1,5 @@
 """The health of targets and sources, from the answers of Prometheus and exporters."""
 
-from __future__ import annotations
-
 import json
 
 from prometheus_client import Metric

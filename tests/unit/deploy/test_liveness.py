@@ -1,10 +1,7 @@
 """deploy/liveness.py: the parts it kills, and those it leaves alone."""
 
-from __future__ import annotations
-
 import os
 import socket
-import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -46,7 +43,6 @@ class Looks:
             self.parts.look(PROMETHEUS, Process(NAME, state, None, 0, "", pid), self.now)
 
     def failed(self) -> dict[str, int]:
-        """By reason, as in the file."""
         return {reason: count for (_, reason), count in failures.Failures().counts([NAME]).items() if count}
 
 
@@ -131,17 +127,3 @@ def test_a_liveness_without_heartbeat_is_killed(tmp_path: Path, monkeypatch: pyt
             watching.tick(None)
         assert bool(killed) is not beats
     assert set(killed) == {PID}
-
-
-def test_one_that_make_down_has_overtaken_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """supervisord was killed, and `make down` noted that first: nothing may be restarted."""
-    monkeypatch.setattr(supervision, "RUN", tmp_path)
-    monkeypatch.setattr(liveness, "running_plan", lambda: SimpleNamespace(parts=[PROMETHEUS], ports={}))
-    monkeypatch.setattr(supervision, "was_killed", lambda: False)
-    left = liveness.Liveness(failures.Failures())
-    monkeypatch.setattr(os, "getppid", lambda: 1)
-    leave = threading.Event()
-    at_last = threading.Timer(30, leave.set)
-    at_last.start()
-    assert (left.watch(leave), leave.is_set()) == (False, False), "by itself"
-    at_last.cancel()

@@ -1,7 +1,5 @@
 """local/ over the shipped configuration: merging, appending, replacing and refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """deploy/parts.py: settings besides ports, and those that a running stack keeps."""
 
-from __future__ import annotations
-
 from deploy import StackError
 from deploy.parts import DEMO_PARTS, options, options_given, ports
 from tests.support.refusals import assert_refused

@@ -1,7 +1,5 @@
 """External text in `make up`, `make status` and `make logs` moves no cursor and forges no line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """The list of the packages' dependencies; tests/packages/test_bundle.py compares the archives' list with their
 contents."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets kept by `make up` aren't readable for other users of the machine."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

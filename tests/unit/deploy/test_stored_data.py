@@ -1,7 +1,5 @@
 """A Prometheus isn't started on data that it can't read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ Debian 12 with KVM by kvm_amd, and a host without systemd and with cgroups of ve
 /proc/stat, and the second host's command lines.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -28,13 +26,11 @@ _PART = re.compile(rb"(?m)^--- (.+)\n")
 
 
 def parts(content: bytes) -> dict[str, bytes]:
-    """The files of a capture by path."""
     pieces = _PART.split(content)
     return {path.decode().lstrip("/"): text for path, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def files(host: str) -> dict[str, bytes]:
-    """The files below /, by path."""
     folder = FIXTURES / host
     found = {"proc/stat": STAT}
     if host == VERSION_1:
@@ -74,5 +70,4 @@ def recorded(content: dict[str, bytes]) -> RecordedFiles:
 
 
 def command_line(*words: str, program: str = "/usr/bin/qemu-system-x86_64") -> bytes:
-    """The contents of /proc/PID/cmdline."""
     return "\0".join([program, *words, ""]).encode()

@@ -1,7 +1,5 @@
 """Guests recognised by their command line, and the values read from it."""
 
-from __future__ import annotations
-
 from tests.unit.kvm.captured import command_line
 from virtscope.kvm.command_line import CommandLine, parse
 

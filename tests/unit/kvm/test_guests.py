@@ -1,7 +1,5 @@
 """The host's guests as they come and go: their processes, and their values."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.refusals import assert_refused
@@ -15,7 +13,6 @@ QEMU = command_line("-name", "guest=web", "-m", "16")
 
 
 def process(text: bytes, **fields: int) -> bytes:
-    """A stat with another parent or other flags."""
     before, _, after = text.rpartition(b") ")
     words = after.split()
     words[1] = b"%d" % fields.get("ppid", 1)

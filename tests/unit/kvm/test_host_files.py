@@ -1,7 +1,5 @@
 """The host's own files, live: files that vanish between two reads, and descriptors."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """libvirt's values of guests, and the effect of a libvirt that hangs, fails or is old."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -69,8 +67,6 @@ def test_guests_are_joined_by_uuid_and_one_started_since_is_another() -> None:
 
 
 class Programs:
-    """A virsh with answers given by a test."""
-
     def __init__(self, answer: Callable[[Sequence[str]], Finished]) -> None:
         self.cpu_seconds = 0.0
         self.asked: list[Sequence[str]] = []

@@ -1,7 +1,5 @@
 """Caps at every cgroup level, weights and throttling, in the cgroups of libvirt, Proxmox and systemd."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

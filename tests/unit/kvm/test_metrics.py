@@ -1,7 +1,5 @@
 """The families of a host: unique guest names, and values that are absent instead of 0."""
 
-from __future__ import annotations
-
 import re
 
 from prometheus_client import Metric
@@ -58,17 +56,6 @@ def test_a_cgroup_that_two_guests_have_is_neither_s() -> None:
     made = families(host((("-name", "a"), pod), (("-name", "b"), pod), (("-name", "c"), scope)).look())
     assert labels(made, "kvm_guest_cgroup_info", "guest") == ["c"]
     assert labels(made, "kvm_guest_cgroup_info", "cgroup") == [scope]
-
-
-def test_guest_time_that_means_nothing_is_absent_with_its_reason() -> None:
-    machine = Machine()
-    machine.runs(9, command_line("-name", "web"), stat("qemu", 500), _11=stat("CPU 0/TCG", 400))
-    made = families(machine.look())
-    names = {sample.name for family in made for sample in family.samples}
-    assert labels(made, "kvm_guest_time_absent", "reason") == ["tcg"]
-    assert "kvm_vcpu_system_seconds_total" in names
-    absent = ("guest_seconds", "block", "limit_cpus", "state")
-    assert not {name for name in names if any(word in name for word in absent)}
 
 
 def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:

@@ -1,7 +1,5 @@
 """Processes that are guests, recognised by the kernel's data and not by their command line."""
 
-from __future__ import annotations
-
 from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import QEMU, Machine
 from tests.unit.kvm.test_threads import stat
@@ -71,13 +69,6 @@ def test_other_monitors_are_guests_with_their_vcpus() -> None:
         assert (guest.cpu_seconds, guest.guest_seconds, guest.guest_time_absent) == (5, 3, ""), comm
 
 
-def test_a_vcpu_that_has_not_run_yet_makes_a_known_monitor_a_guest_and_no_other_program() -> None:
-    threads = {"task/9/stat": stat("main", 5), "task/11/stat": stat("vcpu0", 0)}
-    line = command_line("--api-socket", "/run/a.sock", program="cloud-hypervisor")
-    assert found("cloud-hyperviso", line, threads) == [("a", "cloud-hypervisor")]
-    assert found("sleep", line, threads) == []
-
-
 def blocking(machine: Machine, path: str) -> set[str]:
     """Files that block their reader, starting with this one."""
     blocked, read = {path}, machine.files.beginning
@@ -119,13 +110,3 @@ def test_what_incus_gives_by_readconfig_is_known_to_root() -> None:
     )
     (guest,) = machine.look().guests
     assert (guest.name, guest.accelerator, guest.vcpu_count, guest.memory_limit_bytes) == ("v1", "kvm", 2, 1 << 30)
-
-
-def test_taps_that_block_cost_a_guest_s_networks_until_they_can_be_read() -> None:
-    machine = Machine()
-    blocked = blocking(machine, "proc/9/fdinfo/36")
-    machine.runs(9, command_line("-name", "web", "-netdev", "tap,fd=36"), stat("qemu", 500))
-    machine.content["proc/9/fdinfo/36"] = b"iff:\tvnet7\n"
-    assert [(each.taps, each.cpu_seconds) for each in machine.look().guests] == [((), 5)]
-    blocked.clear()
-    assert [each.taps for each in machine.look(60).guests] == [("vnet7",)]

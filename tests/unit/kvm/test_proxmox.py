@@ -1,7 +1,5 @@
 """Guests' current names in Proxmox."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

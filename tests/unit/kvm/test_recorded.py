@@ -1,7 +1,5 @@
 """A recording of a host shows the host's values; with pseudonyms, nothing that a person has named."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Guests' interfaces, from the guest's side."""
 
-from __future__ import annotations
-
 from tests.unit.kvm.captured import command_line, recorded
 from tests.unit.kvm.test_guests import Machine
 from tests.unit.kvm.test_threads import stat

@@ -1,7 +1,5 @@
 """Threads of a guest: their purposes, and counters that never decrease."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.kvm.captured import recorded
@@ -117,8 +115,3 @@ def test_of_a_process_with_more_threads_than_any_guest_only_the_total_is_read() 
     process = Process()
     for threads, read in ((2048, 2048), (2049, 0)):
         assert len(process.look(**{f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(threads)}).vcpus) == read
-
-
-def test_threads_without_a_name_are_vcpus_by_guest_time() -> None:
-    threads = {f"_{tid}": stat("qemu", 9, guest=guest) for tid, guest in ((7, 0), (8, 4), (9, 1))}
-    assert Process().look(**threads).unnamed_vcpus == 2

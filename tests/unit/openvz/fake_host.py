@@ -1,7 +1,5 @@
 """Files of /proc/vz as printed by OpenVZ's kernels, for made-up containers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,7 +31,6 @@ def vestat(rows: Iterable[Row], widths: list[int] = WIDTHS_64) -> str:
 
 
 def stats(cycles_per_jiffy: int, jiffies_per_second: int) -> str:
-    """The beginning of /proc/vz/stats."""
     return (
         f"Version: 2.6\ncycles_per_jiffy: {cycles_per_jiffy}\njiffies_per_second: {jiffies_per_second}\n"
         "\nLoad avg: 0.31 0.27 0.20\n  VEs: 3\n  Processes: R 1, S 122, D 0, Z 0, T 0, X 0\n"
@@ -41,7 +38,6 @@ def stats(cycles_per_jiffy: int, jiffies_per_second: int) -> str:
 
 
 def write(procfs: Path, **files: str) -> None:
-    """Write files of /proc/vz by name."""
     (procfs / "vz").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (procfs / "vz" / name).write_text(text)

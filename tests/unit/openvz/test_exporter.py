@@ -1,7 +1,5 @@
 """/proc/vz as a whole: the effect of an unreadable file."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

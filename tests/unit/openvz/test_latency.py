@@ -1,7 +1,5 @@
 """The whole host's waits beyond tests/golden/openvz-*.prom."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.unit.openvz import fake_host

@@ -1,7 +1,5 @@
 """Missing and forbidden files, and their messages."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

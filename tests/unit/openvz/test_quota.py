@@ -1,7 +1,5 @@
 """Disk quotas, from the kernel's text to samples. A whole host's are in tests/golden/openvz-i386-2.6.18-cycles.prom."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.refusals import refusal

@@ -1,7 +1,5 @@
 """Recordings of vestat-exporter: files unchanged, or without addresses and UUIDs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Cycles or nanoseconds, and the length of a jiffy: decided on evidence, or left open."""
 
-from __future__ import annotations
-
 from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import Row, Stats, Units, decide, parse_stats

@@ -1,7 +1,5 @@
 """/proc/vz/veinfo as text."""
 
-from __future__ import annotations
-
 from virtscope.openvz.veinfo import Container, parse
 
 UUID = "4f2c1f0e-7a53-4c1b-9d7e-2b6a5c0f9e11"

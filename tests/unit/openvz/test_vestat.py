@@ -1,7 +1,5 @@
 """/proc/vz/vestat as text: parsed rows, counted malformed rows, and files refused as a whole."""
 
-from __future__ import annotations
-
 from tests.support.refusals import refusal
 from tests.unit.openvz import fake_host
 from virtscope.openvz.vestat import counted, decide, families, parse

@@ -1,7 +1,5 @@
 """Containers' names, as printed by vzlist and by our own vzlist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +56,6 @@ def names() -> Iterator[Vzlist]:
 
 
 def asked(names: Vzlist) -> None:
-    """Run vzlist once."""
     names.background.start()
     names.background.wait_for_first(60)
 

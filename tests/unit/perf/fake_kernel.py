@@ -1,7 +1,5 @@
 """A kernel with few counters, which it multiplexes between the groups like the real one."""
 
-from __future__ import annotations
-
 import errno
 import os
 import struct

@@ -1,7 +1,5 @@
 """A fake perf that records its arguments and runs the test's scripts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _SCRIPT = """#!/bin/sh

@@ -1,7 +1,5 @@
 """Cgroups found by globs, in the hierarchies that a machine or a container has mounted."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

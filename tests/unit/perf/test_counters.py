@@ -1,30 +1,23 @@
 """Events opened, closed and left out, and their messages, on a fake kernel with too few counters."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.perf.fake_kernel import FakeKernel, FakeMachine
 from virtscope.perf import groups
 from virtscope.perf.cgroups import Cgroup
 from virtscope.perf.counters import RETRY_SECONDS, Counters, Counts
 from virtscope.perf.kernel import Attr
-from virtscope.perf.metrics import families
 
 CACHE = ["cycles", "instructions", "cache-references", "cache-misses"]
 TLB = ["instructions", "dTLB-load-misses", "iTLB-load-misses"]
 SOFTWARE = ["task-clock", "context-switches"]
 WEB, DB, MAIL = Cgroup("/web", 1), Cgroup("/db", 2), Cgroup("/mail", 3)
-WEB_AGAIN = Cgroup("/web", 4)  # made under the same path, after the other one was removed
 
 
 class Setting:
@@ -154,26 +147,6 @@ def test_a_refusal_on_one_cpu_is_that_cpus_alone(make: Make) -> None:
     assert values(counts, "cache", cpu=1)[3] is None
 
 
-def test_a_cpu_that_goes_while_its_counters_are_opened_says_nothing_of_the_events(make: Make) -> None:
-    kernel = FakeKernel(cpus=2)
-
-    def going(_attr: Attr, cpu: int, _leader: int) -> int:
-        if cpu == 1:
-            kernel.set_online(0)
-            return errno.ENODEV
-        return 0
-
-    kernel.refuse = going
-    setting = make(kernel, cache=CACHE, software=SOFTWARE)
-    counts = setting.after(1)
-    assert reasons(counts) == {}
-    assert {count.target for count in counts.host} == {0}
-    kernel.refuse = lambda _attr, _cpu, _leader: 0
-    kernel.set_online(0, 1)
-    setting.after(1)
-    assert {count.target for count in setting.after(1).host} == {0, 1}
-
-
 def test_a_cpu_that_was_offline_goes_on_from_its_total(make: Make) -> None:
     kernel = FakeKernel(cpus=2)
     setting = make(kernel, cache=CACHE)
@@ -260,12 +233,6 @@ def test_cgroups_that_are_counted_stay_counted_when_descriptors_run_out(
     assert kernel.files == 3 * 8
 
 
-def test_groups_for_which_the_host_has_too_few_descriptors(make: Make) -> None:
-    counts = make(FakeKernel(cpus=2), most_files=10, cache=CACHE, tlb=TLB).after(1)
-    assert {count.group.name for count in counts.host} == {"cache"}
-    assert {reasons(counts)[f"tlb/{event}"] for event in TLB} == {"too_many_files"}
-
-
 def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:
     kernel = FakeKernel(cpus=2)
     setting = make(kernel, most_files=16, cache=CACHE)
@@ -276,72 +243,3 @@ def test_the_host_comes_before_cgroups_when_a_cpu_comes(make: Make) -> None:
     counts = setting.after(1, WEB, DB, MAIL)
     assert {count.target for count in counts.host} == {0, 1}
     assert len(counts.left_out) == 2
-
-
-CGROUPS = st.sampled_from([WEB, WEB_AGAIN, DB, MAIL])
-STEPS: dict[str, st.SearchStrategy[Any]] = {
-    "time": st.floats(0.001, 100) | st.just(601.0),
-    "cpus": st.sets(st.integers(0, 2), min_size=1),
-    "taken": st.integers(0, 4),
-    "files": st.integers(5, 60),
-    "rate": st.floats(0, 1e9),
-    "refused": st.none() | st.builds(Attr, st.sampled_from([0, 1, 3]), st.integers(0, 3)),
-    "gone": st.sets(CGROUPS),
-    "cgroups": st.lists(CGROUPS, unique_by=lambda cgroup: cgroup.path).map(set),
-}
-steps = st.lists(st.one_of(*(st.tuples(st.just(what), how) for what, how in STEPS.items())), max_size=30)
-
-
-def steady(rate: float, _attr: Attr) -> float:
-    return rate
-
-
-@settings(max_examples=60, deadline=None)
-@given(steps=steps)
-def test_no_count_falls_and_no_descriptor_is_lost(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
-    kernel = FakeKernel(cpus=3)
-    setting = Setting(tmp_path_factory.mktemp("machine"), kernel, cache=CACHE, tlb=TLB, software=SOFTWARE)
-    cgroups: set[Cgroup] = set()
-    last: dict[tuple[object, ...], float] = {}
-    shown_last: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
-    for what, how in steps:
-        if what == "time":
-            kernel.pass_time(how)
-            setting.now += how
-        elif what == "cpus":
-            kernel.set_online(*how)
-        elif what == "taken":
-            kernel.taken = how
-        elif what == "files":
-            kernel.most_files = how
-        elif what == "rate":
-            kernel.rates = partial(steady, how)
-        elif what == "refused":
-            kernel.refuse = partial(refusing, how, errno.EINVAL)
-        elif what == "gone":
-            setting.gone = how
-        else:
-            for gone in cgroups - how:
-                last = {key: value for key, value in last.items() if key[0] != gone}
-                its_own = ("cgroup", gone.path)
-                shown_last = {key: value for key, value in shown_last.items() if its_own not in key[1]}
-            cgroups = how
-        counts = setting.counters.read(sorted(cgroups))
-        assert counts.open_files == kernel.files
-        values = [(count.target, count.group.name, count.total) for count in counts.host]
-        for target, group, total in [*values, *((each.target, each.group.name, each.total) for each in counts.cgroups)]:
-            assert total.running_seconds <= total.enabled_seconds
-            for index, value in enumerate(total.values):
-                if value is not None:
-                    assert value >= last.get((target, group, index), 0.0)
-                    last[target, group, index] = value
-        shown = {
-            (sample.name, frozenset(sample.labels.items())): sample.value
-            for metric in families(counts, [])
-            if metric.type == "counter"
-            for sample in metric.samples
-        }
-        assert all(value >= shown_last.get(series, 0.0) for series, value in shown.items())
-        shown_last.update(shown)
-    setting.counters.close()
-    assert kernel.files == 0

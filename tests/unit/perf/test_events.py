@@ -1,7 +1,5 @@
 """Event names on machines of several kinds (tests/fixtures/sysfs), translated for the kernel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.refusals import assert_refused

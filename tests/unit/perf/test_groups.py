@@ -1,7 +1,5 @@
 """Mistakes in group files, by file, line and key. The events that machines support are in golden pages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.refusals import assert_refused

@@ -1,7 +1,5 @@
 """Arguments of perf_event_open(2), byte for byte, in either byte order."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """The whole page on machines of several kinds: counters, resctrl's values, profiles."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

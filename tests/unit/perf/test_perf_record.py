@@ -1,7 +1,5 @@
 """Rounds of a fake perf: its arguments, and the reports of its failures."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """perf's reports in the format that perf_record requests, and refusals."""
 
-from __future__ import annotations
-
 from tests.support.refusals import assert_refused
 from virtscope.perf import perf_report
 from virtscope.perf.perf_record import Xensyms
@@ -19,7 +17,6 @@ def heading(event: str = "cache-misses", lost: int = 0) -> str:
 
 
 def places(rows: str, xensyms: Xensyms | None = None) -> list[tuple[str, ...]]:
-    """Image, symbol, space and domain of each row."""
     text = heading() + rows
     return [place[1:] for place in perf_report.parse(text, xensyms.symbol if xensyms else None).profile]
 

@@ -1,7 +1,5 @@
 """resctrl's groups and values, and the kernel's texts instead of a value."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

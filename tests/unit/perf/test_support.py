@@ -1,7 +1,5 @@
 """Reasons of refused events, by the kernel's error and the machine, with remedies."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
@@ -24,7 +22,6 @@ VENDOR = "sys/class/dmi/id/sys_vendor"
 
 
 def machine(folder: Path, files: dict[str, str]) -> Machine:
-    """A machine with these files, in its own folder."""
     folder /= str(len(list(folder.iterdir())))
     folder.mkdir()
     for name, text in files.items():
@@ -34,7 +31,6 @@ def machine(folder: Path, files: dict[str, str]) -> Machine:
 
 
 def why(folder: Path, files: dict[str, str], error: int, event: str = "cycles") -> Refusal:
-    """The message about an event that a machine refuses."""
     (resolved,) = resolve(event, Path("/nowhere"))
     return refusal(OSError(error, os.strerror(error)), resolved, machine(folder, files))
 

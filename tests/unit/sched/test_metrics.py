@@ -1,7 +1,5 @@
 """The page: each named pair, from monotonic counters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints

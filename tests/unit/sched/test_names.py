@@ -1,7 +1,5 @@
 """The owner of a cgroup: a container, a guest, a chosen cgroup, a unit or the host."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

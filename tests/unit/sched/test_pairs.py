@@ -1,9 +1,5 @@
 """From the kernel's pairs of cgroups to few monotonic counters."""
 
-from __future__ import annotations
-
-import random
-
 from virtscope.sched.names import HOST, REST, Found, Name
 from virtscope.sched.pairs import MAX_NAMED, NO_CGROUP, Pairs
 from virtscope.sched.program import IDLE, MAX_PAIRS, OTHER, STOLEN, THROTTLED, Waited
@@ -27,7 +23,6 @@ def found(*containers: int, **others: tuple[int, Name]) -> Found:
 
 
 def counted(pairs: Pairs) -> dict[str, dict[str, int]]:
-    """The counters without zeros."""
     rows = {name: {who: ns for who, ns in row.ns.items() if ns} for name, row in pairs.rows.items()}
     return {name: row for name, row in rows.items() if row}
 
@@ -71,29 +66,6 @@ def test_all_that_are_there_are_shown_from_the_first_read_with_what_is_no_other_
     assert {name: row.waits for name, row in pairs.rows.items()} == {HOST: 0, container(2): 0, container(3): 0}
     assert pairs.rows[container(2)].ns == dict.fromkeys((container(2), HOST, *NO_CGROUP.values()), 0)
     assert pairs.rows[HOST].ns == dict.fromkeys((HOST, *NO_CGROUP.values()), 0)
-
-
-def test_few_are_named_sums_are_exact_and_nothing_falls() -> None:
-    dice, pairs, there = random.Random(1), Pairs(), found(*range(2, 60))
-    kernel: Kernel = {}
-    before: dict[int, dict[str, int]] = {2: {}, 3: {}, 4: {}}
-    ended = dict.fromkeys(before, 0)  # of counters replaced by another neighbour's
-    for moment in range(300):
-        for _ in range(30):
-            key = dice.choice((2, 3, 4)), dice.randrange(2, 60)
-            ns, waits = kernel.get(key, (0, 0))
-            kernel[key] = Waited(ns + int(dice.expovariate(1e-6)), waits + 1)
-        pairs.add(dict(kernel), there, 15.0 * moment)
-        for number, kept in before.items():
-            row = pairs.rows[container(number)].ns
-            assert len(named(pairs, number)) <= MAX_NAMED
-            fallen = {who for who, ns in kept.items() if who in row and row[who] < ns}
-            assert fallen <= named(pairs, number)
-            ended[number] += sum(ns for who, ns in kept.items() if who not in row or who in fallen)
-            true = sum(waited.ns for (waiting, _), waited in kernel.items() if waiting == number)
-            assert sum(row.values()) + ended[number] == true
-            before[number] = dict(row)
-    assert all(pairs.rows[container(number)].ns[REST] for number in before)
 
 
 def test_who_comes_late_but_matters_takes_the_place_of_who_matters_least() -> None:

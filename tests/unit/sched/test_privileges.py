@@ -1,7 +1,5 @@
 """Capabilities are dropped permanently, in a process that has them: as root."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

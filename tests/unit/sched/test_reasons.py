@@ -1,7 +1,5 @@
 """Reasons why the program can't be loaded: a sentence with the missing part and a remedy."""
 
-from __future__ import annotations
-
 import errno
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Host output over ssh, with a shell instead of ssh, and ssh-exporter's reaction."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator

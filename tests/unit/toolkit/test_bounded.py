@@ -1,9 +1,6 @@
 """Reading files and running programs within limits."""
 
-from __future__ import annotations
-
 import errno
-import os
 import threading
 from pathlib import Path
 
@@ -46,7 +43,6 @@ def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
 
 
 def started(folder: Path) -> bool:
-    """Whether the program has written its id."""
     return (folder / "pid").exists() and (folder / "pid").read_text().endswith("\n")
 
 
@@ -107,14 +103,3 @@ def test_it_is_found_in_path_first_and_then_in_other_folders(tmp_path: Path, mon
     (elsewhere / "program").chmod(0o644)
     with pytest.raises(SourceError, match="can't be started: Permission denied"):
         Commands(30).run(str(elsewhere / "program"))
-
-
-def test_what_programs_cost_is_known(tmp_path: Path) -> None:
-    program = script(tmp_path, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
-    run = Commands(60)
-    before = os.times()
-    run.run(program)
-    after = os.times()
-    used = after.children_user - before.children_user + after.children_system - before.children_system
-    assert run.cpu_seconds == pytest.approx(used, abs=0.02)
-    assert run.cpu_seconds > 0

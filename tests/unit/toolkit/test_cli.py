@@ -1,7 +1,5 @@
 """Flag values with more restrictions than their type: accepted ones, and refusals before anything starts."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

@@ -1,7 +1,5 @@
 """Deadline and background sources that hang, fail and recover."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
@@ -121,25 +119,6 @@ def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(
     assert time.monotonic() >= deadline
 
 
-def test_scrapes_share_the_next_read_and_never_get_values_from_before_they_came(let_go: threading.Event) -> None:
-    """The first read hangs from before the others arrive until after: its values are too old for them."""
-    numbers, begun = count(), threading.Event()
-
-    def read() -> int:
-        number = next(numbers)
-        begun.set()
-        assert let_go.wait(30)
-        return number
-
-    reader = SourceReader("slow", read)
-    first = reader.ask()
-    assert begun.wait(30)
-    (second,) = {reader.ask() for _ in range(5)}
-    let_go.set()
-    assert (reader.answer(first, soon()), reader.answer(second, soon())) == (0, 1)
-    assert reader.cost.reads == 2
-
-
 Start = Callable[..., Background[int]]
 
 
@@ -154,18 +133,6 @@ def start() -> Iterator[Start]:
             return background
 
         yield start_one
-
-
-def test_what_reads_in_the_background_cost_that_of_programs_included(clock: Clock) -> None:
-    spending = Spending(clock)
-    background = Background("spending", spending.read, 0, lambda: 10.0 * spending.reads)
-    assert background.cost == (0, 0, 0)
-    background.start()
-    wait_for(lambda: spending.reads >= 3)
-    background.close()
-    background._thread.join(30)
-    reads = spending.reads
-    assert background.cost == (reads, 5 * reads, (2 + 10) * reads)
 
 
 @pytest.mark.parametrize(("takes", "served"), [(0, 180), (200, 600)])

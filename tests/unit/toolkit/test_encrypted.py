@@ -1,7 +1,5 @@
 """TLS with clients that follow the protocol but not its conventions."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac

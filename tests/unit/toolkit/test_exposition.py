@@ -1,7 +1,5 @@
 """The exposition equals prometheus_client's byte for byte, for any families in any order."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from types import SimpleNamespace

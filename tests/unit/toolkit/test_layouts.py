@@ -1,7 +1,5 @@
 """The owner of a cgroup by its path, for every kind of container and guest; the rules have the same table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

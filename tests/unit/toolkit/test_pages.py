@@ -1,7 +1,5 @@
 """Requests and their headers."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
@@ -101,8 +99,6 @@ def test_sources_have_the_scrapes_time_less_a_margin() -> None:
 
 
 class Scraped:
-    """Serves its name, and records the request."""
-
     def __init__(self, name: str = "vestat") -> None:
         self.name = name
         self.asked: list[tuple[Format, float, bool, bool]] = []

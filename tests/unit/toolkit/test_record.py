@@ -1,7 +1,5 @@
 """Recorded sources, and pseudonyms: different from names, unique, of the same shape."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Playing a recording: the reading served at each time, and counters that continue over passes."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json
@@ -11,8 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import Metric
 
 from tests.support.refusals import refusal
@@ -126,35 +122,10 @@ def test_counters_go_on_at_the_seam_and_gauges_repeat_and_a_seldom_scrape_misses
     counters(source)
     clock.now += 14  # in the fifth second of the second pass
     assert counters(source) == {"a": 90 + 40}
-
-
-recordings = st.lists(
-    st.dictionaries(st.sampled_from("abc"), st.integers(0, 2**64 - 1) | st.floats(0, 1e15), max_size=3), min_size=1
-)
-
-
-@given(recordings)
-def test_whatever_the_recording_no_counter_falls_at_a_seam(
-    tmp_path_factory: pytest.TempPathFactory, readings: list[Counters]
-) -> None:
-    """Nor elsewhere, unless it falls in the recording, or belongs to a guest that starts later."""
-    clock = Clock()
-    path = tmp_path_factory.getbasetemp() / "any.jsonl.gz"
-    source = playing(write(path, list(enumerate(readings))), clock)
-    recorded_last: Counters = {}
-    shown_last: Counters = {}
-    for _ in range(3):
-        for recorded in readings:
-            shown = counters(source)
-            assert shown.keys() == recorded.keys()
-            for guest in shown:
-                started = guest not in recorded_last and guest not in readings[0]
-                reset = started or recorded[guest] < recorded_last.get(guest, 0)
-                assert shown[guest] >= (0 if reset else shown_last.get(guest, 0))
-            recorded_last.update(recorded)
-            shown_last.update(shown)
-            clock.now += 1
-        recorded_last.clear()  # the recording restarts
+    resets = write(tmp_path / "r.jsonl.gz", [(0, {"a": 100}), (1, {"a": 150}), (2, {"a": 20})])
+    assert played(playing(resets, clock), clock, 6) == [100, 150, 20, 20, 70, 20], (
+        "the host's own reset is one each time"
+    )
 
 
 def test_a_recorded_failure_is_played_and_a_recording_that_is_gone_fails_until_it_is_back(

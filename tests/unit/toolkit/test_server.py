@@ -1,7 +1,5 @@
 """The server with clients that send too much, too slowly or nonsense, and on a host that runs out of resources."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools
@@ -63,8 +61,6 @@ class Hosts:
 
 
 class CountedServer(Server):
-    """Counts the iterations of its loop."""
-
     turns = 0
 
     def _may_stop(self) -> bool:
@@ -153,7 +149,6 @@ def status(client: socket.socket) -> bytes:
 
 
 def everything(client: socket.socket) -> bytes:
-    """Everything that the server sends until it closes."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(1 << 20):
@@ -162,7 +157,6 @@ def everything(client: socket.socket) -> bytes:
 
 
 def closed(client: socket.socket) -> bool:
-    """Whether the server has closed the connection."""
     client.setblocking(False)
     try:
         return client.recv(1) == b""
@@ -425,22 +419,6 @@ def test_a_client_may_go_at_any_time_and_keeps_nobody_waiting(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize(("others", "more"), [("127.1.0.{}", "127.2.0.{}"), ("127.0.0.1", "127.0.0.1")])
-@pytest.mark.usefixtures("clock")
-def test_a_new_connection_among_many_requests_has_time_to_bring_its_own(others: str, more: str) -> None:
-    """They wait for their turn, so it is the only idle one, and others want its place."""
-    scraped = Scraped(held=True)
-    with serving(scraped) as running:
-        running.connect_all(map(others.format, range(1, MAX_CONNECTIONS)), SCRAPE)
-        running.wait_until_open(MAX_CONNECTIONS - 1)
-        other = running.connect()
-        late = running.connect_all(map(more.format, range(1, 11)), SCRAPE)
-        time.sleep(0.05)  # gives forbidden events time to happen
-        other.sendall(SCRAPE)
-        scraped.let.set()
-        assert {status(client) for client in (other, *late)} == {b"200"}
-
-
 def test_of_many_clients_the_one_idle_for_longest_makes_room() -> None:
     with serving() as running:
         many = []
@@ -515,17 +493,6 @@ def test_a_lack_of_file_descriptors_takes_no_cpu(monkeypatch: pytest.MonkeyPatch
     assert min(later - earlier for earlier, later in itertools.pairwise(tries[:4])) > 0.1
 
 
-def test_a_lack_of_file_descriptors_costs_the_one_idle_longest(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    with serving() as running:
-        first, second = running.connect(), running.connect()
-        running.wait_until_open(2)
-        clock.advance(2 * server.BEGIN_SECONDS, running)
-        lack_descriptors(monkeypatch, itertools.chain([False], itertools.repeat(True)))
-        assert status(running.connect(sends=SCRAPE)) == b"200"
-        assert everything(first) == b""
-        assert not closed(second)
-
-
 def test_answers_under_way_are_given_before_it_stops() -> None:
     scraped = Scraped(held=True)
     with serving(scraped) as running:
@@ -538,14 +505,3 @@ def test_answers_under_way_are_given_before_it_stops() -> None:
         assert status(client) == b"200"
         stopping.join(30)
         assert not stopping.is_alive()
-
-
-def test_a_restarted_exporter_gets_its_port_again_at_once() -> None:
-    """The kernel reserves it for a minute because of connections closed by the exporter."""
-    with serving() as running:
-        address = running.server.server_address[:2]
-        client = running.connect(sends=SCRAPE)
-        assert status(client) == b"200"
-        running.server.shutdown(1)
-        assert client.recv(1) == b""
-    Server(address, "/metrics", None, Scraped()).server_close()

@@ -1,7 +1,5 @@
 """A made-up Xen host for the fake libxenstat: described in Python, compiled and read like the real library."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -108,9 +106,7 @@ class FakeXen:
 
     @property
     def flags(self) -> list[str]:
-        """xentop-exporter's flags for this host."""
         return [f"--path.sysfs={self.sysfs}", f"--path.procfs={self.procfs}"]
 
     def environment(self) -> dict[str, str]:
-        """The environment in which xentop-exporter finds this host."""
         return {**os.environ, "LD_LIBRARY_PATH": str(self.libraries), "FAKE_XENSTAT": str(self.description)}

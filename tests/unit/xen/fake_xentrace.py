@@ -1,7 +1,5 @@
 """A fake xentrace that records its arguments and runs the test's script."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -28,7 +26,6 @@ class FakeXentrace:
 
     @property
     def path(self) -> str:
-        """PATH with the fake first."""
         return os.pathsep.join([str(self.folder), os.environ["PATH"]])
 
     def writes(self, trace: bytes) -> None:

@@ -1,7 +1,5 @@
 """A fake xl (or xm) that gives the test's answers and records its arguments."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -28,7 +26,6 @@ class FakeXl:
 
     @property
     def path(self) -> str:
-        """PATH with the fake first."""
         return os.pathsep.join([str(self.folder), os.environ["PATH"]])
 
     def answer(self, command: str, text: str) -> None:
@@ -41,7 +38,6 @@ class FakeXl:
         (self.answers / f"{command} hangs").touch()
 
     def asked(self) -> list[str]:
-        """All commands since the last call."""
         noted = self.folder / "asked"
         asked = noted.read_text().splitlines() if noted.exists() else []
         noted.write_text("")

@@ -1,7 +1,5 @@
 """A domain with all values of every source, against a golden page: no real host here has them all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.golden_pages import assert_golden

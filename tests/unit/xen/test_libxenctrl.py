@@ -1,21 +1,11 @@
 """Idle time of physical CPUs, with a libxenctrl compiled for the test."""
 
-from __future__ import annotations
-
 import logging
-from pathlib import Path
 
 import pytest
 
 from tests.unit.xen.fake_host import FakeXen
 from virtscope.xen.libxenctrl import IdleTimes
-
-
-@pytest.fixture
-def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
-    fake = FakeXen(tmp_path)
-    monkeypatch.setenv("FAKE_XENSTAT", str(fake.description))
-    return fake
 
 
 @pytest.mark.parametrize("cpus", [4, 256, 300])

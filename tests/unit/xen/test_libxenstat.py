@@ -1,7 +1,5 @@
 """The libxenstat source with a library compiled for the test: lookup, reading, and error messages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,13 +15,6 @@ from virtscope.xen.netdev import NetDev, RawNetwork
 
 NETWORK = (0, 11, 12, 13, 14, 21, 22, 23, 24)
 VBD = (1, 51712, 1, 2, 3, 4, 5, 0)
-
-
-@pytest.fixture
-def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
-    fake = FakeXen(tmp_path)
-    monkeypatch.setenv("FAKE_XENSTAT", str(fake.description))
-    return fake
 
 
 def _source(xen: FakeXen, *vifs: object) -> Libxenstat:

@@ -1,7 +1,5 @@
 """The guests' interfaces from Dom0's /proc/net/dev: their owners, and errors of libxenstat."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 tests/xen/recordings/README.md describes the events in it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from virtscope.xen.exporter import replayed
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "xen/recordings"
 CPU = "xen_domain_cpu_seconds_total"
-Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 class Played:
@@ -85,36 +82,6 @@ def test_a_paused_guests_values_stand_still(played: Played) -> None:
         if second < 45:  # 31.350994530 s; Dom0's interface received the guest's packets
             assert int(played.by("domain", CPU)["busy"]) == 31
             assert played.by("domain", "xen_domain_network_transmit_bytes_total")["busy"] == 174388
-
-
-def test_text_agrees_with_the_library_on_a_paused_guest() -> None:
-    """With whole seconds, and without its id."""
-    shown: list[dict[Series, float]] = []
-    for source in ("libxenstat", "xentop"):
-        played = Played(source)
-        played.at(35)
-        mine = [each for each in played.samples if each.labels.get("domain") == "busy"]
-        shown.append(
-            {
-                (
-                    each.name,
-                    frozenset(each.labels.items() - {("domid", "1"), ("domid", ""), ("replayed", played.name)}),
-                ): int(each.value) if "cpu_seconds" in each.name else each.value
-                for each in mine
-            }
-        )
-    library, text = shown
-    assert library.keys() == text.keys()
-    differ = {name for (name, labels), value in library.items() if text[name, labels] != value}
-    assert differ <= {f"xen_domain_network_receive_{what}_total" for what in ("bytes", "packets")}, (
-        "Dom0 goes on sending"
-    )
-    moved = {name.removeprefix("xen_domain_") for (name, _), value in text.items() if value}
-    assert moved >= {
-        *("cpu_seconds_total", "vcpus", "xen_vcpu_cpu_seconds_total", "state", "memory_bytes", "memory_limit_bytes"),
-        *(f"network_{way}_{what}_total" for way in ("receive", "transmit") for what in ("bytes", "packets")),
-        *(f"block_{way}_{what}_total" for way in ("read", "write") for what in ("bytes", "requests")),
-    }, "equal zeros prove nothing"
 
 
 def test_nanoseconds_of_the_library_and_whole_seconds_of_text() -> None:

@@ -1,7 +1,5 @@
 """xentop-exporter's recordings: lossless, and without names if requested."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,9 +1,6 @@
 """Domains' wait, with a libxenctrl compiled for the test: XenServer's old and new one, and stock Xen's."""
 
-from __future__ import annotations
-
 from errno import EACCES, ENOSYS, EOPNOTSUPP, EPERM
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +14,6 @@ TIMES = (900_000_000_000, 12_500_000_000, 3_000_000_000, 4_000_000_000, 5_000_00
 #        state, missed changes, entered, times, means over the vCPUs: runnable, running, nonaffine
 ACCOUNT = (3, 7, 930_000_000_000, *TIMES, 8_000_000_000, 2_000_000_000, 1_000_000_000)
 HERE = "; run node_exporter in the guests"
-
-
-@pytest.fixture
-def xen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXen:
-    fake = FakeXen(tmp_path)
-    monkeypatch.setenv("FAKE_XENSTAT", str(fake.description))
-    return fake
 
 
 def _source(xen: FakeXen, *compiler_flags: str) -> Runstate:

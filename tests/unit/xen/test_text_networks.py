@@ -1,7 +1,5 @@
 """Networks of xentop's domains from /proc/net/dev: no series passes from one interface to another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from virtscope.xen.devices import network

@@ -1,9 +1,6 @@
 """Toolstack values in a scrape and their domains: never of another domain, and never of an ended one."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 from virtscope.toolkit.exposition import Encoder
 from virtscope.xen import metrics
@@ -12,7 +9,6 @@ from virtscope.xen.model import Domain, Host, Problem, Toolstack, Vcpu
 from virtscope.xen.toolstack import ReplayedToolstack, Rounds, joined, parse
 from virtscope.xen.xl import Answer, RawToolstack
 
-REAL = Path(__file__).resolve().parents[2] / "fixtures/toolstack/xl-4.17-credit"
 UUIDS = ["00000000-0000-0000-0000-00000000000" + str(digit) for digit in range(10)]
 LIST = "Name ID Mem VCPUs State Time(s)\nweb01 1 96 1 -b---- 1.0\n"
 
@@ -55,16 +51,6 @@ def host(*domains: tuple[int | None, str, float]) -> Host:
 def uuids(scraped: Host, by: Toolstack, age: float = math.inf) -> list[str]:
     """The last digit of each domain's uuid, "" if unknown."""
     return [guest.uuid[-1] if guest else "" for guest in joined(scraped, by, age).guests]
-
-
-def test_a_real_host() -> None:
-    real = parse(answered({file.name.removesuffix(" -v"): file.read_text() for file in REAL.iterdir()}))
-    app, [pool] = real.guests[3], real.pools
-    assert (app.name, app.type) == ("app-server-with-a-rather-long-name", "pv")
-    assert app.uuid == "9c7721eb-45db-4e13-9bcf-e43b0ac91ad3"
-    assert (app.cpupool, app.share.weight, app.share.cap, len(app.placements)) == ("Pool-0", 256, 0, 2)
-    assert (pool.name, pool.scheduler, pool.cpus, pool.timing.timeslice) == ("Pool-0", "credit", 1, 0.03)
-    assert (real.host.xen_version, real.problems) == ("4.17.7", ())
 
 
 def test_weight_and_cap_are_shown_under_the_name_of_the_scrape() -> None:

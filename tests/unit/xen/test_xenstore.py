@@ -1,7 +1,5 @@
 """XenStore's wire protocol, with a fake daemon: values, missing values, refusals, silence, malformed answers."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,7 +1,5 @@
 """xentop's child process and its failures, within the exporter's own process."""
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

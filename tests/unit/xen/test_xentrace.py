@@ -1,7 +1,5 @@
 """Windows of a fake xentrace: start and end, reasons for missing ones, and their counts."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import threading
@@ -181,7 +179,6 @@ class Dom0:
         self._source.close()
 
     def estimates(self) -> WaitEstimates:
-        """The values shown once there are three windows."""
         self.start()
         wait_for(lambda: (found := self.windows.background.peek()) and found.windows >= 3)
         return self.windows.background.latest()

@@ -1,9 +1,5 @@
 """xentrace's files: their records, and waits by what ran meanwhile."""
 
-from __future__ import annotations
-
-import random
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -116,54 +112,3 @@ def test_what_is_no_trace_is_refused_with_its_bytes() -> None:
         on(0, record(0x21001, tsc=9)): "byte 12 lacks",
     }.items():
         assert words in str(refusal(SourceMalformed, parse, data))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_it_is_what_going_through_all_vcpus_at_each_change_gives(seed: int) -> None:
-    """Random hosts of up to four CPUs and six vCPUs, each with its own affinity."""
-    chance = random.Random(seed)
-    cpus = range(chance.randint(1, 4))
-    vcpus = [(chance.randint(0, 3), number) for number in range(6)]
-    may_run = {vcpu: frozenset(chance.sample(cpus, chance.randint(1, len(cpus)))) for vcpu in vcpus}
-    states = dict.fromkeys(vcpus, BLOCKED)
-    running: dict[int, tuple[int, int]] = {}
-    changes = []
-    tsc = 0
-    for _ in range(400):
-        tsc += chance.choice((0, 1, 7))
-        vcpu = chance.choice(vcpus)
-        held = next((cpu for cpu, other in running.items() if other == vcpu), None)
-        free = [cpu for cpu in cpus if cpu not in running]
-        new = chance.choice((RUNNABLE, BLOCKED, RUNNING) if free or held is not None else (RUNNABLE, BLOCKED))
-        cpu = held if held is not None else chance.choice(free) if new == RUNNING else chance.choice(cpus)
-        if held is not None and new != RUNNING:
-            del running[held]
-        if new == RUNNING:
-            running[cpu] = vcpu
-        changes.append((tsc, cpu, states[vcpu], new, *vcpu))
-        states[vcpu] = new
-    charged = charge(Trace(changes, [], 0), lambda domid, number: may_run[domid, number])
-    assert charged.waits == pytest.approx(slowly(changes, may_run))
-    assert charged.cycles == changes[-1][0] - changes[0][0]
-
-
-def slowly(
-    changes: list[tuple[int, int, int, int, int, int]], may_run: dict[tuple[int, int], frozenset[int]]
-) -> dict[tuple[int, int], float]:
-    states: dict[tuple[int, int], tuple[int, int]] = {}  # and on which CPU
-    for _, cpu, old, _, *vcpu in changes:
-        states.setdefault((vcpu[0], vcpu[1]), (old, cpu))
-    found: dict[tuple[int, int], float] = defaultdict(float)
-    before = changes[0][0]
-    for tsc, cpu, _, new, *vcpu in changes:
-        running = {where: domid for (domid, _), (state, where) in states.items() if state == RUNNING}
-        for waiting, (state, _) in states.items():
-            if state == RUNNABLE and tsc > before:
-                allowed = may_run[waiting]
-                idle = allowed.difference(running)
-                for one in allowed:
-                    other = IDLE if idle else running[one]
-                    found[waiting[0], other] += (tsc - before) / len(allowed)
-        states[vcpu[0], vcpu[1]] = new, cpu
-        before = tsc
-    return found

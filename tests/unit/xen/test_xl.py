@@ -1,7 +1,5 @@
 """The toolstack commands that are run, and the effect of failures."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

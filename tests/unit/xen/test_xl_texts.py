@@ -1,7 +1,5 @@
 """Output of xl and xm of every Xen version, with each value visible in the text above it."""
 
-from __future__ import annotations
-
 from tests.support.refusals import refusal
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.xen.model import Host, Placement, Pool, Share, Timing

@@ -1,7 +1,5 @@
 """A file of xentrace, built record by record."""
 
-from __future__ import annotations
-
 import struct
 
 RUNNING, RUNNABLE, BLOCKED, OFFLINE = range(4)

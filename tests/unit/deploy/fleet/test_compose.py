@@ -1,7 +1,5 @@
 """compose.fleet.yaml runs the same parts with the same command lines as `make fleet`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

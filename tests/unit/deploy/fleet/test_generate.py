@@ -1,7 +1,5 @@
 """The files of a fleet: each shard's share of the hosts, the records that it writes to the store, and changes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -25,7 +23,6 @@ MADE_ANEW = {"relabel_configs", "file_sd_configs", "static_configs"}  # replaced
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the shipped fleet."""
     folder = tmp_path_factory.mktemp("fleet")
     generate.generate(SHIPPED, folder)
     return folder
@@ -122,7 +119,6 @@ def test_the_configuration_of_a_start_is_the_whole_one_but_for_what_it_writes(fl
 
 
 def queries(part: Any) -> Iterator[str]:
-    """Every query in a dashboard's JSON."""
     if isinstance(part, dict):
         yield from (str(part[key]) for key in ("expr", "query", "definition") if isinstance(part.get(key), str))
     for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():

@@ -1,7 +1,5 @@
 """Part states in `python -m deploy.fleet status`, and the order in which `down` stops parts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The parts of a fleet: their number, their unique addresses, and their connections."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.fleet import settings
@@ -25,7 +23,6 @@ LISTENS = re.compile(r"--(?:[\w.]*listen|http|grpc|remote-write|receive\.capnpro
 
 
 def listens(part: Part) -> list[str]:
-    """The addresses that a part listens on."""
     return [found[1] for argument in part.arguments if (found := LISTENS.fullmatch(argument))]
 
 

@@ -1,7 +1,5 @@
 """Prometheus's scrapes in a fleet: timeouts, and the number of hosts per shard."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -18,18 +16,6 @@ def test_a_scrape_times_out_before_the_next_one_begins(tmp_path: Path) -> None:
         chosen = settings.read().model_copy(update={"scrape_interval": interval})
         found = configuration(chosen, prometheus(chosen, 0, "a"), tmp_path)["global"]
         assert (found["scrape_interval"], found["scrape_timeout"]) == (interval, timeout)
-
-
-def test_each_host_is_one_shard_s_and_all_shards_have_as_many(tmp_path: Path) -> None:
-    for shards in (1, 3):
-        chosen = settings.read().model_copy(update={"shards": shards})
-        kept = []
-        for shard in range(shards):
-            job = configuration(chosen, prometheus(chosen, shard, "a"), tmp_path)["scrape_configs"][0]
-            hashed, keep = job["relabel_configs"][-2:]
-            kept.append([int(bucket) for bucket in keep["regex"].split("|")])
-        assert sorted(bucket for buckets in kept for bucket in buckets) == list(range(hashed["modulus"])), shards
-        assert {len(buckets) for buckets in kept} == {hashed["modulus"] // shards}, shards
 
 
 def test_passwords_are_found_from_the_fleet_s_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """fleet.yml: accepted settings, and refusals with the offending text."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """deploy/fleet/prometheus.sh: a restarted Prometheus writes nothing to the store until its records are complete."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """A host's certificates and keys from a CA made for the test run, and real handshakes over a socket pair."""
 
-from __future__ import annotations
-
 import base64
 import socket
 import ssl
@@ -39,7 +37,6 @@ class Pki:
         self.issue("server", self.ca, "localhost")
 
     def issue(self, name: str, ca: trustme.CA, identity: str) -> None:
-        """Write NAME.pem and NAME.key."""
         issued = ca.issue_cert(identity)
         self.replace(f"{name}.key", issued.private_key_pem.bytes())
         self.replace(f"{name}.pem", issued.cert_chain_pems[0].bytes())
@@ -50,7 +47,6 @@ class Pki:
         new.replace(self.folder / name)
 
     def write(self, text: str) -> str:
-        """Write the configuration and return its path."""
         self.replace("web.yml", text.encode())
         return str(self.folder / "web.yml")
 
@@ -110,6 +106,5 @@ def connect(web: WebConfig, client: ssl.SSLContext) -> Answer:
 
 
 def basic(user: str | bytes, password: str | bytes) -> str:
-    """Return an Authorization header."""
     raw = b":".join(part.encode() if isinstance(part, str) else part for part in (user, password))
     return "Basic " + base64.b64encode(raw).decode()

@@ -1,7 +1,5 @@
 """Passwords: accepted clients, and the cost of guesses."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

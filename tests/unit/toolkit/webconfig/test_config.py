@@ -1,7 +1,5 @@
 """Changes of the files while an exporter runs, TLS parameters, and packages that a host needs."""
 
-from __future__ import annotations
-
 import logging
 import os
 import ssl

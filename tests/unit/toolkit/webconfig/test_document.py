@@ -1,7 +1,5 @@
 """The web configuration file: accepted and refused ones, compared with Prometheus's promtool."""
 
-from __future__ import annotations
-
 import subprocess
 from datetime import UTC, datetime, timedelta
 
