@@ -19,7 +19,7 @@ from lab.allocation.results import (
 )
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
-from lab.report.comparison import plus_minus
+from lab.report.comparison import by_step, plus_minus
 from lab.report.page import (
     SPREAD,
     Page,
@@ -128,10 +128,8 @@ class Group:
 
 def groups(of: Recording) -> list[Group]:
     found: dict[tuple[str, bool, int], dict[Step, dict[str, float]]] = {}
-    for one in of.measurements:
-        if step := Step.parse(one.environment, one.repetition):
-            steps = found.setdefault((step.load, step.pinning != "unpinned", step.containers), {})
-            steps.setdefault(step, {})[one.test] = one.value
+    for step, values in by_step(of.measurements, Step.parse).items():
+        found.setdefault((step.load, step.pinning != "unpinned", step.containers), {})[step] = values
     return [Group(_name(next(iter(steps))), steps) for _, steps in sorted(found.items(), key=lambda item: item[0])]
 
 

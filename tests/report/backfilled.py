@@ -7,19 +7,18 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.report.synthetic_run import SyntheticRun
 from tests.support.program import program_path
 from tests.support.prometheus import Prometheus
 
 
 @contextlib.contextmanager
-def backfilled(folder: Path, *runs: SyntheticRun) -> Iterator[Prometheus]:
-    """The project's Prometheus over blocks that promtool makes of these runs, oldest first."""
+def backfilled(folder: Path, *samples: str) -> Iterator[Prometheus]:
+    """The project's Prometheus over blocks that promtool makes of these samples in OpenMetrics's format."""
     prometheus = Prometheus(folder, {})
-    samples = folder / "samples.om"
-    samples.write_text("".join(run.openmetrics() for run in runs) + "# EOF\n")
+    file = folder / "samples.om"
+    file.write_text("".join(samples) + "# EOF\n")
     promtool = str(program_path("promtool"))
-    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(samples), str(prometheus.folder / "data")]
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(file), str(prometheus.folder / "data")]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     with prometheus:
