@@ -12,7 +12,7 @@ from lab.report.page import STUDIES, Page, Section, Table, count, interval, load
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, geometric_mean, ratio
 from lab.report.units import MISSING, significant
-from lab.suites import nbench, table, unixbench
+from lab.suites import outputs, table
 from lab.suites.rows import HIGHER, LOWER, Test
 from lab.suites.table import Published
 
@@ -79,8 +79,8 @@ def independent(of: Sequence[Compared]) -> list[Compared]:
     """Without dependent tests: UnixBench's score, nbench's composites, and a second entry of a test in two tables."""
     once: dict[tuple[str, str, str], Compared] = {}
     for one in of:
-        composite = one.test.suite == nbench.SUITE and one.test.name in nbench.COMPOSITES
-        if one.test.group != unixbench.SCORE and not composite:
+        composite = one.test.suite == outputs.NBENCH and one.test.name in outputs.COMPOSITES
+        if one.test.group != outputs.SCORE and not composite:
             once.setdefault((one.test.suite, one.test.name, one.test.unit), one)
     return list(once.values())
 
