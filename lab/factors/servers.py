@@ -53,10 +53,8 @@ def side_by_side(
             ending.callback(process.stop)
             ending.callback(cgroup.kill)
         for process in running:
-            assert process.popen.stdin is not None  # a pipe
-            with contextlib.suppress(BrokenPipeError):  # it has failed, which is reported below
-                process.popen.stdin.write(b"\n")
-                process.popen.stdin.close()
+            process.send("\n")
+            process.end_input()
         pass_time(seconds, check)
         deadline = time.monotonic() + seconds + START_SECONDS
         for process in running:
@@ -65,7 +63,7 @@ def side_by_side(
             except subprocess.TimeoutExpired:
                 raise process.failure(f"doesn't end, {seconds + START_SECONDS:g} s after it should") from None
         check()
-        return [process.log.read_text(errors="replace") for process in running]
+        return [process.logged() for process in running]
 
 
 @contextlib.contextmanager
@@ -109,7 +107,7 @@ def _await_listening(peer: Process) -> None:
 
     def listens() -> bool:
         peer.check()
-        return "Server listening on" in peer.log.read_text(errors="replace")
+        return "Server listening on" in peer.logged()
 
     if not wait_until(listens, START_SECONDS):
         raise peer.failure("does not listen")
