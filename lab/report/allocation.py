@@ -13,7 +13,6 @@ from lab.allocation.results import (
     CUT,
     HOST,
     RAISED,
-    SETTLED_HOST,
     SWITCH,
     host_after,
 )
@@ -43,15 +42,6 @@ FULL = 0.95
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
 EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
-_AT_A_SWITCH = {
-    "Host's own CPU in the second of it": (host_after(0), CPUS),
-    "Host's own CPU from 2 s after it on": (SETTLED_HOST, CPUS),
-    "CPU of one, from its first seconds": (SWITCH, CPU_TIME),
-    "CPU of the writing itself": (CALL_CPU, CPU_TIME),
-    "Time that the writing takes": (CALL_SECONDS, RESPONSE),
-    "Delay until a larger cap takes effect": (RAISED, RESPONSE),
-    "Delay until a smaller cap takes effect": (CUT, RESPONSE),
-}
 
 
 @dataclass(frozen=True)
@@ -151,18 +141,10 @@ def write_up(recording: Recording) -> Page:
         for group in of
         for what, found, unit in _answers(group)
     )
-    switches = (
-        (group.name, "switch" if mode == DYNAMIC else mode, what, *spread(estimate(values), unit.write))
-        for group in of
-        for mode in (CONTROL, DYNAMIC)
-        for what, (test, unit) in _AT_A_SWITCH.items()
-        if (values := group.values(test, mode=mode))
-    )
     tables = {
         "capacity": _by_case(of, CAPACITY, CPUS),
         "performance": _by_case(of, "", RATE),
         "host": _by_case(of, HOST, CPUS),
-        "switch": Table(("Containers", "", "", *SPREAD), tuple(switches)),
     }
     return page(
         study,
@@ -270,7 +252,9 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
     yield "CPU of a switch, from the fitted line", group.host_slope(DYNAMIC), CPU_TIME
     yield "of it the call, from the control's line", group.host_slope(CONTROL), CPU_TIME
     yield "of it the reallocation, beyond the control", group.reallocation, CPU_TIME
+    yield "CPU of a switch, from its first seconds", group.mean(SWITCH), CPU_TIME
     yield "CPU of writing all caps, in the lab's process", group.mean(CALL_CPU), CPU_TIME
+    yield "Time that writing all caps takes", group.mean(CALL_SECONDS), RESPONSE
     for name, test in (("capacity", CAPACITY), ("performance", group.tasks)):
         if worst := max(group.lost(test), key=lambda one: one[1].value, default=None):
             yield f"Largest {name} overhead: {_often(worst[0])}", worst[1], SHARE
