@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from lab.clients.metrics import LATE_SHARE
 from lab.measuring import RATE_SECONDS, Span, excess, parts, queries
 from lab.report import charts, units
-from lab.report.charts import Curve, Panel, Point
+from lab.report.charts import Curve, Panel
 from lab.report.comparison import by_step
 from lab.report.page import Asked, Page, Section, Study, Table, compact, count, load_study, page, time
 from lab.report.recorded import Recording
@@ -198,7 +197,7 @@ def _of_step(step: Step, found: Values) -> Iterator[str]:
 def _section(key: str, of: Sequence[Load], study: Study) -> Section:
     words = study["sections"][key]
     quantities = words.get("quantities", ())
-    figure = _chart(key, quantities, of, study) if quantities else None
+    figure = _chart(quantities, of) if quantities else None
     table = _figures(quantities, of) if figure else None
     if key == "objectives":
         table = objectives_table(of)
@@ -225,9 +224,6 @@ def verdict(loads: Sequence[Load]) -> list[str]:
     placed = len({load.placement for load in loads}) > 1  # named if there are several
     broken = sorted((load for load in loads if load.met is False), key=_size)
     sentences = [_knee(loads, broken[0] if broken else None, placed=placed)]
-    for (placement, instances), of in itertools.groupby(loads, key=lambda load: (load.placement, load.instances)):
-        name = count(instances, "instance").capitalize() + (f", {placement}" if placed else "")
-        sentences.append(f"{name}: {_curve(list(of))}")
     if broken:
         sentences += [_first_to_break(broken[0], placed=placed), _why(broken[0])]
     return sentences
@@ -252,24 +248,6 @@ def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
         return f"The knee{where} is between {last} (met) and {first} (missed)."
     number = count(first.instances, "instance")
     return f"The knee{where} is with {number}, between {last.clients} clients each (met) and {first.clients} (missed)."
-
-
-def _curve(loads: Sequence[Load]) -> str:
-    met, missed, unknown = ([load.clients for load in loads if load.met is each] for each in (True, False, None))
-    unsaid = f" Not judged: {_list(unknown)} clients." if unknown else ""
-    if not missed and not met:
-        return "not judged."
-    if not missed:
-        return f"every objective met up to {max(met)} clients per instance.{unsaid}"
-    if not met:
-        return f"objectives missed at every load judged, from {min(missed)} clients per instance on.{unsaid}"
-    if max(met) < min(missed):
-        return f"met up to {max(met)} clients per instance, missed from {min(missed)} on.{unsaid}"
-    return f"met at {_list(met)} clients per instance, missed at {_list(missed)}.{unsaid}"
-
-
-def _list(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
 
 
 def _first_to_break(load: Load, *, placed: bool) -> str:
@@ -389,54 +367,32 @@ def _load(load: Load) -> tuple[str, str, str]:
 # --- Charts -----------------------------------------------------------------------------------------------------------
 
 
-def _chart(key: str, quantities: Sequence[Quantity], of: Sequence[Load], study: Study) -> str | None:
+def _chart(quantities: Sequence[Quantity], of: Sequence[Load]) -> str | None:
     """The section's chart as SVG; None without numbers.
 
     The x axis shows the clients per instance, with a curve for each number of instances; if all loads have the same
     clients, it shows the instances.
     """
-    published = study["mean_response_seconds"] if key == "response" else ()
     clients, instances = (sorted({getattr(load, name) for load in of}) for name in ("clients", "instances"))
     along = "instances" if len(clients) == 1 < len(instances) else "clients"
-    placements = list(dict.fromkeys((*(load.placement for load in of), *(row["placement"] for row in published))))
-    shades = sorted({*instances, *(row["instances"] for row in published)})
-
-    def curves(points: Iterable[tuple[Mapping[str, Any], tuple[float, ...]]], factor: float) -> tuple[Curve, ...]:
-        found: dict[tuple[str, int], list[Point]] = {}
-        for load, values in points:
-            curve = (load["placement"], 0 if along == "instances" else load["instances"])
-            found.setdefault(curve, []).append((load[along], tuple(value * factor for value in values)))
-        return tuple(
-            Curve(
-                ", ".join(
-                    [count(number, "instance")] * bool(number) + [placement] * (not number or len(placements) > 1)
-                ),
-                tuple(drawn),
-                shades.index(number) if number else placements.index(placement),
-                placements.index(placement),
-            )
-            for (placement, number), drawn in found.items()
-            if any(values for _, values in drawn)
-        )
-
+    placements = list(dict.fromkeys(load.placement for load in of))
+    groups: dict[tuple[str, int], list[Load]] = {}
+    for load in of:
+        groups.setdefault((load.placement, 0 if along == "instances" else load.instances), []).append(load)
     panels = []
     for each in (quantity for quantity in quantities if not quantity.get("hidden")):
-        unit = _unit(each)
-        drawn = curves(((vars(load), load.values(each["of"])) for load in of), unit.factor)
-        panels.append(Panel(each["title"], unit.axis, drawn, _limits(each, of), logarithmic=unit.logarithmic))
+        unit, curves = _unit(each), []
+        for (placement, number), group in groups.items():
+            name = [count(number, "instance")] * bool(number) + [placement] * (not number or len(placements) > 1)
+            points = [
+                (getattr(load, along), [value * unit.factor for value in load.values(each["of"])]) for load in group
+            ]
+            line = placements.index(placement)
+            if any(values for _, values in points):
+                curves.append(Curve(", ".join(name), points, instances.index(number) if number else line, line))
+        panels.append(Panel(each["title"], unit.axis, curves, _limits(each, of), logarithmic=unit.logarithmic))
     if not any(panel.curves for panel in panels):
         return None
-    theirs = curves(
-        (
-            (row, (row["value"],))
-            for row in published
-            if row["clients"] in clients and (along == "clients" or row["instances"] in instances)
-        ),
-        RESPONSE.factor,
-    )
-    if theirs:
-        name = f"{study['source']['short']}, Xen: mean"
-        panels.insert(1, Panel(name, RESPONSE.axis, theirs, logarithmic=True, smooth=False))
     really = {load.clients: run[0] for load in of if (run := load.values("step_clients")) and run[0] != load.clients}
     if along == "instances":
         scaled = f" (really run: {significant(really[clients[0]])})" if really else ""
