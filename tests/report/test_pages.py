@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from lab.report.charts import SHADES, Curve, Panel, draw
 from lab.scenario import Step
-from tests.report.backfilled import backfilled
+from tests.report.recordings import backfilled
 from tests.report.synthetic_run import hours_ago
 from tests.support.prometheus import ROOT
 

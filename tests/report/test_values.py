@@ -14,8 +14,7 @@ from lab.prometheus import Prometheus
 from lab.report.consolidation import write_up
 from lab.report.page import Page
 from lab.scenario import Step
-from tests.report.backfilled import backfilled
-from tests.report.recordings import assert_whole, recorded
+from tests.report.recordings import assert_whole, backfilled, recorded
 from tests.report.synthetic_run import Load, Phase, Series, SyntheticRun, hours_ago
 
 CALM = Load(requests=20, seconds=0.04, web=0.2, db=0.04, waiting=0.1, misses=0.002)
