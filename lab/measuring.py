@@ -10,7 +10,8 @@ Missing values are absent, and never 0. Derived are `network`, a request's time 
 share of the wait for neighbours that named neighbours account for; `tiers_cpu`, of all tiers of all applications
 together; `sensors` and `clients_seen`, the applications with values of sensor and client. For each objective, such as
 "latency", there are "latency promised", "latency measured" (of the application furthest from it), "latency missed" and
-"latency judged" (numbers of applications), and "latency seconds", the threshold of a share.
+"latency judged" (numbers of applications), "latency seconds", the threshold of a share, and "latency excess": measured
+value / target; for a share of requests, bad share / allowed bad share.
 """
 
 from __future__ import annotations
@@ -167,17 +168,19 @@ def _judged(apps: Sequence[Mapping[str, float]]) -> Iterator[tuple[str, float]]:
         given = [(target, value) for target, value in zip(targets, measured, strict=True) if target is not None]
         if not given:
             continue
-        known = [(excess(objective, value, target), target, value) for target, value in given if value is not None]
+        known = [
+            (value / target if objective == "mean" else (1 - value) / (1 - target), target, value)
+            for target, value in given
+            if value is not None
+        ]
         yield f"{objective} judged", len(known)
         yield f"{objective} missed", sum(over > 1 + 1e-9 for over, _, _ in known)
-        yield f"{objective} promised", max(known)[1] if known else given[0][0]
-        if known:
-            yield f"{objective} measured", max(known)[2]
+        furthest = (
+            dict(zip(("excess", "promised", "measured"), max(known), strict=True))
+            if known
+            else {"promised": given[0][0]}
+        )
+        yield from ((f"{objective} {name}", value) for name, value in furthest.items())
         seconds = [of[f"thresholds {objective}"] for of in apps if f"thresholds {objective}" in of]
         if seconds and objective != "mean":
             yield f"{objective} seconds", seconds[0]
-
-
-def excess(objective: str, measured: float, promised: float) -> float:
-    """Measured value / target; for a share of requests, bad share / allowed bad share."""
-    return measured / promised if objective == "mean" else (1 - measured) / (1 - promised)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.clients.metrics import LATE_SHARE
-from lab.measuring import RATE_SECONDS, Span, excess, parts, queries
+from lab.measuring import RATE_SECONDS, Span, parts, queries
 from lab.report import charts, units
 from lab.report.charts import Curve, Panel
 from lab.report.comparison import by_step
@@ -36,54 +36,47 @@ Quantity = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Judged:
-    """One objective in one step: its target, the value of the application furthest from it, numbers of applications."""
+    """One objective in one step; `values` are its tests without the objective: see lab.measuring."""
 
     objective: str
-    measured: float | None
-    promised: float
-    seconds: float | None
-    """A share's response time threshold."""
-    missed: int
-    judged: int
+    values: Values
     apps: int
 
     @property
-    def excess(self) -> float:
-        return 0.0 if self.measured is None else excess(self.objective, self.measured, self.promised)
+    def missed(self) -> int:
+        return round(self.values["missed"])
+
+    @property
+    def unjudged(self) -> int:
+        return self.apps - round(self.values["judged"])
 
     @property
     def met(self) -> bool | None:
         if self.missed:
             return False
-        return True if self.judged >= self.apps else None
+        return None if self.unjudged else True
 
     @property
     def unit(self) -> Unit:
         return RESPONSE if self.objective == "mean" else SHARE
 
     @property
+    def measured(self) -> str:
+        return self.unit.write(self.values.get("measured"))
+
+    @property
     def promise(self) -> tuple[str, str]:
         """What is measured, and its target, in words."""
+        promised = self.unit.write(self.values["promised"])
         if self.objective == "mean":
-            return "mean response", f"at most {RESPONSE.write(self.promised)}"
-        what = f"within {RESPONSE.write(self.seconds)}" if self.seconds else "without error"
-        return what, f"at least {SHARE.write(self.promised)}"
+            return "mean response", f"at most {promised}"
+        seconds = self.values.get("seconds")
+        return f"within {RESPONSE.write(seconds)}" if seconds else "without error", f"at least {promised}"
 
 
 def judged(step: Step, found: Values) -> list[Judged]:
-    return [
-        Judged(
-            name,
-            found.get(f"{name} measured"),
-            found[f"{name} promised"],
-            found.get(f"{name} seconds"),
-            round(found[f"{name} missed"]),
-            round(found[f"{name} judged"]),
-            step.instances,
-        )
-        for name in OBJECTIVES
-        if f"{name} promised" in found
-    ]
+    of = ((objective, parts(found, objective)) for objective in OBJECTIVES)
+    return [Judged(objective, values, step.instances) for objective, values in of if "promised" in values]
 
 
 @dataclass(frozen=True)
@@ -251,7 +244,7 @@ def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
 
 
 def _first_to_break(load: Load, *, placed: bool) -> str:
-    missed = sorted((one for one in load.judged if one.missed), key=lambda one: -one.excess)
+    missed = sorted((one for one in load.judged if one.missed), key=lambda one: -one.values["excess"])
     worst = {one.objective: one for one in reversed(missed)}
     described = "; ".join(_describe(one) for one in sorted(worst.values(), key=missed.index))
     where = f"{load}, {load.placement}" if placed else f"{load}"
@@ -260,10 +253,10 @@ def _first_to_break(load: Load, *, placed: bool) -> str:
 
 
 def _describe(one: Judged) -> str:
-    (what, target), value = one.promise, one.unit.write(one.measured)
+    what, target = one.promise
     if one.objective == "mean":
-        return f"{what} {value}, objective {target}"
-    return f"{value} answered {what}, objective {SHARE.write(one.promised)}"
+        return f"{what} {one.measured}, objective {target}"
+    return f"{one.measured} answered {what}, objective {target.removeprefix('at least ')}"
 
 
 def _why(load: Load) -> str:
@@ -347,11 +340,11 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
 
 def _verdict(one: Judged | None) -> str:
     """One objective in one step, over its instances: `met, 34 ms`, `MISSED by 3 of 4, 310 ms`."""
-    if one is None or not one.judged:
+    if one is None or "measured" not in one.values:
         return "not judged"
-    unjudged = f", {one.apps - one.judged} not judged" if one.judged < one.apps else ""
+    unjudged = f", {one.unjudged} not judged" if one.unjudged else ""
     by = f" by {one.missed} of {one.apps}" if one.missed and one.apps > 1 else ""
-    return f"{_IN_A_WORD[not one.missed]}{by}, {one.unit.write(one.measured)}{unjudged}"
+    return f"{_IN_A_WORD[not one.missed]}{by}, {one.measured}{unjudged}"
 
 
 def _step(step: Step, found: Values) -> tuple[str, ...]:
@@ -407,7 +400,7 @@ def _limits(quantity: Quantity, of: Sequence[Load]) -> tuple[tuple[float, str], 
     """Lines across a panel, in its axis's unit: an objective, or the CPUs that all tiers share."""
     unit = _unit(quantity)
     found = {
-        (one.promised, f"objective: {unit.write(one.promised)}")
+        (one.values["promised"], f"objective: {unit.write(one.values['promised'])}")
         for load in of
         for one in load.judged
         if one.objective == quantity.get("objective")

@@ -15,8 +15,8 @@ from lab.report.consolidation import Judged, loads, objectives_table, verdict
 from lab.scenario import Step
 
 
-def judged(objective: str, value: float, promised: float, missed: int, seconds: float = 0.0) -> dict[str, float]:
-    found = {"measured": value, "promised": promised, "missed": missed, "judged": 1, "seconds": seconds}
+def judged(objective: str, value: float, promised: float, missed: int) -> dict[str, float]:
+    found = {"measured": value, "promised": promised, "excess": value / promised, "missed": missed, "judged": 1}
     return {f"{objective} {name}": value for name, value in found.items()}
 
 
@@ -99,7 +99,8 @@ def test_each_objective_is_judged_apart_and_met_just_at_its_promise() -> None:
             given.setdefault(name, []).append(Sample({"app": "a", "objective": objective}, value))
         values = summary(["a"], given)
         assert [values[f"{objective} missed"] for objective in ("mean", "latency", "availability")] == missed
-    assert Judged("mean", 0.1, 0.1, None, missed=0, judged=1, apps=2).met is None, "the other could have missed it"
+    alone = {"measured": 0.1, "promised": 0.1, "missed": 0, "judged": 1}
+    assert Judged("mean", alone, apps=2).met is None, "the other could have missed it"
 
 
 def test_examples_in_the_documentation_are_true() -> None:
