@@ -11,7 +11,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
@@ -24,7 +24,6 @@ from lab.processes import CONNECT_SECONDS, and_said, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
-PLATFORMS: tuple[str, ...] = get_args(Platform)
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
 
 

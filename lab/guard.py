@@ -46,10 +46,15 @@ def watching(path: Path | None = None, cgroups: Sequence[Cgroup] = (), group: in
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[None]:
-    """A new folder, and cgroups with limits, while the block lasts. Raises `CgroupError`, leaving nothing behind."""
+def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[list[Process]]:
+    """A new folder, and cgroups with limits, while the block lasts. Raises `CgroupError`, leaving nothing behind.
+
+    The block may add programs of the cgroups to the list: they have ended afterwards.
+    """
+    running: list[Process] = []
     # Cgroups end before the folder that their programs use; both are guarded until removed.
     with contextlib.ExitStack() as at_last, contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
+        made.callback(_stop, running)
         for cgroup, limits in cgroups:  # also ends programs left by a killed run
             cgroup.make(limits)
             made.callback(cgroup.remove)
@@ -57,7 +62,12 @@ def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> 
         folder.mkdir(parents=True)
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
         at_last.enter_context(watching(folder, [cgroup for cgroup, _ in cgroups]))
-        yield
+        yield running
+
+
+def _stop(running: Sequence[Process]) -> None:
+    for process in running:
+        process.stop()
 
 
 @contextlib.contextmanager

@@ -37,21 +37,18 @@ def side_by_side(
         for server, place in enumerate(case.places(cpus))
     ]
     cgroups = [Cgroup(f"factors-{server + 1}", mounted()) for server in range(case.servers)]
-    running: list[Process] = []
+    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))) as running:
 
-    def check() -> None:
-        for process in running:
-            if status := process.popen.poll():
-                raise process.failure(f"ended with status {status}")
+        def check() -> None:
+            for process in running:
+                if status := process.popen.poll():
+                    raise process.failure(f"ended with status {status}")
 
-    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))), contextlib.ExitStack() as ending:
         for number, (cgroup, command) in enumerate(zip(cgroups, commands, strict=True), 1):
             enclosure.make_state(state := folder / str(number))
             together = cgroup.joining(["sh", "-c", _TOGETHER, "together", *enclosed(state, command)])
             name, log = f"{command[0]} in virtual server {number}", folder / f"{number}.out"
-            running.append(process := Process(name, together, log, talks=True))
-            ending.callback(process.stop)
-            ending.callback(cgroup.kill)
+            running.append(Process(name, together, log, talks=True))
         for process in running:
             process.send("\n")
             process.end_input()
@@ -87,12 +84,9 @@ def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
     """
     cgroup = Cgroup("factors-peers", mounted())
     limits = TierLimits(min(WEIGHT * number, 10_000), None, cpus)
-    with guard.guarded(folder, [(cgroup, limits)]), contextlib.ExitStack() as ending:
+    with guard.guarded(folder, [(cgroup, limits)]) as started:
         enclosure.make_state(folder / "state")
         ports = free_ports(number)
-        started: list[Process] = []
-        ending.callback(lambda: [peer.popen.wait() for peer in started])
-        ending.callback(cgroup.kill)
         for port in ports:
             command = ["iperf3", "--server", f"--bind={LOOPBACK}", f"--port={port}", "--forceflush"]
             there = cgroup.joining(enclosed(folder / "state", command))
