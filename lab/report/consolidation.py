@@ -150,7 +150,7 @@ def write_up(recording: Recording) -> Page:
         study,
         recording,
         verdict(of),
-        [*(_section(key, of, study) for key in keys), Section("queries", None, asked=tuple(asked))],
+        [*(_section(key, of, study) for key in keys), Section("queries", None, asked=asked)],
         compact(head, times, _LOAD[0]),
         facts=[("Calibration", calibration)],
         overview=_overview(of),
