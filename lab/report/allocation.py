@@ -40,7 +40,6 @@ NEGLIGIBLE = 0.01  # of a CPU
 # Of the machine's CPUs. Above it, switching takes CPU from other load: CPU use shows neither its cost nor a limit.
 FULL = 0.95
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
-EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
 
 
@@ -149,10 +148,11 @@ def write_up(recording: Recording) -> Page:
     return page(
         study,
         recording,
-        verdict(of, cpus, emulated=known.get("emulated") == "yes"),
+        verdict(of, cpus),
         [Section(key, table) for key, table in tables.items()],
         every_value(recording.measurements),
         overview=Table(("Containers", "", *SPREAD, f"{study['source']['short']}, Xen"), overview) if of else None,
+        emulated=[known.get("target", "")] if known.get("emulated") == "yes" else [],
         platform=known.get("virtualization", "cgroup"),
     )
 
@@ -160,12 +160,11 @@ def write_up(recording: Recording) -> Page:
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(of: Sequence[Group], cpus: float | None, *, emulated: bool = False) -> list[str]:
+def verdict(of: Sequence[Group], cpus: float | None) -> list[str]:
     if not of:
         return ["No step was measured to its end, so there is nothing to compare."]
-    found = [EMULATED] if emulated else []
-    found += [f"{group.name}: {_cost(group, cpus)}" for group in of]
-    return found + [f"{group.name}: {sentence}" for group in of for sentence in _effects(group)]
+    costs = [f"{group.name}: {_cost(group, cpus)}" for group in of]
+    return costs + [f"{group.name}: {sentence}" for group in of for sentence in _effects(group)]
 
 
 def _cost(group: Group, cpus: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -145,6 +145,7 @@ def of_files(
         title=f"Results of {read}",
         facts=[("Read", read)],
         overview=_groups(of) if of.base and of.others else None,
+        emulated=sorted(of.values.emulated),
     )
 
 
@@ -198,17 +199,12 @@ def verdict(of: Results) -> list[str]:
         return ["There is no environment named base or host, so nothing can be compared with it."]
     if not of.others:
         return [f"Only {of.base} was measured, so there is nothing to compare it with."]
-    return [sentence for name in of.others for sentence in _of(of, name)]
-
-
-def _of(of: Results, environment: str) -> Iterator[str]:
-    found = [
-        f"{of.values.label(environment)}: {said}" for suite in of.suites if (said := _suite(of, environment, suite))
+    nothing = f"none of its tests was measured in {of.base} too."
+    return [
+        f"{of.values.label(name)}: {said}"
+        for name in of.others
+        for said in list(filter(None, (_suite(of, name, suite) for suite in of.suites))) or [nothing]
     ]
-    if found and environment in of.values.emulated:
-        caution = "is emulated, which costs more than any platform: its values show that it works, and nothing else"
-        yield f"{environment} {caution}."
-    yield from found or [f"{environment}: none of its tests was measured in {of.base} too."]
 
 
 def _suite(of: Results, environment: str, suite: str) -> str:
