@@ -43,6 +43,7 @@ QUERIES = jinja2.Environment(
 BY_SENSOR = {"requests", "errors", "mean", "p95", "within"}
 BY_CLIENT = {"client_requests", "client_answers", "client_failures", "client_mean"}
 BY_CLIENT |= {"clients_cpu", "lateness_mean", "lateness_p95", "late_starts"}
+REASONS = ("neighbour", "self", "host", "cap")  # of app:cpu_wait_caused:rate
 WAITING = ("causes", "caused", "neighbours")  # an application that lacks one of several parts has 0 of it
 JUDGING = {"objectives", "thresholds", "sensor_broken", "client_broken"}  # are in other values
 _UNITS = {
@@ -156,6 +157,7 @@ def _of_app(values: Mapping[str, float]) -> dict[str, float]:
         if of in found and beyond in found:
             found[name] = found[of] - found[beyond]
     if parts(found, "caused"):
+        found = dict.fromkeys((f"caused {reason}" for reason in REASONS), 0.0) | found
         found["named"] = sum(parts(found, "neighbours").values())
     return found
 

@@ -191,7 +191,7 @@ def test_the_page_has_repetitions_the_knee_what_broke_first_and_why(whole: Mappi
     tables = {part.key: part.table.rows for part in page.sections if part.table}
     row = next(row for row in tables["response"] if row[:2] == ("2", "500 (25 run)"))
     assert row[2:4] == ("2", "43 (40 to 46)")
-    assert tables["caused"][-1][3:] == ("0.6", "0.2", "80")
+    assert tables["caused"][-1][3:] == ("0.6", "0.2", "0", "0", "80")
     said = page.verdict
     assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
     text = " ".join(said)
