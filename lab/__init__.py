@@ -1,7 +1,7 @@
 """The lab: reproduces the studies' experiments. The first is consolidation: auction sites side by side, and clients.
 
     scenario -> consolidation -> stage -> servers (of the site, in cgroups), clients, sensors
-                                                              -> the stack's Prometheus -> report
+                              -> measuring -> metrics -> the stack's Prometheus -> report
 
 The others are dynamic allocation (lab.allocation), influence factors (lab.factors), suites (lab.suites) and network
 costs (lab.network). `studies` reads the scenarios of all studies, `run` has their common code.

@@ -132,7 +132,7 @@ class Cgroup:
                         self.lock = _locked(folder)
             _inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
-        except CgroupError:
+        except BaseException:
             if self.lock is not None:  # this object created it
                 self.remove()
             raise

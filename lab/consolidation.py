@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import calibration, machine, scenario, sensors
+from lab import calibration, machine, measuring, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.progress import Course
@@ -16,12 +16,12 @@ from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
 
-STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.report.consolidation.queries
+STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.measuring
+SCRAPE_SECONDS = 5.0  # from prometheus.yml
 
 
 @contextlib.contextmanager
 def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
-    """See `Study.ready`. Values of a step are queries over its time, so its outcome has no measurements."""
     sensors.get()
     programs.root(programs.LAB)
     facts = {"seed": str(what.seed), **machine.description()}
@@ -42,7 +42,7 @@ def plan(what: Consolidation) -> list[str]:
 
 
 def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
-    return what.calibration + len(steps) * (what.warm_up + what.duration)
+    return what.calibration + len(steps) * (what.warm_up + what.duration + 2 * SCRAPE_SECONDS)
 
 
 def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
@@ -56,24 +56,28 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     course.doing(f"{step.name}: measuring")
     before, cpu_before, began = stage.clients.answers(), stage.cpu_seconds(), time.monotonic()
 
-    def enough() -> str:
-        marks = f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(time.monotonic() - began)}s]'
-        return f"count_over_time({marks}) >= {STEP_SCRAPES}"
+    def marks() -> str:
+        return f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(time.monotonic() - began)}s]'
 
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
         course.pass_time(what.duration, stage.check)
         # Scrapes may fail on an overloaded machine; a step without samples must not count as done.
         too_few = f"step {step.name} less than {STEP_SCRAPES} times"
-        run.scrapes.await_samples(enough, too_few, stage.check)
+        run.scrapes.await_samples(lambda: f"count_over_time({marks()}) >= {STEP_SCRAPES}", too_few, stage.check)
         seconds = time.monotonic() - began
     finally:
         run.metrics.end_step()
     answers, cpu_seconds = stage.clients.answers() - before, stage.cpu_seconds() - cpu_before
+    course.pass_time(SCRAPE_SECONDS, stage.check)  # until Prometheus has its last samples and rules of all targets
+    prometheus = run.scrapes.prometheus
+    [series] = prometheus.recorded(marks())
+    planned = {"step_clients": float(clients), "step_cpus": float(cpu_count)}
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return Outcome(
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
-        f"{answers / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU"
+        f"{answers / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU",
+        measuring.measured(prometheus, step, measuring.span(series), planned),
     )
 
 

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
 
@@ -20,11 +20,10 @@ from deploy.programs import CHECKOUT
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.keys import Cap, Weight
-from lab.processes import CONNECT_SECONDS, and_said, output, over_ssh, read_until, running
+from lab.processes import CONNECT_SECONDS, and_said, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
-PLATFORMS: tuple[str, ...] = get_args(Platform)
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
 
 
@@ -46,7 +45,7 @@ class Base:
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         pinned = ["taskset", "--cpu-list", self.cpus, *command] if self.cpus else command
-        return output(_named(self.name, command), pinned, timeout)
+        return guard.output(_named(self.name, command), pinned, timeout)
 
 
 class Limited(Model):
@@ -78,7 +77,7 @@ class Limited(Model):
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         assert self._cgroup is not None  # it is ready
-        return output(_named(self.name, command), self._cgroup.joining(command), timeout)
+        return guard.output(_named(self.name, command), self._cgroup.joining(command), timeout)
 
 
 class Guest(Model):
@@ -105,7 +104,7 @@ class Guest(Model):
     def run(self, command: Sequence[str], timeout: float) -> str:
         """The guest itself ends the program if the lab or the connection is gone."""
         there, seconds = self._ssh(command, timeout), timeout + 2 * CONNECT_SECONDS
-        return output(_named(self.name, command), there, seconds, holds_input=True)
+        return guard.output(_named(self.name, command), there, seconds, holds_input=True)
 
     def address(self) -> str:
         """Its own address, at which ssh reaches it."""
@@ -122,18 +121,18 @@ class Guest(Model):
         The guest itself ends the server with the block, after `timeout` seconds, and if the lab or the connection is
         gone. If it ends earlier, raises `LabError` with its output; `called` replaces the command in the message.
         """
-        with running(self._ssh(command, timeout), holds_input=True) as (process, held):
+        name = _named(self.name, [called] if called else command)
+        with guard.running(name, self._ssh(command, timeout), holds_input=True) as process:
             try:
-                said = read_until(ready.encode(), process.stdout, 2 * CONNECT_SECONDS).decode(errors="replace")
+                said = process.read_until(ready.encode(), 2 * CONNECT_SECONDS).decode(errors="replace")
                 if ready not in said:
-                    raise LabError(
-                        f"{_named(self.name, [called] if called else command)} doesn't serve{and_said(said)}"
-                    )
+                    raise LabError(f"{name} doesn't serve{and_said(said)}")
                 yield
             finally:
-                held.close()
+                process.end_input()
+                process.popen.stdin = None
                 with contextlib.suppress(subprocess.TimeoutExpired):  # or the next one could meet it
-                    process.communicate(timeout=CONNECT_SECONDS)
+                    process.popen.communicate(timeout=CONNECT_SECONDS)
 
     def _ssh(self, command: Sequence[str], timeout: float) -> list[str]:
         there = shlex.join(["sh", "-c", _WATCHED, "watched", "timeout", f"{timeout:g}", *command])

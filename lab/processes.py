@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from deploy.programs import CHECKOUT
-from lab import LabError, guard
+from lab import LabError
 
 LOOPBACK = "127.0.0.1"
 # Below the kernel's range of ephemeral ports, which the clients' connections use.
@@ -22,9 +21,6 @@ PORTS = range(21_000, 31_000)
 CONNECT_SECONDS = 15
 STOP_SECONDS = 10.0
 LINES = 5  # of a program's output, in an error
-_TIMED_OUT = 124  # exit status of timeout(1)
-# A program waits here for its guard: if the lab is killed before, only a shell remains, which reads end of input.
-_ONCE_GUARDED = 'read -r _ && exec "$@"'
 
 
 def over_ssh(destination: str, there: str) -> list[str]:
@@ -60,7 +56,7 @@ class Process:
         self,
         name: str,
         command: Sequence[str | Path],
-        log: Path,
+        log: Path | None,
         *,
         environment: Mapping[str, str] | None = None,
         talks: bool = False,
@@ -70,18 +66,18 @@ class Process:
         """Start it in the checkout.
 
         name: for errors, such as "Telegraf".
-        log: gets its output; of a program that `talks`, only its standard error.
+        log: gets its output; of a program that `talks`, only its standard error, which is with its output if None.
         environment: its complete environment; the lab's own if None.
         """
         self.name, self.log = name, log
-        with open_log(log) as file:
+        with open_log(log) if log else contextlib.nullcontext() as file:
             self.popen = subprocess.Popen(
                 list(map(str, command)),
                 cwd=CHECKOUT,
                 env=environment,
                 stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if talks else file,
-                stderr=file,
+                stderr=file or subprocess.STDOUT,
                 pass_fds=pass_fds,
                 start_new_session=True,
             )
@@ -90,12 +86,38 @@ class Process:
         if (status := self.popen.poll()) is not None:
             raise self.failure(f"has ended with status {status}")
 
+    def logged(self) -> str:
+        return self.log.read_text(errors="replace") if self.log else ""
+
     def failure(self, what: str) -> LabError:
         end = ""
         # If the log is a link or a pipe, a server has replaced it.
-        with contextlib.suppress(OSError), open(self.log, errors="replace", opener=_open_no_link) as log:
+        with contextlib.suppress(OSError), open(self.log or "", errors="replace", opener=_open_no_link) as log:
             end = "".join(f"\n  {line}" for line in log.read().splitlines()[-LINES:])
         return LabError(f"{self.name} {what}{end and '; its log ends:'}{end}")
+
+    def send(self, text: str) -> None:
+        """Write to its input; if it has ended, its output has the reason."""
+        assert self.popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.popen.stdin.write(text.encode())
+            self.popen.stdin.flush()
+
+    def end_input(self) -> None:
+        if self.popen.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.popen.stdin.close()
+
+    def read_until(self, text: bytes, seconds: float, said: bytes = b"") -> bytes:
+        """Its output, starting with `said`, until this text, the end of output, or the end of the time."""
+        assert self.popen.stdout is not None
+        deadline = time.monotonic() + seconds
+        while text not in said:
+            waiting, _, _ = select.select([self.popen.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not (more := os.read(self.popen.stdout.fileno(), 65_536) if waiting else b""):
+                break
+            said += more
+        return said
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         self.popen.terminate()
@@ -104,75 +126,13 @@ class Process:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
-        for pipe in (self.popen.stdin, self.popen.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        self.end_input()
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
 
 
 def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
-@contextlib.contextmanager
-def running(command: Sequence[str], *, holds_input: bool = False) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A program while the block lasts. It and its descendants end with the block, and after kill -9 of the lab.
-
-    holds_input: its standard input is a pipe that ends with the block or the lab, otherwise empty. The block gets the
-        pipe's other end as the second value.
-    """
-    waiting = _ONCE_GUARDED if holds_input else f"{_ONCE_GUARDED} </dev/null"
-    process = subprocess.Popen(
-        ["sh", "-c", waiting, "waiting", *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    held, process.stdin = process.stdin, None  # communicate() would close it
-    assert held is not None
-    with contextlib.ExitStack() as ending:
-        ending.callback(held.close)
-        ending.callback(process.wait)
-        ending.enter_context(guard.watching(group=process.pid))
-        ending.callback(_kill_group, process.pid)
-        with contextlib.suppress(BrokenPipeError):  # it has ended
-            os.write(held.fileno(), b"\n")
-        yield process, held
-
-
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bool = False) -> str:
-    """A program's output; at the end, it and all processes it started have ended. Raises `ProgramError`."""
-    with running(command, holds_input=holds_input) as (process, _):
-        try:
-            said, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired as error:
-            until_then: bytes = error.output or b""  # bytes even if Popen decodes
-            raise ProgramError(name, f"wasn't done after {timeout:g} s", until_then.decode(errors="replace")) from None
-    if process.returncode == _TIMED_OUT:
-        raise ProgramError(name, "wasn't done in time", said)
-    if process.returncode:
-        raise ProgramError(name, f"ended with status {process.returncode}", said)
-    return said
-
-
-def read_until(text: bytes, pipe: IO[bytes] | IO[str] | None, seconds: float, said: bytes = b"") -> bytes:
-    """The output, starting with `said`, until this text, the end of output, or the end of the time."""
-    assert pipe is not None
-    deadline = time.monotonic() + seconds
-    while text not in said:
-        waiting, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-        if not (more := os.read(pipe.fileno(), 65_536) if waiting else b""):
-            break
-        said += more
-    return said
 
 
 def free_ports(count: int) -> list[int]:

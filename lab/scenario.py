@@ -25,6 +25,9 @@ Batch = Literal["none", "running", "stopped"]
 """The batch job next to the sites: not yet started, running, ended."""
 NONE, RUNNING, STOPPED = get_args(Batch)
 MAX_CLIENTS = 10_000  # for all instances together: the limit of one process at a think time of 7 s
+_ENVIRONMENT = re.compile(
+    r"(one node|two nodes)(?:, batch job (running|stopped))?, (\d{1,3}) instances? of (\d{1,6}) clients", re.ASCII
+)
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 
 
@@ -33,7 +36,7 @@ class Limit(Model):
     cap: Cap | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Step:
     """A constant load: a number of instances and of clients for each, in the study's numbers."""
 
@@ -54,6 +57,24 @@ class Step:
     def setting(self) -> str:
         """Everything but the load, in words: its placement in metrics and the report."""
         return self.placement if self.batch == NONE else f"{self.placement}, batch job {self.batch}"
+
+    @property
+    def environment(self) -> str:
+        """Common to all its repetitions, such as "one node, 4 instances of 700 clients"; `parse` reads it."""
+        instances = "instance" if self.instances == 1 else "instances"
+        return f"{self.setting}, {self.instances} {instances} of {self.clients} clients"
+
+    @classmethod
+    def parse(cls, environment: str, repetition: int) -> Self | None:
+        """The step of this environment; None if there is none."""
+        if not (found := _ENVIRONMENT.fullmatch(environment)):
+            return None
+        placement, batch, instances, clients = found.groups()
+        return cls(int(instances), int(clients), placement, repetition, batch or NONE)
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        return tuple(f"auction-{number}" for number in range(1, self.instances + 1))
 
 
 class Consolidation(keys.Scenario):

@@ -53,7 +53,7 @@ class Scrapes:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._prometheus = Prometheus(f"http://127.0.0.1:{port}")
+        self.prometheus = Prometheus(f"http://127.0.0.1:{port}")
 
     def await_targets(self, ports: Mapping[str, Iterable[int]], check: Callable[[], None]) -> None:
         """Return once all targets on these loopback ports, by job, have been scraped; raises `LabError` if not."""
@@ -83,7 +83,7 @@ class Scrapes:
         def seen() -> bool:
             check()
             try:
-                return self._prometheus.vector(query()) != []
+                return self.prometheus.vector(query()) != []
             except PrometheusError:  # it may be restarting
                 return False
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from lab import LabError
-from lab.processes import and_said, over_ssh, read_until
+from lab.processes import Process, and_said, over_ssh
 
 COMMAND_SECONDS = 60.0
 UNDO_SECONDS = 30.0
@@ -41,18 +41,12 @@ class Shell:
         self._mark = secrets.token_hex(8)
         self._said = b""
         self._undo: Sequence[str] = ()
-        self._process: subprocess.Popen[bytes]
+        self._process: Process
 
     def __enter__(self) -> Self:
         """Connect; raises `LabError` if that fails."""
         loop = shlex.join(["sh", "-c", _LOOP.replace("MARK", self._mark)])
-        self._process = subprocess.Popen(
-            over_ssh(self.destination, loop),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for the lab, which then ends it
-        )
+        self._process = Process(self.destination, over_ssh(self.destination, loop), None, talks=True)
         try:
             self.run("true")
         except BaseException:
@@ -62,7 +56,7 @@ class Shell:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let the host undo the changes, and wait for it; raises `LabError` without its confirmation."""
-        self._end_input()
+        self._process.end_input()
         try:
             failed, _status = self._answer("undo", UNDO_SECONDS)
         except LabError as error:
@@ -75,28 +69,17 @@ class Shell:
                 raise LabError(problem)
             print(f"error: {problem}", file=sys.stderr)  # the earlier error is reported too
 
-    def _end_input(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-
     def _end(self) -> None:
         """End the connection; the host undoes the changes, even if it is slow."""
-        self._end_input()
-        with self._process.stdout or contextlib.nullcontext():
-            try:
-                self._process.wait(1)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._process.end_input()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.popen.wait(1)
+        self._process.stop(0)
 
     def run(self, command: str) -> str:
         """Return the output of a command of one line; raises `LabError` if it fails, or takes over a minute."""
-        assert self._process.stdin is not None
         assert "\n" not in command
-        with contextlib.suppress(BrokenPipeError):  # the output has the reason
-            self._process.stdin.write(command.encode() + b"\n")
-            self._process.stdin.flush()
+        self._process.send(f"{command}\n")
         said, status = self._answer(command, COMMAND_SECONDS)
         if status:
             raise LabError(f"{self.destination}: {command} ended with status {status}{and_said(said)}")
@@ -110,7 +93,7 @@ class Shell:
 
     def _answer(self, command: str, seconds: float) -> tuple[str, int]:
         mark = f" {self._mark}\n".encode()
-        self._said = read_until(mark, self._process.stdout, seconds, self._said)
+        self._said = self._process.read_until(mark, seconds, self._said)
         before, found, after = self._said.partition(mark)
         if not found:
             reason = before.decode(errors="replace").strip() or "the connection has ended"

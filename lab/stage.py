@@ -126,9 +126,9 @@ class Stage:
         cgroup = Cgroup(BATCH, mounted())
         with contextlib.ExitStack() as ending:
             limits = TierLimits(BATCH_WEIGHT, None, cpus)
-            ending.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
+            running = ending.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
             self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
-            ending.callback(self._batch.stop)
+            running.append(self._batch)
             self._ending_batch = ending.pop_all()
 
     def _stop_batch(self) -> None:

@@ -30,7 +30,7 @@ class Outcome:
     """A step's measurements, and a line about it."""
 
     summary: str
-    measurements: Sequence[Measurement] = ()
+    measurements: Sequence[Measurement]
 
 
 @dataclass(frozen=True)

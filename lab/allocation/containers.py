@@ -97,34 +97,28 @@ class Cgroups(Containers):
         return Sample(time.monotonic(), of_all, used, sum(self._tasks()))
 
     def _start(self, ending: contextlib.ExitStack) -> None:
-        ending.callback(self._wait)
         cgroups = [(cgroup, self._limits) for cgroup in self._cgroups]
         # Clients end first: they would report missing servers.
         clients = [(self._clients, TierLimits(WEIGHT))] if self._clients else []
-        ending.enter_context(guard.guarded(self._folder, [*cgroups, *clients]))
+        self._loads = ending.enter_context(guard.guarded(self._folder, [*cgroups, *clients]))
         if self._clients:
             ports = []
             for cgroup in self._cgroups:
                 with socket.create_server((LOOPBACK, 0)) as listening:
                     self._run(cgroup, "serve", listening.fileno())
                     ports.append(str(listening.getsockname()[1]))
-            self._run(self._clients, "visit", self._count(), *ports)
+            self._run(self._clients, "visit", self._count(ending), *ports)
         else:
             for cgroup in self._cgroups:
-                self._run(cgroup, "compute", self._count())
+                self._run(cgroup, "compute", self._count(ending))
 
     def _tasks(self) -> Sequence[int]:
         return [count.read() for count in self._counts]
 
-    def _count(self) -> int:
+    def _count(self, ending: contextlib.ExitStack) -> int:
         self._counts.append(count := Count())
+        ending.callback(count.close)
         return count.descriptor
-
-    def _wait(self) -> None:
-        for load in self._loads:
-            load.popen.wait()
-        for count in self._counts:
-            count.close()
 
     def _run(self, cgroup: Cgroup, what: str, descriptor: int, *ports: str) -> None:
         command = cgroup.joining([sys.executable, "-m", "lab.allocation.loads", what, str(descriptor), *ports])

@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.clients.orders import Order, encode
-from lab.processes import Process, beside, read_until
+from lab.processes import Process, beside
 from lab.prometheus import DIRECT
 
 START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
@@ -30,12 +30,7 @@ class Clients(Process):
 
     def carry_out(self, order: Order) -> None:
         """Carry out an order; returns after clients have started, and stopped ones have received their answers."""
-        assert self.popen.stdin is not None
-        try:
-            self.popen.stdin.write(encode(order).encode())
-            self.popen.stdin.flush()
-        except BrokenPipeError:
-            raise self.failure("has ended") from None
+        self.send(encode(order))
         self._answer(START_SECONDS + order.habits.timeout_seconds)
 
     def answers(self) -> float:
@@ -56,7 +51,7 @@ class Clients(Process):
             raise self.failure(f"doesn't expose its metrics ({error})") from None
 
     def _answer(self, seconds: float) -> dict[str, int]:
-        line = read_until(b"\n", self.popen.stdout, seconds)
+        line = self.read_until(b"\n", seconds)
         if not line.endswith(b"\n"):
             self.check()
             raise self.failure(f"has not answered for {seconds:g} s")

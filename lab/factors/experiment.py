@@ -38,21 +38,22 @@ def ready(what: Factors, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Factors) -> list[str]:
-    def commands(workload: str) -> list[str]:
-        return [" ".join(one.command(what.warm_up, what.duration)) for one in BENCHMARKS[workload]]
+    def commands(wanted: Sequence[str]) -> list[str]:
+        found = (one.command(what.warm_up, what.duration) for workload in wanted for one in BENCHMARKS[workload])
+        return [" ".join(command) for command in found]
 
     most = max(step.case.servers for step in what.steps)
-    of_guests = {(step.case.elsewhere, step.workload): None for step in what.steps if step.case.elsewhere}
+    of_guests = {step.case.elsewhere for step in what.steps}
+    computing = [workload for workload in what.workloads if workload in COMPUTING]
     return [
         f"On this machine, the cgroups {PARENT}/factors-1 to -{most} on its last {what.cpus} CPUs, removed at the end:",
-        *(f"  in each: {command}" for workload in what.workloads for command in commands(workload)),
+        *(f"  in each: {command}" for command in commands(what.workloads)),
         *([f"  in {PARENT}/factors-peers: iperf3 --server, on loopback"] if "network" in what.workloads else []),
         *(
-            f"On {guest.ssh}: {command}"
-            for guest in what.guests
-            for workload in COMPUTING
-            if (guest.name, workload) in of_guests
-            for command in commands(workload)
+            f"On {one.ssh}: {command}"
+            for one in what.guests
+            if one.name in of_guests
+            for command in commands(computing)
         ),
     ]
 

@@ -37,26 +37,21 @@ def side_by_side(
         for server, place in enumerate(case.places(cpus))
     ]
     cgroups = [Cgroup(f"factors-{server + 1}", mounted()) for server in range(case.servers)]
-    running: list[Process] = []
+    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))) as running:
 
-    def check() -> None:
-        for process in running:
-            if status := process.popen.poll():
-                raise process.failure(f"ended with status {status}")
+        def check() -> None:
+            for process in running:
+                if status := process.popen.poll():
+                    raise process.failure(f"ended with status {status}")
 
-    with guard.guarded(folder, list(zip(cgroups, limits, strict=True))), contextlib.ExitStack() as ending:
         for number, (cgroup, command) in enumerate(zip(cgroups, commands, strict=True), 1):
             enclosure.make_state(state := folder / str(number))
             together = cgroup.joining(["sh", "-c", _TOGETHER, "together", *enclosed(state, command)])
             name, log = f"{command[0]} in virtual server {number}", folder / f"{number}.out"
-            running.append(process := Process(name, together, log, talks=True))
-            ending.callback(process.stop)
-            ending.callback(cgroup.kill)
+            running.append(Process(name, together, log, talks=True))
         for process in running:
-            assert process.popen.stdin is not None  # a pipe
-            with contextlib.suppress(BrokenPipeError):  # it has failed, which is reported below
-                process.popen.stdin.write(b"\n")
-                process.popen.stdin.close()
+            process.send("\n")
+            process.end_input()
         pass_time(seconds, check)
         deadline = time.monotonic() + seconds + START_SECONDS
         for process in running:
@@ -65,7 +60,7 @@ def side_by_side(
             except subprocess.TimeoutExpired:
                 raise process.failure(f"doesn't end, {seconds + START_SECONDS:g} s after it should") from None
         check()
-        return [process.log.read_text(errors="replace") for process in running]
+        return [process.logged() for process in running]
 
 
 @contextlib.contextmanager
@@ -89,12 +84,9 @@ def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
     """
     cgroup = Cgroup("factors-peers", mounted())
     limits = TierLimits(min(WEIGHT * number, 10_000), None, cpus)
-    with guard.guarded(folder, [(cgroup, limits)]), contextlib.ExitStack() as ending:
+    with guard.guarded(folder, [(cgroup, limits)]) as started:
         enclosure.make_state(folder / "state")
         ports = free_ports(number)
-        started: list[Process] = []
-        ending.callback(lambda: [peer.popen.wait() for peer in started])
-        ending.callback(cgroup.kill)
         for port in ports:
             command = ["iperf3", "--server", f"--bind={LOOPBACK}", f"--port={port}", "--forceflush"]
             there = cgroup.joining(enclosed(folder / "state", command))
@@ -109,7 +101,7 @@ def _await_listening(peer: Process) -> None:
 
     def listens() -> bool:
         peer.check()
-        return "Server listening on" in peer.log.read_text(errors="replace")
+        return "Server listening on" in peer.logged()
 
     if not wait_until(listens, START_SECONDS):
         raise peer.failure("does not listen")

@@ -17,7 +17,7 @@ from lab.factors.servers import enclosed, own_folder
 from lab.metrics import Measurement
 from lab.network import outputs, paths, scenario, web
 from lab.network.outputs import Counted, Served
-from lab.network.scenario import FILES, ON, UNCHANGED, Configuration, Network, Step, WebLoad, guest_path
+from lab.network.scenario import ON, Network, Step, WebLoad, guest_path
 from lab.servers import enclosure
 from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
@@ -29,7 +29,6 @@ THROUGHPUT, REQUESTS, FAILED, CPU = "throughput", "requests", "failed requests",
 PER_BYTE, PER_REQUEST = " per byte", " per request"
 P50, P99 = "latency p50", "latency p99"
 LATENCIES = {P50: 0.5, P99: 0.99}
-ADDRESS = "ADDRESS"  # placeholder for a guest's address in a plan, which contacts no guest
 
 
 @contextlib.contextmanager
@@ -60,28 +59,18 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Network) -> list[str]:
-    direction, size = what.directions[0], what.sizes[0]
-    loads = [(size, rate) for size in FILES for rate in what.web_rates or ()]
-    lines = ["On this machine, in network namespaces that only the step's own processes see, gone when these end:"]
-    for path in what.paths:
-        _, _, address, _ = paths.ends(path)
-        client = paths.iperf3_client(Configuration(path, direction, size, what.offloads[0]), address, what.duration)
-        commands = [*paths.make(path), client, *([web.SERVER] if loads else [])]
-        lines += [f"  {path}: {' '.join(command)}" for command in commands]
-        lines += [f"  {path}: {_asking(WebLoad(path, *load), address, what)}" for load in loads]
-    for guest in what.guests:
-        stream = paths.iperf3(Configuration(guest_path(guest), direction, size, UNCHANGED), ADDRESS, 1, what.duration)
-        there = [f'echo "$SSH_CONNECTION", which says its {ADDRESS}', *map(" ".join, stream.servers.values())]
-        if loads:
-            there.append("nginx by sh with lab/network/nginx.sh, in a folder of its own in /tmp")
-        here = [" ".join(stream.client), *(_asking(WebLoad(guest_path(guest), *load), ADDRESS, what) for load in loads)]
-        lines += [f"On {guest.ssh}: {command}" for command in there]
-        lines += [f"On this machine: {command}" for command in here]
-    return lines
-
-
-def _asking(load: WebLoad, address: str, what: Network) -> str:
-    return f"{' '.join(web.attack(load, what.duration))}, which is {web.target(load, address)}"
+    rates = ", ".join(map(str, what.web_rates or ()))
+    web_load = [f"nginx, and vegeta at {rates} requests/s"] if rates else []
+    ports = f"iperf3 --server on ports {paths.PORT} and {paths.WARM_UP_PORT}"
+    nginx = (
+        f", nginx on port {web.PORT} by sh with lab/network/nginx.sh, in a folder of its own in /tmp" if rates else ""
+    )
+    return [
+        "On this machine, in network namespaces that only the step's own processes see, gone when these end:",
+        *(f"  {path}: {' '.join(command)}" for path in what.paths for command in paths.make(path)),
+        f"  at their ends {', '.join(['iperf3', *web_load])}",
+        *(f"On {guest.ssh}, at the address where ssh reaches it: {ports}{nginx}" for guest in what.guests),
+    ]
 
 
 def planned_seconds(what: Network, steps: Sequence[Step]) -> float:

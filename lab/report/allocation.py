@@ -13,13 +13,12 @@ from lab.allocation.results import (
     CUT,
     HOST,
     RAISED,
-    SETTLED_HOST,
     SWITCH,
     host_after,
 )
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
-from lab.report.comparison import plus_minus
+from lab.report.comparison import by_step, plus_minus
 from lab.report.page import (
     SPREAD,
     Page,
@@ -41,17 +40,7 @@ NEGLIGIBLE = 0.01  # of a CPU
 # Of the machine's CPUs. Above it, switching takes CPU from other load: CPU use shows neither its cost nor a limit.
 FULL = 0.95
 SATURATED = 0.95  # of the one CPU that all caps add up to: below, caps weren't the only limit
-EMULATED = "Measured on an emulated machine: this proves that it works, and its values are no more than that."
 _ORDER = (STATIC, CONTROL, DYNAMIC)
-_AT_A_SWITCH = {
-    "Host's own CPU in the second of it": (host_after(0), CPUS),
-    "Host's own CPU from 2 s after it on": (SETTLED_HOST, CPUS),
-    "CPU of one, from its first seconds": (SWITCH, CPU_TIME),
-    "CPU of the writing itself": (CALL_CPU, CPU_TIME),
-    "Time that the writing takes": (CALL_SECONDS, RESPONSE),
-    "Delay until a larger cap takes effect": (RAISED, RESPONSE),
-    "Delay until a smaller cap takes effect": (CUT, RESPONSE),
-}
 
 
 @dataclass(frozen=True)
@@ -128,10 +117,8 @@ class Group:
 
 def groups(of: Recording) -> list[Group]:
     found: dict[tuple[str, bool, int], dict[Step, dict[str, float]]] = {}
-    for one in of.measurements:
-        if step := Step.parse(one.environment, one.repetition):
-            steps = found.setdefault((step.load, step.pinning != "unpinned", step.containers), {})
-            steps.setdefault(step, {})[one.test] = one.value
+    for step, values in by_step(of.measurements, Step.parse).items():
+        found.setdefault((step.load, step.pinning != "unpinned", step.containers), {})[step] = values
     return [Group(_name(next(iter(steps))), steps) for _, steps in sorted(found.items(), key=lambda item: item[0])]
 
 
@@ -153,26 +140,19 @@ def write_up(recording: Recording) -> Page:
         for group in of
         for what, found, unit in _answers(group)
     )
-    switches = (
-        (group.name, "switch" if mode == DYNAMIC else mode, what, *spread(estimate(values), unit.write))
-        for group in of
-        for mode in (CONTROL, DYNAMIC)
-        for what, (test, unit) in _AT_A_SWITCH.items()
-        if (values := group.values(test, mode=mode))
-    )
     tables = {
         "capacity": _by_case(of, CAPACITY, CPUS),
         "performance": _by_case(of, "", RATE),
         "host": _by_case(of, HOST, CPUS),
-        "switch": Table(("Containers", "", "", *SPREAD), tuple(switches)),
     }
     return page(
         study,
         recording,
-        verdict(of, cpus, emulated=known.get("emulated") == "yes"),
+        verdict(of, cpus),
         [Section(key, table) for key, table in tables.items()],
         every_value(recording.measurements),
         overview=Table(("Containers", "", *SPREAD, f"{study['source']['short']}, Xen"), overview) if of else None,
+        emulated=[known.get("target", "")] if known.get("emulated") == "yes" else [],
         platform=known.get("virtualization", "cgroup"),
     )
 
@@ -180,12 +160,11 @@ def write_up(recording: Recording) -> Page:
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(of: Sequence[Group], cpus: float | None, *, emulated: bool = False) -> list[str]:
+def verdict(of: Sequence[Group], cpus: float | None) -> list[str]:
     if not of:
         return ["No step was measured to its end, so there is nothing to compare."]
-    found = [EMULATED] if emulated else []
-    found += [f"{group.name}: {_cost(group, cpus)}" for group in of]
-    return found + [f"{group.name}: {sentence}" for group in of for sentence in _effects(group)]
+    costs = [f"{group.name}: {_cost(group, cpus)}" for group in of]
+    return costs + [f"{group.name}: {sentence}" for group in of for sentence in _effects(group)]
 
 
 def _cost(group: Group, cpus: float | None) -> str:
@@ -272,7 +251,9 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
     yield "CPU of a switch, from the fitted line", group.host_slope(DYNAMIC), CPU_TIME
     yield "of it the call, from the control's line", group.host_slope(CONTROL), CPU_TIME
     yield "of it the reallocation, beyond the control", group.reallocation, CPU_TIME
+    yield "CPU of a switch, from its first seconds", group.mean(SWITCH), CPU_TIME
     yield "CPU of writing all caps, in the lab's process", group.mean(CALL_CPU), CPU_TIME
+    yield "Time that writing all caps takes", group.mean(CALL_SECONDS), RESPONSE
     for name, test in (("capacity", CAPACITY), ("performance", group.tasks)):
         if worst := max(group.lost(test), key=lambda one: one[1].value, default=None):
             yield f"Largest {name} overhead: {_often(worst[0])}", worst[1], SHARE

@@ -30,7 +30,7 @@ WIDTH, HEIGHT, COLUMNS = 9.6, 3.1, 2  # inches; the height of one row
 LEFT, RIGHT = 0.07, 0.83  # of the width; legends are in the free space to the right of each pair of axes
 
 
-Point = tuple[float, tuple[float, ...]]
+Point = tuple[float, Sequence[float]]
 """A load, and its values in the axis's unit, one per repetition. Empty without measurements."""
 Ticks = Sequence[tuple[float, str]]
 """The loads, and their labels."""
@@ -41,7 +41,7 @@ class Curve:
     """`shade` and `line` are 0-based indexes of its colour and line style."""
 
     label: str
-    points: tuple[Point, ...]
+    points: Sequence[Point]
     shade: int
     line: int
 
@@ -52,11 +52,9 @@ class Panel:
 
     title: str
     y_label: str
-    curves: tuple[Curve, ...]
+    curves: Sequence[Curve]
     limits: tuple[tuple[float, str], ...] = ()
     logarithmic: bool = False
-    smooth: bool = True
-    """Solid lines between the points; otherwise dotted, as nothing was measured between the loads."""
 
 
 def draw(panels: Sequence[Panel], x_label: str, ticks: Ticks) -> str:
@@ -93,7 +91,7 @@ def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
         axis.yaxis.set_minor_locator(NullLocator())
     for curve in panel.curves:
-        _draw_curve(axis, curve, smooth=panel.smooth)
+        _draw_curve(axis, curve)
     for value, text in panel.limits:
         axis.axhline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
     if not panel.logarithmic:
@@ -102,15 +100,15 @@ def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
         axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, borderpad=0)
 
 
-def _draw_curve(axis: Axes, curve: Curve, *, smooth: bool) -> None:
+def _draw_curve(axis: Axes, curve: Curve) -> None:
     colour, marker = SHADES[curve.shade % len(SHADES)], MARKERS[curve.shade % len(MARKERS)]
     points = sorted(curve.points)
     axis.plot(
         [x for x, _ in points],
         [fmean(values) if values else math.nan for _, values in points],  # NaN isn't drawn
         color=colour,
-        linestyle=LINES[curve.line % len(LINES)] if smooth else ":",
-        linewidth=1.7 if smooth else 1,
+        linestyle=LINES[curve.line % len(LINES)],
+        linewidth=1.7,
         marker=marker,
         markersize=6.5,
         markerfacecolor="white" if curve.line % 2 else colour,

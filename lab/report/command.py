@@ -17,17 +17,16 @@ from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.metrics import Measurement
 from lab.prometheus import Prometheus
-from lab.report import allocation, factors, network, recorded, suites
-from lab.report.consolidation import page as consolidation
+from lab.report import allocation, consolidation, factors, network, recorded, suites
 from lab.report.page import Page
-from lab.report.recorded import Recording, Run
+from lab.report.recorded import Recording
 from lab.report.rendering import write
 from lab.suites import table
 from lab.suites.rows import OutputError
 
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
-# Report writers of studies whose steps end in measurements.
 STUDIES: Mapping[str, Callable[[Recording], Page]] = {
+    "consolidation": consolidation.write_up,
     "allocation": allocation.write_up,
     "factors": factors.write_up,
     "network": network.write_up,
@@ -78,13 +77,10 @@ def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments:
 def _of_run(arguments: argparse.Namespace) -> tuple[Page, Path]:
     prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports_in_use()[PROMETHEUS.name]}")
     run = recorded.find_run(prometheus, arguments.run)
-    return page_of(prometheus, run, time.time()), arguments.output or REPORTS / run.name
-
-
-def page_of(prometheus: Prometheus, run: Run, asked_at: float) -> Page:
-    if run.study in STUDIES:
-        return STUDIES[run.study](recorded.collect(prometheus, run, asked_at))
-    return consolidation.write_up(prometheus, run, asked_at)
+    recording = recorded.collect(prometheus, run, time.time())
+    if not recording.measurements:
+        raise LabError(f"run {run.name} has not measured a step yet")
+    return STUDIES[run.study](recording), arguments.output or REPORTS / run.name
 
 
 def _of_files(arguments: argparse.Namespace) -> tuple[Page, Path]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lab.metrics import Measurement
 from lab.report.page import label
 from lab.report.statistics import Estimate, ratio
 from lab.report.units import SHARE
+
+S = TypeVar("S")
+
+
+def by_step(measurements: Iterable[Measurement], parse: Callable[[str, int], S | None]) -> dict[S, dict[str, float]]:
+    """The values of each step by test; `parse` finds the step of an environment and a repetition, if it is one."""
+    found: dict[S, dict[str, float]] = {}
+    for one in measurements:
+        if step := parse(one.environment, one.repetition):
+            found.setdefault(step, {})[one.test] = one.value
+    return found
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,6 @@ def verdict(results: Results, study: Study) -> list[str]:
         _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
         _pinning(results),
         _virtualisation(results, study),
-        _limits(results),
     )
     found = [sentence for sentence in said if sentence]
     return found or ["No case was measured together with what it is compared with, so there is nothing to say yet."]
@@ -215,12 +214,3 @@ def _virtualisation(results: Results, study: Study) -> str:
                 where.setdefault(one.pair.what, []).append(", ".join(words))
         said += [f"{begin}."] * bool(where) + [f"In {what}: {'; '.join(of)}." for what, of in where.items()]
     return " ".join(said)
-
-
-def _limits(results: Results) -> str:
-    parts = []
-    for factor, words in ((WEIGHTS, "a weight of "), (CAPS, "a ")):
-        if found := results.of(factor):
-            worst = _furthest(found)
-            parts.append(f"{worst.test} with {words}{worst.pair.what} has {_away(worst)}")
-    return f"Furthest from the share that it should have: {'; '.join(parts)}." if parts else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from lab.metrics import METRIC, Measurement
+from lab.metrics import Measurement
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate
 from lab.report.units import MISSING, unit_of
@@ -53,8 +53,8 @@ class Section:
     """An SVG file's text; without it, `absent` is the reason."""
     absent: str = ""
     more: str = ""
-    asked: tuple[Asked, ...] | None = None
-    """None: the query for all measurements of the run."""
+    asked: Sequence[Asked] = ()
+    """More queries than those of the run."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Page:
     differences: Sequence[tuple[str, str]] = ()
     """The study's setup, and ours."""
     asked: Sequence[Asked] = ()
-    """The queries about the run itself."""
+    """The queries of the run: its measurements, and facts about it."""
 
 
 @cache
@@ -101,7 +101,6 @@ def page(
     file has them by platform.
     """
     rows = study.get("differences", ())
-    whole: tuple[Asked, ...] = ()
     asked: tuple[Asked, ...] = ()
     if recording:
         run = recording.run
@@ -111,19 +110,14 @@ def page(
             done = f"{recording.finished_steps} of its {recording.planned_steps} steps are recorded"
             verdict = [*verdict, f"The run is not complete: {done}."]
         at = f"the whole run, {time(run.start)} to {time(run.end)}"
-        whole = (Asked(at, (recording.asked[METRIC],)),)
-        asked = (Asked(at, tuple(text for metric, text in recording.asked.items() if metric != METRIC)),)
+        asked = (Asked(at, tuple(recording.asked.values())),)
     emulation = "runs on emulated hardware: its values show that it works, and no more"
     return Page(
         title,
         study,
         tuple(verdict),
         [(name, text) for name, text in facts if text],
-        [
-            section if section.asked is not None else replace(section, asked=whole)
-            for section in sections
-            if section.table is None or section.table.rows
-        ],
+        [section for section in sections if section.table is None or section.table.rows],
         steps,
         overview,
         [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))],

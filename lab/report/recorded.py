@@ -11,6 +11,7 @@ from lab.metrics import METRIC, UNSETTLED, Measurement
 from lab.prometheus import Prometheus, Recorded, Sample
 
 RUNS = "lab_run_info[30d]"  # the stack's retention
+GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")  # of a consolidation
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def query(metric: str, run: Run) -> str:
     return f'last_over_time({metric}{{run="{run.name}"}}[{end - math.floor(run.start) + 1}s] @ {end})'
 
 
-def collect(prometheus: Prometheus, run: Run, asked_at: float, gauges: Sequence[str] = ()) -> Recording:
+def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
     """Run all queries about a run; raises `PrometheusError`."""
-    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, *gauges, METRIC)
+    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, *GAUGES, METRIC)
     asked = {metric: query(metric, run) for metric in metrics}
     given = {metric: prometheus.vector(text) for metric, text in asked.items()}
     last: dict[str, str] = {}  # attempts of each step
@@ -92,7 +93,7 @@ def collect(prometheus: Prometheus, run: Run, asked_at: float, gauges: Sequence[
         tuple(measurement(sample) for sample in latest),
         asked_at,
         {sample.labels.get("step", ""): sample.value for sample in given[UNSETTLED]},
-        {name: given[name][0].value for name in gauges if given[name]},
+        {name: given[name][0].value for name in GAUGES if given[name]},
     )
 
 

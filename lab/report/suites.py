@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,7 +12,7 @@ from lab.report.page import STUDIES, Page, Section, Table, count, interval, load
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, geometric_mean, ratio
 from lab.report.units import MISSING, significant
-from lab.suites import nbench, table, unixbench
+from lab.suites import outputs, table
 from lab.suites.rows import HIGHER, LOWER, Test
 from lab.suites.table import Published
 
@@ -22,25 +22,23 @@ STUDIED = {"openvz": "OpenVZ 2012", "xen": "Xen 2012"}  # the study's environmen
 
 @dataclass(frozen=True)
 class Compared:
-    """A test in an environment, in the test's unit; `base` is the base's estimate, None if there is none."""
+    """A test in an environment and in the base, in the test's unit."""
 
     test: Test
     estimate: Estimate
-    base: Estimate | None
-    ratio: Estimate | None
+    base: Estimate
+    ratio: Estimate
     """Mean / base's mean: for times, above 1 is slower."""
 
     @property
-    def better_first(self) -> tuple[Estimate, Estimate] | None:
+    def better_first(self) -> tuple[Estimate, Estimate]:
         """Dividend and divisor of a ratio that is above 1 if better, for any unit, so that tests can be averaged."""
-        if self.base is None:
-            return None
         return (self.estimate, self.base) if self.test.better == HIGHER else (self.base, self.estimate)
 
     @property
     def finding(self) -> str:
         """ "worse", "better", "no difference" beyond the spread of both; empty without repetitions."""
-        if self.ratio is None or self.ratio.low is None:
+        if self.ratio.low is None:
             return ""
         if not self.ratio.differs(1):
             return "no difference"
@@ -66,12 +64,14 @@ class Results:
         self.suites = list(dict.fromkeys(test.suite for test in self.tests))
 
     def inside(self, environment: str, suite: str, group: str | None = None) -> list[Compared]:
-        """The tests of a suite, or of one of its groups, in an environment."""
+        """The tests of a suite, or of one of its groups, that an environment and the base have."""
         here, base = (self.values.tests.get(name, {}) for name in (environment, self.base))
         return [
-            Compared(test, mean, estimate(base.get(test.key, ())), ratio(here[test.key], base.get(test.key, ())))
+            Compared(test, mean, of_base, over)
             for test in self.tests
-            if test.suite == suite and group in {None, test.group} and (mean := estimate(here.get(test.key, ())))
+            if test.suite == suite and group in {None, test.group}
+            if (mean := estimate(here.get(test.key, ()))) and (of_base := estimate(base.get(test.key, ())))
+            if (over := ratio(here[test.key], base[test.key]))
         ]
 
 
@@ -79,15 +79,15 @@ def independent(of: Sequence[Compared]) -> list[Compared]:
     """Without dependent tests: UnixBench's score, nbench's composites, and a second entry of a test in two tables."""
     once: dict[tuple[str, str, str], Compared] = {}
     for one in of:
-        composite = one.test.suite == nbench.SUITE and one.test.name in nbench.COMPOSITES
-        if one.test.group != unixbench.SCORE and not composite:
+        composite = one.test.suite == outputs.NBENCH and one.test.name in outputs.COMPOSITES
+        if one.test.group != outputs.SCORE and not composite:
             once.setdefault((one.test.suite, one.test.name, one.test.unit), one)
     return list(once.values())
 
 
 def mean_performance(of: Sequence[Compared]) -> Estimate | None:
     """The geometric mean of the performances of tests that the base has too; None without any."""
-    return geometric_mean([pair for one in of if (pair := one.better_first)])
+    return geometric_mean([one.better_first for one in of])
 
 
 @cache
@@ -108,12 +108,8 @@ def studied() -> Results:
 def studied_ratio(test: Test, environment: str) -> float | None:
     """The study's mean over its host's; None if the study doesn't have the test."""
     # UnixBench has changed a test's capitalization.
-    ratios = (
-        one.ratio.value
-        for one in studied().inside(environment, test.suite, test.group)
-        if one.ratio and one.test.key.casefold() == test.key.casefold()
-    )
-    return next(ratios, None)
+    tests = studied().inside(environment, test.suite, test.group)
+    return next((one.ratio.value for one in tests if one.test.key.casefold() == test.key.casefold()), None)
 
 
 # --- Page -------------------------------------------------------------------------------------------------------------
@@ -149,6 +145,7 @@ def of_files(
         title=f"Results of {read}",
         facts=[("Read", read)],
         overview=_groups(of) if of.base and of.others else None,
+        emulated=sorted(of.values.emulated),
     )
 
 
@@ -175,13 +172,13 @@ def _tests(of: Results, suite: str) -> Table:
     rows = []
     for test in (test for test in of.tests if test.suite == suite):
         for name in names:
-            one = compared.get((name, test))
+            found = estimate(of.values.tests[name].get(test.key, ()))
             cells: tuple[str, ...] = ("",) * 5
-            if one and one.ratio and name != of.base:
+            if (one := compared.get((name, test))) and name != of.base:
                 theirs = (three_digits(studied_ratio(test, studied)) for studied in STUDIED)
                 cells = (three_digits(one.ratio.value), interval(one.ratio), one.finding, *theirs)
             begin = (_words("groups", test.group), test.name, _words("units", test.unit), test.better)
-            rows.append((*begin, of.values.label(name), *spread(one.estimate if one else None, significant), *cells))
+            rows.append((*begin, of.values.label(name), *spread(found, significant), *cells))
     relative_to = (f"Relative to {of.base or 'base'}", "95 % interval of that", "Beyond spread")
     head = ("Group", "Test", "Unit", "Better", "Environment", "Mean", "Std. deviation", "95 % interval", "n")
     return Table((*head, *relative_to, *STUDIED.values()), tuple(rows))
@@ -202,21 +199,16 @@ def verdict(of: Results) -> list[str]:
         return ["There is no environment named base or host, so nothing can be compared with it."]
     if not of.others:
         return [f"Only {of.base} was measured, so there is nothing to compare it with."]
-    return [sentence for name in of.others for sentence in _of(of, name)]
-
-
-def _of(of: Results, environment: str) -> Iterator[str]:
-    found = [
-        f"{of.values.label(environment)}: {said}" for suite in of.suites if (said := _suite(of, environment, suite))
+    nothing = f"none of its tests was measured in {of.base} too."
+    return [
+        f"{of.values.label(name)}: {said}"
+        for name in of.others
+        for said in list(filter(None, (_suite(of, name, suite) for suite in of.suites))) or [nothing]
     ]
-    if found and environment in of.values.emulated:
-        caution = "is emulated, which costs more than any platform: its values show that it works, and nothing else"
-        yield f"{environment} {caution}."
-    yield from found or [f"{environment}: none of its tests was measured in {of.base} too."]
 
 
 def _suite(of: Results, environment: str, suite: str) -> str:
-    tests = [one for one in independent(of.inside(environment, suite)) if one.base]
+    tests = independent(of.inside(environment, suite))
     if (mean := mean_performance(tests)) is None:
         return ""
     ends = interval(mean)
@@ -228,7 +220,6 @@ def _suite(of: Results, environment: str, suite: str) -> str:
     beyond = f"{len(worse)} worse and {len(better)} better than {of.base} beyond their spread"
     if not worse:
         return f"{means}; {beyond}."
-    most = max(worse, key=lambda one: max(one.ratio.value, 1 / one.ratio.value) if one.ratio else 0)
+    most = max(worse, key=lambda one: max(one.ratio.value, 1 / one.ratio.value))
     value = f"{significant(most.estimate.value)} {_words('units', most.test.unit)}"
-    times = most.ratio.value if most.ratio else None
-    return f"{means}; {beyond}, most of all {most.test.name}: {value}, {three_digits(times)} times as much."
+    return f"{means}; {beyond}, most of all {most.test.name}: {value}, {most.ratio.value:.3f} times as much."

@@ -35,7 +35,7 @@ def template() -> Path:
     """The data folder to copy; created if missing. Raises `LabError`."""
     # Named after everything that determines its content.
     mariadb = programs.versions(programs.LAB)["mariadb-server-core"]
-    sources = [SCHEMA, Path(data.__file__), enclosure.CONFIG / "mariadb.cnf"]
+    sources = [SCHEMA, Path(data.__file__), data.WORDS, enclosure.CONFIG / "mariadb.cnf"]
     content = hashlib.sha256(mariadb.encode() + b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     made = TEMPLATES / content
     if not made.is_dir():

@@ -7,11 +7,13 @@ Ids begin at 1 without gaps, so clients only need the numbers and words below.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 SEED = 2007
 USERS = 1_000
@@ -23,68 +25,12 @@ STATEMENT_CHARACTERS = 50_000  # `mariadbd --bootstrap` refuses statements over 
 # The site's dates are fixed, so its pages never change: no auction closes during an experiment.
 OPENED = datetime(2007, 1, 1, tzinfo=UTC)
 
-CATEGORIES = {
-    "Antiques": ("cabinet", "mirror", "clock", "candlestick", "chest", "barometer"),
-    "Art": ("watercolour", "etching", "portrait", "landscape", "sculpture", "lithograph"),
-    "Books": ("atlas", "novel", "dictionary", "almanac", "encyclopedia", "cookbook"),
-    "Cameras": ("rangefinder", "tripod", "lens", "enlarger", "projector", "flash"),
-    "Ceramics": ("teapot", "vase", "bowl", "figurine", "tile", "jug"),
-    "Clothing": ("coat", "waistcoat", "scarf", "gown", "hat", "gloves"),
-    "Coins": ("penny", "medal", "token", "sovereign", "banknote", "ducat"),
-    "Computers": ("keyboard", "monitor", "terminal", "modem", "workstation", "plotter"),
-    "Furniture": ("armchair", "bookcase", "sideboard", "stool", "desk", "wardrobe"),
-    "Garden": ("bench", "sundial", "birdbath", "trellis", "lantern", "wheelbarrow"),
-    "Glass": ("decanter", "goblet", "chandelier", "paperweight", "bottle", "lamp"),
-    "Instruments": ("violin", "clarinet", "accordion", "guitar", "trumpet", "piano"),
-    "Jewellery": ("brooch", "necklace", "ring", "bracelet", "pendant", "earrings"),
-    "Maps": ("chart", "globe", "plan", "survey", "panorama", "gazetteer"),
-    "Models": ("locomotive", "schooner", "tram", "biplane", "bridge", "windmill"),
-    "Radios": ("receiver", "valve", "gramophone", "loudspeaker", "tuner", "headphones"),
-    "Stamps": ("album", "sheet", "block", "cover", "overprint", "collection"),
-    "Tools": ("plane", "chisel", "lathe", "vice", "drill", "saw"),
-    "Toys": ("puppet", "rocking-horse", "kite", "doll", "puzzle", "marbles"),
-    "Watches": ("chronograph", "pocket-watch", "strap", "movement", "dial", "winder"),
-}
-ADJECTIVES = (
-    *("carved", "early", "engraved", "fine", "gilded", "hand-made", "large", "miniature", "ornate", "painted"),
-    *("plain", "polished", "rare", "restored", "rustic", "signed", "small", "unusual", "weathered", "working"),
+WORDS = Path(__file__).with_name("words.json")
+_WORDS = json.loads(WORDS.read_text())
+CATEGORIES: Mapping[str, Sequence[str]] = _WORDS["categories"]
+ADJECTIVES, MATERIALS, REGIONS, NAMES, SENTENCES, POINTS, REMARKS = (
+    tuple(_WORDS[kind]) for kind in ("adjectives", "materials", "regions", "names", "sentences", "points", "remarks")
 )
-MATERIALS = (
-    *("amber", "beech", "brass", "bronze", "cherry", "copper", "crystal", "ebony", "enamel", "ivory-white"),
-    *("leather", "mahogany", "marble", "nickel", "oak", "pewter", "porcelain", "silver", "steel", "walnut"),
-)
-REGIONS = (
-    *("Bergen", "Bologna", "Bruges", "Cork", "Ghent", "Graz", "Krakow", "Leiden", "Lyon", "Malmo", "Porto", "Turku"),
-)
-NAMES = ("anna", "bruno", "clara", "dario", "elsa", "felix", "greta", "hugo", "ines", "jonas", "karla", "leo", "marta")
-SENTENCES = (
-    "This {adjective} {noun} was kept in a dry attic for many years and shows it in the best sense.",
-    "The {material} is *original*, with a few scratches that the pictures do not hide.",
-    "A previous owner had it {adjective} by a workshop in {region}, whose label is still inside.",
-    "It measures about {number} by {other} centimetres -- please measure twice before you bid.",
-    "I bought it at a fair in {region} and never found the place that it deserves.",
-    "Collectors will recognise the maker's mark; everybody else will simply like the {material}.",
-    "*No reserve*: the highest bid takes it, whatever it is.",
-    "One corner is worn, as one would expect of {material} of this age.",
-    "Compare it with my {adjective} one, item #{item}, which closes on the same evening.",
-)
-POINTS = (
-    "postage from {region} is included",
-    "weight: about {number} kg",
-    "condition: *{adjective}*, see the text",
-    "can be collected in {region} by appointment",
-    "questions are answered within a day",
-    "returned within {number} days, no questions asked",
-)
-REMARKS = (
-    "Arrived in {region} within a week, well packed, exactly as described.",
-    "The {noun} is even better than in the pictures. *Thank you!*",
-    "Slow to answer, but everything was in order in the end.",
-    "Paid at once and wrote a kind letter. Any time again.",
-    "The {material} had a crack that was not mentioned; we agreed on a discount.",
-)
-
-
 CATEGORY_COUNT = len(CATEGORIES)  # ids are 1 to this
 ITEM_COUNT = CATEGORY_COUNT * ITEMS_PER_CATEGORY
 Row = Sequence[int | str]

@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lab.suites.rows import HIGHER, LOWER, MEGABYTES, MICROSECONDS, OutputError, Row, Test, lines, number
+from lab.suites.rows import HIGHER, LOWER, MEGABYTES, MICROSECONDS, TESTS, OutputError, Row, Test, keep, lines, measured
 
 SUITE = "lmbench"
 PROCESSES, SWITCHING = "processor_processes", "context_switching"
@@ -32,60 +32,23 @@ LATENCIES, BANDWIDTHS = "local_communication_latencies", "local_communication_ba
 FILES = "file_and_vm_system_latencies"
 
 
-def _latency(group: str, name: str) -> Test:
-    return Test(SUITE, group, name, MICROSECONDS, LOWER)
+def _test(group: str, name: str) -> Test:
+    unit, better = (MEGABYTES, HIGHER) if group == BANDWIDTHS else (MICROSECONDS, LOWER)
+    return Test(SUITE, group, name, unit, better)
 
 
-def _bandwidth(name: str) -> Test:
-    return Test(SUITE, BANDWIDTHS, name, MEGABYTES, HIGHER)
-
-
-NULL_IO = _latency(PROCESSES, "null I/O")
-_READ_AND_WRITE = {"Simple read": NULL_IO, "Simple write": NULL_IO}
-# The text before the colon; units are the test's, in lmbench's words.
-LINES = {
-    **_READ_AND_WRITE,
-    "Simple syscall": _latency(PROCESSES, "null call"),
-    "Simple stat": _latency(PROCESSES, "Stat"),
-    "Simple open/close": _latency(PROCESSES, "open clos"),
-    "Select on 100 tcp fd's": _latency(PROCESSES, "slct TCP"),
-    "Signal handler installation": _latency(PROCESSES, "sig inst"),
-    "Signal handler overhead": _latency(PROCESSES, "sig hndl"),
-    "Process fork+exit": _latency(PROCESSES, "fork proc"),
-    "Process fork+execve": _latency(PROCESSES, "exec proc"),
-    "Process fork+/bin/sh -c": _latency(PROCESSES, "sh proc"),
-    "Pipe latency": _latency(LATENCIES, "Pipe"),
-    "AF_UNIX sock stream latency": _latency(LATENCIES, "AF UNIX"),
-    "UDP latency using localhost": _latency(LATENCIES, "UDP"),
-    "TCP latency using localhost": _latency(LATENCIES, "TCP"),
-    "TCP/IP connection cost to localhost": _latency(LATENCIES, "TCP conn"),
-    "Protection fault": _latency(FILES, "Prot Fault"),
-    "Select on 100 fd's": _latency(FILES, "100fd selct"),
-    "Pipe bandwidth": _bandwidth("Pipe"),
-    "AF_UNIX sock stream bandwidth": _bandwidth("AF Unix"),
-}
-PAGE_FAULT = _latency(FILES, "Page Fault")  # "Pagefaults on FILE"
-# Headings of lists of a size in MB and a value.
-LISTS = {
-    '"mappings': _latency(FILES, "Mmap Latency"),
-    "Socket bandwidth using localhost": _bandwidth("TCP"),
-    '"read bandwidth': _bandwidth("File reread"),
-    '"Mmap read bandwidth': _bandwidth("Mmap reread"),
-    '"libc bcopy unaligned': _bandwidth("Bcopy (libc)"),
-    '"unrolled bcopy unaligned': _bandwidth("Bcopy (hand)"),
-    "Memory read bandwidth": _bandwidth("Mem read"),
-    "Memory write bandwidth": _bandwidth("Mem write"),
-}
+LINES, LISTS = (
+    {text: _test(group, name) for group, of in TESTS[SUITE][kind].items() for text, name in of.items()}
+    for kind in ("lines", "lists")
+)
+NULL_IO = LINES["Simple read"]
 # If the program that lat_proc executes is missing, as with Debian's own script, these times are of a failing exec.
 _NO_HELLO = "/hello: not found"
 _EXECUTING = ("Process fork+execve", "Process fork+/bin/sh -c")
 FILE_SYSTEM = '"File system latency'
 FILE_TESTS = {
-    size: (_latency(FILES, f"{size.upper()} File Create"), _latency(FILES, f"{size.upper()} File Delete"))
-    for size in ("0k", "10k")
+    size: [_test(FILES, f"{size.upper()} File {what}") for what in ("Create", "Delete")] for size in ("0k", "10k")
 }
-SWITCHES = ("2p/0K", "2p/16K", "2p/64K", "8p/16K", "8p/64K", "16p/16K", "16p/64K")
-
 _UNITS = {MICROSECONDS: "microseconds", MEGABYTES: "MB/sec"}
 _LINE = re.compile(r"(.+?): (-?[0-9.]+) (microseconds|nanoseconds|milliseconds|MB/sec|KB/sec|pages)", re.ASCII)
 _PAIR = re.compile(r"(-?[0-9.]+)\s+(-?[0-9.]+)(?: MB/sec)?", re.ASCII)
@@ -121,10 +84,10 @@ def parse(text: str) -> tuple[Row, ...]:
         else:
             heading = ""
             for name, test, value in _of_line(line, content):
-                if name in _READ_AND_WRITE:
+                if test == NULL_IO:
                     read_and_write[name] = value
-                elif values.setdefault(test, value) is not value:
-                    raise OutputError(line, content, f"{test.name} is there twice: give one run at a time")
+                else:
+                    keep(values, test, value, line, content)
     if "Simple write" in read_and_write:  # without /dev/zero there is no read: write alone, as in getsummary
         values[NULL_IO] = sum(read_and_write.values()) / len(read_and_write)
     return tuple(Row(test, value) for test, value in values.items() if test not in unreliable)
@@ -153,8 +116,8 @@ def _of_list(heading: str, kilobytes: str, line: int, content: str) -> list[tupl
         return []
     if heading == SWITCHING:
         name = f"{pair[1]}p/{kilobytes}K"
-        groups = ([SWITCHING] if name in SWITCHES else []) + ([LATENCIES] if name == "2p/0K" else [])
-        return [(1, _latency(group, f"{name} ctxsw"), value) for group in groups]
+        groups = ([SWITCHING] if name in TESTS[SUITE]["switches"] else []) + ([LATENCIES] if name == "2p/0K" else [])
+        return [(1, _test(group, f"{name} ctxsw"), value) for group in groups]
     return [(size, LISTS[heading], value)] if heading in LISTS else []
 
 
@@ -165,7 +128,7 @@ def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
             raise OutputError(line, content, "is not in lmbench's results; remove it if another program printed it")
         return
     name, text, unit = match.groups()
-    test = PAGE_FAULT if name.startswith("Pagefaults on ") else LINES.get(name)
+    test = LINES.get("Pagefaults on" if name.startswith("Pagefaults on ") else name)
     value = _measured(text, line, content)
     if test is None or value is None:
         return
@@ -176,7 +139,5 @@ def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
 
 def _measured(text: str, line: int, content: str) -> float | None:
     """A value; None for -1 and 0, which mean that it couldn't be measured."""
-    value = number(text.removeprefix("-"))
-    if value is None:
-        raise OutputError(line, content, f"{text} is not a number")
+    value = measured(text.removeprefix("-"), line, content)
     return value if value > 0 and not text.startswith("-") else None

@@ -12,7 +12,7 @@ from deploy import programs
 from deploy.programs import Packages, ProgramsError
 from lab import LabError
 from lab.environments import NONE, Environment
-from lab.suites import lmbench, nbench, stress_ng, unixbench
+from lab.suites import lmbench, outputs
 from lab.suites.rows import Row
 from lab.suites.scenario import Suites
 
@@ -63,7 +63,7 @@ class Program:
 def versions(what: Suites) -> dict[str, str]:
     """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if unknown."""
     found = {}
-    for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (stress_ng.SUITE, programs.STRESS_NG)):
+    for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (outputs.STRESS_NG, programs.STRESS_NG)):
         if suite in what.suites:
             found[suite.replace("-", "_")] = ""
             with contextlib.suppress(ProgramsError):
@@ -144,20 +144,20 @@ PROGRAMS: Mapping[str, Program] = {
         lambda what: 120 + 60 * 12 * what.interval,
         timeout=3 * 3600,
     ),
-    unixbench.SUITE: Program(
-        _copy("unixbench", "Run"), _script("unixbench", _UNIXBENCH), unixbench.parse, lambda _: 600, timeout=3 * 3600
+    outputs.UNIXBENCH: Program(
+        _copy("unixbench", "Run"), _script("unixbench", _UNIXBENCH), outputs.unixbench, lambda _: 600, timeout=3 * 3600
     ),
-    nbench.SUITE: Program(
+    outputs.NBENCH: Program(
         _copy("nbench", "nbench"),
         _script("nbench", 'cd "$1" && ./nbench'),
-        nbench.parse,
+        outputs.nbench,
         lambda _: 300,
         timeout=3 * 3600,
     ),
-    stress_ng.SUITE: Program(
+    outputs.STRESS_NG: Program(
         _find_stress_ng,
         _script("stress-ng", (_HERE / "stress_ng.sh").read_text(), lambda what: f"{what.stress_time:g}"),
-        stress_ng.parse,
+        outputs.stress_ng,
         lambda what: 7 * (what.stress_time + 1),
         timeout=8 * 3600,
     ),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import yaml
 
 from lab import LabError
 
@@ -13,6 +16,7 @@ Better = Literal["lower", "higher"]
 LOWER: Better = "lower"
 HIGHER: Better = "higher"
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?", re.ASCII)
+TESTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("tests.yml").read_text())
 _LONGEST = 80  # characters of a line in an error message
 
 
@@ -53,3 +57,21 @@ def lines(text: str) -> Iterator[tuple[int, str]]:
 def number(text: str) -> float | None:
     """A plain number with at most 15 digits before its point; None otherwise."""
     return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def measured(text: str, line: int, content: str) -> float:
+    """A number of an output; raises `OutputError` if it is none."""
+    if (value := number(text)) is None:
+        raise OutputError(line, content, f"{text} is not a number")
+    return value
+
+
+def keep(found: dict[Test, float], test: Test, value: float, line: int, content: str) -> None:
+    """Add a test's value; raises `OutputError` if it has one already."""
+    if test in found:
+        raise OutputError(line, content, f"{test.name} is there twice: give one run at a time")
+    found[test] = value
+
+
+def rows(found: dict[Test, float]) -> tuple[Row, ...]:
+    return tuple(Row(test, value) for test, value in found.items())

@@ -15,7 +15,7 @@ from lab.metrics import Measurement
 from lab.processes import ProgramError, and_said
 from lab.progress import Course
 from lab.study import Experiment, Outcome, Run, Study
-from lab.suites import lmbench, scenario, stress_ng
+from lab.suites import lmbench, outputs, scenario
 from lab.suites.programs import HELLO, NO_COPY, PROGRAMS, WORK, Place, SkippedError, versions
 from lab.suites.rows import OutputError
 from lab.suites.scenario import Step, Suites
@@ -42,7 +42,7 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
 
 
 def plan(what: Suites) -> list[str]:
-    packages = [name for name in (lmbench.SUITE, stress_ng.SUITE) if name in what.suites]
+    packages = [name for name in (lmbench.SUITE, outputs.STRESS_NG) if name in what.suites]
     return [
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
         f"There and in guests, files in {WORK} and {HELLO}, which are removed at the end",

@@ -17,7 +17,7 @@ from typing import get_args
 
 from lab import LabError
 from lab.metrics import Measurement
-from lab.suites import lmbench, nbench, stress_ng, unixbench
+from lab.suites import lmbench, outputs
 from lab.suites.rows import HIGHER, LOWER, Better, OutputError, Row, Test, number
 
 COLUMNS = ("suite", "group", "test", "unit", "better", "environment")
@@ -86,11 +86,11 @@ def measurements(rows: tuple[Published, ...]) -> tuple[Measurement, ...]:
 def parse_output(text: str) -> tuple[Row, ...]:
     """The rows of a run in the output of any suite, recognised by its text; raises `OutputError`."""
     if "BYTEMARK" in text.upper():  # without its title, "ORIGINAL BYTEMARK RESULTS" is still there
-        return nbench.parse(text)
+        return outputs.nbench(text)
     if "BYTE UNIX Benchmarks" in text or "in system; running" in text:
-        return unixbench.parse(text)
+        return outputs.unixbench(text)
     if re.search(r"^metrics:", text, re.MULTILINE):
-        return stress_ng.parse(text)
+        return outputs.stress_ng(text)
     if "[lmbench" in text:
         return lmbench.parse(text)
     first = next((line for line in text.split("\n") if line.strip()), "")

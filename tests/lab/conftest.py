@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers.instance import Instance
+from tests.ssh.sshd import Sshd
 from tests.support.ports import free_port
 
 
@@ -30,10 +31,22 @@ def program(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def ssh_by(config: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """The user's ssh, as found by the lab, reads this configuration."""
-    program(folder, "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(config))} "$@"')
-    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+@contextlib.contextmanager
+def reachable(
+    folder: Path, *hosts: str, programs: Path | None = None, address: str = "127.0.0.1", within: Sequence[str] = ()
+) -> Iterator[None]:
+    """A real sshd, which the user's ssh reaches by these names of hosts, whose programs come first there.
+
+    within: a prefix of sshd's command, which runs it where it has the address.
+    """
+    (folder / "ssh").mkdir()
+    with pytest.MonkeyPatch.context() as patch, Sshd(folder / "ssh", address, within) as sshd:
+        path = f"PATH={programs}:$PATH " if programs else ""
+        for host in hosts:
+            sshd.add_host(host, f'{path}sh -c "$SSH_ORIGINAL_COMMAND"')
+        program(folder / "bin", "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"')
+        patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+        yield
 
 
 def name(suffix: str) -> str:

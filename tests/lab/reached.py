@@ -9,12 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from deploy import programs
 from lab.environments import Guest
-from tests.lab.conftest import program, ssh_by
-from tests.ssh.sshd import Sshd
+from tests.lab.conftest import program, reachable
 
 HOST, GUEST = "198.51.100.1", "198.51.100.2"  # of TEST-NET-2 (RFC 5737)
 LIBRARIES = f"usr/lib/{platform.machine()}-linux-gnu"
@@ -39,10 +36,8 @@ def guest(folder: Path) -> Iterator[Guest]:
             root = programs.root(packages)
             script = f'LD_LIBRARY_PATH={root}/{LIBRARIES} exec {root}/{path} "$@"'
             program(folder / "there", Path(path).name, script)
-        (folder / "ssh").mkdir()
-        sshd = ending.enter_context(Sshd(folder / "ssh", GUEST, ("ip", "netns", "exec", name)))
-        sshd.add_host("reached", f'PATH={folder}/there:$PATH sh -c "$SSH_ORIGINAL_COMMAND"')
-        ssh_by(sshd.config, folder / "bin", ending.enter_context(pytest.MonkeyPatch.context()))
+        within = ("ip", "netns", "exec", name)
+        ending.enter_context(reachable(folder, "reached", programs=folder / "there", address=GUEST, within=within))
         yield Guest(name="reached", ssh="reached", platform="kvm", emulated=True)
 
 

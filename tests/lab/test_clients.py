@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from deploy.programs import CHECKOUT
 from lab.clients import mix
 from lab.clients.child import Clients
 from lab.clients.orders import Application, Habits, Order
+from tests.support.endpoints import BackgroundServer, QuietHandler
 from tests.support.waiting import wait_for
 
 QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
@@ -38,7 +39,6 @@ def page_of(address: str) -> str:
 class Server(ThreadingHTTPServer):
     """Answers at once, except for the pages in `slow_pages`."""
 
-    daemon_threads = True
     request_queue_size = 128
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Server(ThreadingHTTPServer):
         return [page_of(address) for address in self.asked]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Server
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 (http.server calls it)
         self.server.asked.append(self.path)
         how = self.server.slow_pages.get(page_of(self.path))
         if how == "hangs":
@@ -79,21 +79,16 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             self.server.broken_off += 1
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @contextlib.contextmanager
 def serving() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.05])
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.closing.set()
-            server.shutdown()
-            thread.join()
+    server = Server()
+    background = BackgroundServer(server)
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        background.close()
 
 
 @pytest.fixture(name="server")

@@ -17,8 +17,7 @@ from lab import LabError, guard
 from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
 from lab.processes import ProgramError
-from tests.lab.conftest import require_cgroups, ssh_by
-from tests.ssh.sshd import Sshd
+from tests.lab.conftest import reachable, require_cgroups
 from tests.support.waiting import wait_for
 
 CPU = str(max(os.sched_getaffinity(0)))
@@ -34,12 +33,9 @@ def environment(request: pytest.FixtureRequest) -> Environment:
 
 
 @pytest.fixture
-def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
-    """This machine over a real sshd, with the user's ssh, which reaches it as "web1"."""
-    (tmp_path / "ssh").mkdir()
-    with Sshd(tmp_path / "ssh") as sshd:
-        sshd.add_host("web1", 'sh -c "$SSH_ORIGINAL_COMMAND"')
-        ssh_by(sshd.config, tmp_path / "bin", monkeypatch)
+def guest(tmp_path: Path) -> Iterator[Guest]:
+    """This machine, which the user's ssh reaches as "web1"."""
+    with reachable(tmp_path, "web1"):
         yield Guest(name="web", ssh="web1", platform="kvm")
 
 

@@ -18,8 +18,7 @@ from lab import LabError
 from lab.allocation.containers import Guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
-from tests.lab.conftest import program, ssh_by
-from tests.ssh.sshd import Sshd
+from tests.lab.conftest import program, reachable
 from tests.support.waiting import wait_for
 
 XL = """\
@@ -44,17 +43,13 @@ pytestmark = pytest.mark.usefixtures("sshd")
 
 
 @pytest.fixture
-def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """The host "xen1", whose xl is a script that records its arguments, and its guest "web1": this machine's sshd."""
-    (tmp_path / "ssh").mkdir()
+def sshd(tmp_path: Path) -> Iterator[None]:
+    """The host "xen1", whose xl is a script that records its arguments, and its guest "web1"."""
     (tmp_path / "list").write_text(LIST)
     (tmp_path / "caps").touch()
     program(tmp_path / "bin", "xl", XL.format(folder=shlex.quote(str(tmp_path))))
-    with Sshd(tmp_path / "ssh") as sshd:
-        for host in ("xen1", "web1"):
-            sshd.add_host(host, f'PATH={tmp_path}/bin:$PATH sh -c "$SSH_ORIGINAL_COMMAND"')
-        ssh_by(sshd.config, tmp_path / "bin", monkeypatch)
-        yield sshd
+    with reachable(tmp_path, "xen1", "web1", programs=tmp_path / "bin"):
+        yield
 
 
 def caps(tmp_path: Path) -> list[str]:

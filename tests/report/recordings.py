@@ -1,13 +1,18 @@
-"""Recordings of runs with known true values."""
+"""Recordings of runs with known true values, and a real Prometheus with samples written by a test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from lab.metrics import METRIC, Measurement
 from lab.report.page import Page
 from lab.report.recorded import Recording, Run, query
 from lab.report.rendering import html, markdown
+from tests.support.program import program_path
+from tests.support.prometheus import Prometheus
 
 NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # factor of each repetition
 INFO = {"cpus": "2", "cpu": "A Good CPU", "kernel": "6.1.0", "os": "Debian", "version": "v1"}
@@ -35,3 +40,17 @@ def assert_whole(page: Page, of: Recording) -> str:
         assert asked.endswith(" @ 1795432913)")
         assert asked in text
     return text
+
+
+@contextlib.contextmanager
+def backfilled(folder: Path, *samples: str) -> Iterator[Prometheus]:
+    """The project's Prometheus over blocks that promtool makes of these samples in OpenMetrics's format."""
+    prometheus = Prometheus(folder, {})
+    file = folder / "samples.om"
+    file.write_text("".join(samples) + "# EOF\n")
+    promtool = str(program_path("promtool"))
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(file), str(prometheus.folder / "data")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    with prometheus:
+        yield prometheus

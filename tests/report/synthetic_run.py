@@ -49,9 +49,8 @@ class Phase:
     name: str = ""
     instances: int = 1
     clients: int = 500
-    placement: str = "shared"
+    placement: str = "one node"
     repetition: int = 1
-    planned: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ class SyntheticRun:
     name: str
     start: int
     phases: Sequence[Phase]
-    planned_steps: int = 0
     absent: tuple[str, ...] = ()  # prefixes of metrics that aren't recorded
     without_sensor: tuple[str, ...] = ()  # applications
     extra: Sequence[Series] = ()
@@ -187,36 +185,9 @@ class SyntheticRun:
         yield from _histogram("lab_client_start_lateness_seconds", LAB, requests, late, "lab")
         yield Series("process_cpu_seconds_total", LAB, [0.002 * each for each in requests])
         runner = LAB | {"instance": "127.0.0.1:40002", "run": self.name}
-        about = {
-            "study": "consolidation", "scenario": "scale", "seed": "7", "cpu": "AMD EPYC", "cpus": "2",
-            "kernel": "6.1.0", "os": "Debian 12", "apache": "2.4.62", "php": "8.2.26", "mariadb": "10.11.6",
-            "telegraf": "1.37.2", "version": "v0.5.0",
-        }  # fmt: skip
-        for name, labels, value in (
-            ("lab_run_info", about, 1.0),
-            ("lab_run_planned_steps", {}, float(self.planned_steps)),
-            ("lab_request_cpu_seconds", {}, 0.0062),
-            ("lab_study_clients", {}, 20.0),
-        ):
-            yield Series(name, runner | labels, [value for _ in self.phases], kind="gauge")
-        by_step: dict[str, list[Phase]] = {}
-        for phase in self.phases:
-            if phase.name:
-                by_step.setdefault(f"{phase.name} {phase.repetition}", []).append(phase)
-        for of in by_step.values():
-            phase = of[0]
-            step = {
-                "scenario": "scale", "step": phase.name, "instances": str(phase.instances),
-                "clients": str(phase.clients), "placement": phase.placement, "repetition": str(phase.repetition),
-            }  # fmt: skip
-            for name, value in (
-                ("lab_step_info", 1.0),
-                ("lab_step_clients", phase.clients / 20),
-                ("lab_step_planned_seconds", phase.seconds if phase.planned is None else phase.planned),
-                ("lab_step_cpus", 1.0),
-            ):
-                while_measured = [value if any(each is one for one in of) else math.nan for each in self.phases]
-                yield Series(name, runner | step, while_measured, kind="gauge")
+        for phase in (phase for phase in self.phases if phase.name):
+            while_measured = [1.0 if each is phase else math.nan for each in self.phases]
+            yield Series("lab_step_info", runner | {"step": phase.name}, while_measured, kind="gauge")
 
 
 IDLE = Load(requests=0, errors=0, web=0, db=0, waiting=0)

@@ -6,39 +6,53 @@ import base64
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
 from lab.report.charts import SHADES, Curve, Panel, draw
-from tests.report.backfilled import backfilled
-from tests.report.synthetic_run import Load, Phase, SyntheticRun, hours_ago
+from lab.scenario import Step
+from tests.report.recordings import backfilled
+from tests.report.synthetic_run import hours_ago
 from tests.support.prometheus import ROOT
 
-FULL = Load(requests=40, seconds=0.4, web=0.8, db=0.1, cause="load")
+OLD, NEW = "20261120T090000-smoke", "20261121T090000-scale"
+LAB = {"host": "lab1", "study": "consolidation", "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0", "apache": "2.4.62"}
+QUANTITIES = {"tier_cpu web": 0.8, "client_answers": 40, "waiting web": 0.1, "overhead": 0.3, "misses web": 0.002}
+OF_A_STEP = QUANTITIES | {
+    "mean": 0.4, "clients_cpu": 0.1, "lateness_p95": 0.002, "network": 0.004, "caused neighbour": 0.1,
+    "mean promised": 0.1, "mean measured": 0.4, "mean excess": 4, "mean missed": 1, "mean judged": 1,
+    "seconds": 90,
+}  # fmt: skip
 
 
-def apps(number: int) -> dict[str, Load]:
-    return {f"auction-{each}": FULL for each in range(1, number + 1)}
+def samples(run: str, begin: int, steps: Sequence[Step]) -> Iterator[str]:
+    """A run's metrics at its end, and lab_run_info from its begin on."""
+    end = begin + 100 * len(steps)
 
+    def line(name: str, value: float, at: float, **labels: object) -> str:
+        inside = ",".join(f'{label}="{text}"' for label, text in ({"run": run} | labels).items())
+        return f"{name}{{{inside}}} {value} {at}\n"
 
-OLD = SyntheticRun("20261120T090000-smoke", hours_ago(9), [Phase(90, apps(1), "only", clients=800)])
-NEW = SyntheticRun(
-    "20261121T090000-scale",
-    hours_ago(5),
-    [
-        phase
-        for placement in ("one group", "two groups")
-        for instances in (1, 2)
-        for clients in (500, 800)
-        for phase in (
-            Phase(90, apps(instances), f"{instances}x{clients} {placement}", instances, clients, placement),
-            Phase(20, {}),
-        )
-    ],
-)
+    for at in (begin, end):
+        yield line("lab_run_info", 1, at, scenario=run.rpartition("-")[2], **LAB)
+    yield line("lab_run_planned_steps", len(steps), end)
+    yield line("lab_study_clients", 20, end)
+    yield line("lab_request_cpu_seconds", 0.0062, end)
+    for number, step in enumerate(steps):
+        for test, value in {**OF_A_STEP, "sensors": step.instances, "clients_seen": step.instances}.items():
+            of = {"environment": step.environment, "virtualization": "cgroup", "emulated": "no", "test": test}
+            of |= {
+                "unit": "ratio",
+                "better": "lower",
+                "repetition": f"{step.repetition}",
+                "attempt": "1",
+                "step": step.name,
+            }
+            yield line("lab_measurement", value, end, **of)
+        yield line("lab_measurement", begin + 100 * number + 95, end, **{**of, "test": "end"})
 
 
 def report(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +62,14 @@ def report(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with backfilled(tmp_path_factory.mktemp("pages"), OLD, NEW) as prometheus:
+    steps = [
+        Step(instances, clients, placement, 1)
+        for placement in ("one node", "two nodes")
+        for instances in (1, 2)
+        for clients in (500, 800)
+    ]
+    lines = [*samples(OLD, hours_ago(9), steps[:1]), *samples(NEW, hours_ago(5), steps)]
+    with backfilled(tmp_path_factory.mktemp("pages"), "".join(lines)) as prometheus:
         yield prometheus.url
 
 
@@ -73,7 +94,7 @@ def test_the_page_is_whole_and_asks_nothing_of_the_network(folder: Path) -> None
         svg = base64.b64decode(chart).decode()
         assert "<svg" in svg
         assert not re.search(r'href="(?!#)|url\((?!#)|@import|<script', svg)
-    for said in (NEW.name, "AMD EPYC", "Apache 2.4.62", "one client stands for 20", "6.2 ms of CPU", "HPL-2007-59R1"):
+    for said in (NEW, "AMD EPYC", "Apache 2.4.62", "one client stands for 20", "6.2 ms of CPU", "HPL-2007-59R1"):
         assert said in text
 
 
@@ -90,10 +111,10 @@ def test_markdown_renders_with_all_tables_and_charts(folder: Path) -> None:
 
 
 def test_the_run_may_be_named_and_what_can_not_be_had_is_said(url: str, tmp_path: Path) -> None:
-    assert report(OLD.name, "--prometheus", url, "--output", str(tmp_path)).returncode == 0
-    assert OLD.name in (tmp_path / "report.md").read_text()
+    assert report(OLD, "--prometheus", url, "--output", str(tmp_path)).returncode == 0
+    assert OLD in (tmp_path / "report.md").read_text()
     for arguments, message in (
-        (("mistyped", "--prometheus", url), f"there are, newest first: {NEW.name}, {OLD.name}"),
+        (("mistyped", "--prometheus", url), f"there are, newest first: {NEW}, {OLD}"),
         (("--prometheus", "http://127.0.0.1:9"), "no Prometheus answers at http://127.0.0.1:9"),
     ):
         done = report(*arguments)

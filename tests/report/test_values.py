@@ -1,4 +1,4 @@
-"""The report's values for runs with known true values, through promtool and a real Prometheus."""
+"""A consolidation's values and its report, for steps with known true values, through promtool and a real Prometheus."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from lab.measuring import measured, span
+from lab.metrics import Measurement
 from lab.prometheus import Prometheus
-from lab.report.command import page_of
-from lab.report.consolidation.results import App, StepResult, collect, loads
+from lab.report.consolidation import write_up
 from lab.report.page import Page
-from lab.report.recorded import find_run
-from tests.report.backfilled import backfilled
+from lab.scenario import Step
+from tests.report.recordings import assert_whole, backfilled, recorded
 from tests.report.synthetic_run import Load, Phase, Series, SyntheticRun, hours_ago
 
 CALM = Load(requests=20, seconds=0.04, web=0.2, db=0.04, waiting=0.1, misses=0.002)
@@ -79,31 +80,27 @@ WHOLE.extra = [
 ]
 
 # Possible recording problems.
-CUT = Phase(70, apps(1, CALM), "cut", instances=1, clients=500, planned=180)
-FIRST_TRY = Phase(40, apps(1, BROKEN), "resumed", instances=1, clients=600, planned=150)
-SECOND_TRY = Phase(150, apps(1, CALM), "resumed", instances=1, clients=600, planned=150)
-ONE_MISSING = Phase(150, apps(1, CALM), "one missing", instances=2, clients=500)
-NO_SENSOR = Phase(150, {"auction-1": CALM, "auction-9": CALM}, "no sensor", instances=2, clients=700)
-SHORT = Phase(4, apps(1, CALM), "gone at once", instances=1, clients=900)
-FIRST_FAILURES = Phase(150, {"auction-3": BROKEN}, "first failures", instances=1, clients=500)
-RESTARTS = Phase(150, {"auction-8": CALM}, "sensor restarts", instances=1, clients=500)
-LATE = Phase(150, apps(1, replace(CALM, lateness=0.12)), "late clients", instances=1, clients=750)
-SOON = Phase(58, apps(1, CALM), "gone soon", instances=1, clients=650)
-PIECES = [LATE, SOON, FIRST_FAILURES, RESTARTS, CUT, FIRST_TRY, SECOND_TRY, ONE_MISSING, NO_SENSOR, SHORT]
+NO_SENSOR = Phase(150, {"auction-1": CALM, "auction-2": CALM}, "no sensor", instances=2, clients=700)
+FIRST_FAILURES = Phase(150, apps(1, BROKEN), "first failures", clients=550)
+RESTARTS = Phase(150, apps(1, CALM), "sensor restarts", clients=600)
+LATE = Phase(150, apps(1, replace(CALM, lateness=0.12)), "late clients", clients=750)
+SOON = Phase(58, apps(1, CALM), "gone soon", clients=650)
 PAUSE = Phase(60, {})
 HARMED = SyntheticRun(
     "20261121T110000-harmed",
     hours_ago(3),
-    [phase for piece in PIECES for phase in (PAUSE, piece)] + [PAUSE],
-    planned_steps=10,
-    absent=("vserver:events", "host:overhead", "app:breach_cause", "app:slo_", "lab_step_clients"),
-    without_sensor=("auction-8", "auction-9"),
+    [
+        *(each for piece in (FIRST_FAILURES, LATE, SOON, RESTARTS, NO_SENSOR) for each in (PAUSE, piece)),
+        PAUSE,
+    ],
+    absent=("vserver:events", "host:overhead", "app:breach_cause", "app:slo_"),
+    without_sensor=("auction-2",),
 )
 HARMED.extra = [
     Series(
         "app_request_duration_seconds_count",
-        {"host": "lab1", "app": "auction-8", "tier": "web", "status": "2xx"},
-        [-20.0 if phase is RESTARTS else 100.0 for phase in HARMED.phases],
+        {"host": "lab1", "app": "auction-1", "tier": "web", "status": "2xx"},
+        [-20.0 if phase is RESTARTS else 100.0 if phase is PAUSE else 0.0 for phase in HARMED.phases],
         "telegraf",
     ),
     Series(
@@ -117,139 +114,125 @@ HARMED.extra = [
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with backfilled(tmp_path_factory.mktemp("report"), WHOLE, HARMED) as server:
+    with backfilled(tmp_path_factory.mktemp("report"), WHOLE.openmetrics(), HARMED.openmetrics()) as server:
         yield Prometheus(server.url)
 
 
-@pytest.fixture(scope="module")
-def whole(prometheus: Prometheus) -> dict[str, StepResult]:
-    return {each.step.name: each for each in collect(prometheus, WHOLE.name)}
+def measure(prometheus: Prometheus, run: SyntheticRun) -> dict[str, list[Measurement]]:
+    """The measurements of each step by its name."""
+    found = {}
+    for phase in (phase for phase in run.phases if phase.name):
+        [series] = prometheus.recorded(f'lab_step_info{{run="{run.name}", step="{phase.name}"}}[30d]')
+        step = Step(phase.instances, phase.clients, phase.placement, phase.repetition)
+        planned = {"step_clients": phase.clients / 20, "step_cpus": 1.0}
+        found[phase.name] = measured(prometheus, step, span(series), planned)
+    return found
 
 
 @pytest.fixture(scope="module")
-def document(prometheus: Prometheus) -> Page:
-    return page_of(prometheus, find_run(prometheus, WHOLE.name), asked_at=0)
+def whole(prometheus: Prometheus) -> dict[str, list[Measurement]]:
+    return measure(prometheus, WHOLE)
 
 
 @pytest.fixture(scope="module")
-def harmed(prometheus: Prometheus) -> dict[str, StepResult]:
-    return {each.step.name: each for each in collect(prometheus, HARMED.name)}
+def harmed(prometheus: Prometheus) -> dict[str, list[Measurement]]:
+    return measure(prometheus, HARMED)
 
 
-class TestTrueValues:
-    def test_steps_are_those_that_ran_in_their_order_without_warm_up(self, whole: Mapping[str, StepResult]) -> None:
-        assert list(whole) == ["1x500", "1x800", "2x500", "2x500 again", "2x800"]
-        bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
-        for answers, (start, end) in zip(whole.values(), bounds, strict=True):
-            step = answers.step
-            # Up to a scrape interval may be lost at each end.
-            assert start <= step.start <= start + 11
-            assert end - 6 <= step.end <= end
-
-    def test_requests_and_response_times_of_each_instance(
-        self, whole: Mapping[str, StepResult], document: Page
-    ) -> None:
-        for app in whole["2x800"].apps:
-            truth = {
-                "requests": 50, "errors": 0.01, "mean": 0.2552, "within": 0.92, "client_requests": 50,
-                "client_answers": 49.5, "client_failures": 0.01, "network": 0.007,
-                # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is at 3/8 of that bucket.
-                "p95": 2 + 3 / 8,
-            }  # fmt: skip
-            assert {name: app.values[name] for name in truth} == pytest.approx(truth)
-            assert app.parts("causes") == {"neighbour": 1.0}
-            assert met(app) == {"mean": False, "latency": False, "availability": False}
-        (calm,) = whole["1x800"].apps
-        assert met(calm) == {"mean": True, "latency": True, "availability": True}
-        assert list(document.remarks) == []
-
-    def test_cpu_and_waiting_are_of_the_step_alone(self, whole: Mapping[str, StepResult]) -> None:
-        step = whole["2x800"]
-        truth = {
-            "tier_cpu web": 0.3, "tier_cpu db": 0.05, "tiers_cpu": 0.7, "cpu_per_request": 0.35 / 50,
-            "cpu_per_request_with_host": 0.35 * 1.1 / 50, "overhead": 0.1 + 0.7 / 5, "overhead_ratio": 0.24 / 0.94,
-            "clients_cpu": 0.2, "lateness_mean": 0.0008, "lateness_p95": 0.95 * 0.005, "late_starts": 0,
-            "step_clients": 40, "waiting web": 0.9, "waiting db": 0.9, "misses web": 0.006, "misses db": 0.006,
-        }  # fmt: skip
-        assert {name: step.value(name) for name in truth} == pytest.approx(truth)
-
-    def test_who_it_waited_for_and_who_was_named(self, whole: Mapping[str, StepResult], document: Page) -> None:
-        one, other = whole["2x800"].apps
-        assert one.parts("caused") == pytest.approx({"neighbour": 0.6, "self": 0.2})
-        assert one.parts("neighbours") == pytest.approx({"batch": 0.8})
-        assert one.parts("firing").keys() == {"ObjectiveBurnsFast"}
-        assert (other.parts("caused"), other.parts("neighbours"), other.parts("firing")) == ({}, {}, {})
-        assert whole["1x800"].apps[0].parts("neighbours") == {}
-        table = next(part.table for part in document.sections if part.key == "caused")
-        assert table
-        assert table.rows[-1][3:] == ("0.6", "0.2", "0", "0", "80")
-
-    def test_repetitions_are_one_load_with_all_its_values(
-        self, whole: Mapping[str, StepResult], document: Page
-    ) -> None:
-        found = loads(whole.values())
-        (twice,) = [load for load in found if (load.instances, load.clients) == (2, 500)]
-        assert twice.values("requests") == pytest.approx((20, 24))
-        table = next(part.table for part in document.sections if part.key == "response")
-        assert table
-        row = next(row for row in table.rows if row[:2] == ("2", "500 (25 run)"))
-        assert row[2:4] == ("2", "43 (40 to 46)")
+def page_of(steps: Mapping[str, list[Measurement]], planned: int) -> Page:
+    recording = recorded("consolidation", [one for of in steps.values() for one in of], planned, len(steps))
+    page = write_up(recording)
+    assert_whole(page, recording)
+    return page
 
 
-class TestVerdict:
-    def test_says_where_the_knee_is_what_broke_first_and_why(self, document: Page) -> None:
-        said = document.verdict
-        assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
-        text = " ".join(said)
-        # 1 % of failures with an objective of 0.1 %: the largest miss.
-        assert "First to break, at 2 instances with 800 clients each: 99 % answered without error" in text
-        assert (
-            "cause neighbour, for 100 % of the time). It waited for its neighbours: 80 % of that while batch ran."
-            in text
-        )
-        assert "used 0.7 CPU of the 1 they share" in text
+def values(of: list[Measurement]) -> dict[str, float]:
+    return {one.test: one.value for one in of}
 
 
-class TestHarm:
-    def test_a_step_has_the_values_that_were_recorded_and_says_which_were_not(
-        self, harmed: Mapping[str, StepResult]
-    ) -> None:
-        for name, what, value, remark in (
-            # auction-3 has not failed before: its series of status 5xx starts within the step.
-            ("first failures", "errors", 0.01, ""),
-            ("sensor restarts", "requests", None, "no sensor values of auction-8: the sensor restarted"),
-            ("cut", "requests", 20, "cut short: 6"),
-            ("cut", "requests", 20, "of 180 s planned"),
-            ("gone soon", "requests", 20, "reach back to 75 s before"),
-            ("late clients", "requests", 20, "the clients lacked CPU"),  # the application isn't slow
-            ("resumed", "mean", CALM.seconds, "begun 2 times; the longest attempt counts"),
-            ("one missing", "requests", 20, "clients used 1 of 2 instances (auction-1): means are over these"),
-            ("no sensor", "requests", 20, "no sensor values of auction-9: the sensor was not seen all the time"),
-            ("gone at once", "requests", None, "it has no results"),
-        ):
-            step = harmed[name]
-            assert step.value(what) == (value if value is None else pytest.approx(value)), name
-            assert any(remark in said for said in (*step.remarks, "")), name
-        assert harmed["late clients"].value("late_starts") == pytest.approx(1)
-        assert not any("lacked CPU" in remark for remark in harmed["one missing"].remarks)
-        seen, unseen = harmed["no sensor"].apps
-        assert (seen.name, unseen.name) == ("auction-1", "auction-9")
-        assert not {"requests", "mean", "p95", "network"} & unseen.values.keys()
-        assert unseen.values["client_requests"] == pytest.approx(20)
-        assert harmed["gone at once"].apps == ()
-
-    def test_what_is_absent_is_named_and_not_drawn(self, prometheus: Prometheus) -> None:
-        parts = {part.key: part for part in page_of(prometheus, find_run(prometheus, HARMED.name), asked_at=0).sections}
-        assert parts["misses"].figure is parts["overhead"].figure is None
-        assert "hidden_by_hypervisor" in parts["misses"].absent
-        assert "host:overhead_cpu:rate" in parts["overhead"].absent
-        assert "no objectives" in parts["objectives"].absent
-        assert parts["throughput"].figure
-        first, *others, last = page_of(prometheus, find_run(prometheus, HARMED.name), asked_at=0).verdict
-        assert "no objectives" in first
-        assert not any("met" in sentence or "missed" in sentence for sentence in (*others, last))
-        assert last == "The run is not complete: 9 of its 10 steps are recorded."
+def test_a_step_has_its_own_time_without_warm_up(whole: Mapping[str, list[Measurement]]) -> None:
+    bounds = [bound for bound, phase in zip(WHOLE.bounds(), WHOLE.phases, strict=True) if phase.name]
+    for found, (start, end) in zip(map(values, whole.values()), bounds, strict=True):
+        # Up to a scrape interval may be lost at each end.
+        assert start <= found["end"] - found["seconds"] <= start + 11
+        assert end - 6 <= found["end"] <= end
 
 
-def met(app: App) -> dict[str, bool | None]:
-    return {one.objective: one.met for one in app.judged}
+def test_values_are_those_of_the_step_alone(whole: Mapping[str, list[Measurement]]) -> None:
+    truth = {
+        "requests": 50, "errors": 0.01, "mean": 0.2552, "within": 0.92, "client_requests": 50, "client_answers": 49.5,
+        "client_failures": 0.01, "network": 0.007, "unseen_failures": 0, "causes neighbour": 1.0,
+        # 92 % are below 75 ms, the other 8 % between 2 and 3 s: the 95th percentile is at 3/8 of that bucket.
+        "p95": 2 + 3 / 8,
+        "tier_cpu web": 0.3, "tier_cpu db": 0.05, "tiers_cpu": 0.7, "cpu_per_request": 0.35 / 50,
+        "cpu_per_request_with_host": 0.35 * 1.1 / 50, "overhead": 0.1 + 0.7 / 5, "overhead_ratio": 0.24 / 0.94,
+        "clients_cpu": 0.2, "lateness_mean": 0.0008, "lateness_p95": 0.95 * 0.005, "late_starts": 0,
+        "step_clients": 40, "waiting web": 0.9, "waiting db": 0.9, "misses web": 0.006, "misses db": 0.006,
+        "mean promised": 0.1, "mean measured": 0.2552, "mean missed": 2, "mean judged": 2,
+        "latency promised": 0.95, "latency measured": 0.92, "latency missed": 2, "latency seconds": 0.3,
+        "availability promised": 0.999, "availability measured": 0.99, "availability missed": 2,
+        "sensors": 2, "clients_seen": 2,
+        # Only the first of both instances waited for somebody.
+        "caused neighbour": 0.6, "caused self": 0.2, "neighbours batch": 0.8, "named": 0.8,
+        "firing ObjectiveBurnsFast": 1,
+    }  # fmt: skip
+    broken, calm = values(whole["2x800"]), values(whole["1x800"])
+    assert {name: broken[name] for name in truth} == pytest.approx(truth)
+    assert [calm[f"{objective} missed"] for objective in ("mean", "latency", "availability")] == [0, 0, 0]
+    assert not {"neighbours batch", "firing ObjectiveBurnsFast"} & calm.keys()
+    units = {one.test: (one.unit, one.better) for one in whole["2x800"]}
+    assert units["mean"] == ("s", "lower")
+    assert units["tier_cpu web"] == ("CPUs", "lower")
+    assert units["client_answers"] == ("per second", "higher")
+
+
+def test_the_page_has_repetitions_the_knee_what_broke_first_and_why(whole: Mapping[str, list[Measurement]]) -> None:
+    page = page_of(whole, 5)
+    tables = {part.key: part.table.rows for part in page.sections if part.table}
+    row = next(row for row in tables["response"] if row[:2] == ("2", "500 (25 run)"))
+    assert row[2:4] == ("2", "43 (40 to 46)")
+    assert tables["caused"][-1][3:] == ("0.6", "0.2", "0", "0", "80")
+    said = page.verdict
+    assert said[0] == "The knee is with 2 instances, between 500 clients each (met) and 800 (missed)."
+    text = " ".join(said)
+    # 1 % of failures with an objective of 0.1 %: the largest miss.
+    assert "First to break, at 2 instances with 800 clients each: 99 % answered without error" in text
+    assert "neighbour, for 100 % of the time). It waited for its neighbours: 80 % of that while batch ran." in text
+    assert "used 0.7 CPU of the 1 they share" in text
+    assert list(page.remarks) == []
+    [asked] = [part.asked for part in page.sections if part.key == "queries"]
+    assert asked
+    assert len(asked) == 5
+    assert all("@ " in query for each in asked for query in each.queries)
+
+
+def test_a_step_has_the_values_that_were_recorded_and_says_which_were_not(
+    harmed: Mapping[str, list[Measurement]],
+) -> None:
+    page = page_of(harmed, 6)
+    for name, test, value, remark in (
+        # It has not failed before: its series of status 5xx starts within the step.
+        ("first failures", "errors", 0.01, ""),
+        ("sensor restarts", "requests", None, "no sensor values of 1 of 1 instance"),
+        ("gone soon", "requests", 20, "reach back to 75 s before"),
+        ("late clients", "requests", 20, "the clients lacked CPU"),  # the application isn't slow
+        ("late clients", "late_starts", 1, "the clients lacked CPU"),
+        ("no sensor", "requests", 20, "no sensor values of 1 of 2 instances"),
+        ("no sensor", "client_requests", 20, ""),
+    ):
+        found = values(harmed[name]).get(test)
+        assert found == (value if value is None else pytest.approx(value)), name
+        [phase] = [phase for phase in HARMED.phases if phase.name == name]
+        step = f"{phase.instances}x{phase.clients}-1"
+        assert any(remark in said for of, said in (*page.remarks, (step, "")) if step in of), name
+    assert not any("lacked CPU" in said for of, said in page.remarks if "2x700-1" in of)
+    parts = {part.key: part for part in page.sections}
+    assert parts["misses"].figure is parts["overhead"].figure is None
+    assert "hidden_by_hypervisor" in parts["misses"].absent
+    assert "host:overhead_cpu:rate" in parts["overhead"].absent
+    assert "no objectives" in parts["objectives"].absent
+    assert parts["throughput"].figure
+    assert list(page.verdict) == [
+        "Prometheus has no objectives for these applications, so none is met or missed.",
+        "The run is not complete: 5 of its 6 steps are recorded.",
+    ]

@@ -46,7 +46,7 @@ class Answers(Prometheus):
         self._given = given
 
     def vector(self, query: str) -> list[Sample]:
-        return next(found for metric, found in self._given.items() if f"({metric}{{" in query)
+        return next((found for metric, found in self._given.items() if f"({metric}{{" in query), [])
 
 
 def test_of_two_attempts_at_a_step_the_later_counts() -> None:

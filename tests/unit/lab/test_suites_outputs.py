@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lab.report.suites import fisher
-from lab.suites import lmbench, nbench, stress_ng, table, unixbench
-from lab.suites.rows import OutputError, Row
+from lab.suites import lmbench, table
+from lab.suites.outputs import COMPOSITES, SCORE, nbench, stress_ng, unixbench
+from lab.suites.rows import TESTS, OutputError, Row
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
@@ -25,16 +26,16 @@ def test_a_suite_is_known_by_its_output() -> None:
     of = {RESULTS: "lmbench", UNIXBENCH: "unixbench", NBENCH: "nbench", STRESS_NG: "stress-ng"}
     for text, suite in of.items():
         assert {row.test.suite for row in table.parse_output(text)} == {suite}
-    assert table.parse_output(NBENCH[NBENCH.index("TEST  ") :]) == nbench.parse(NBENCH), "without its title"
+    assert table.parse_output(NBENCH[NBENCH.index("TEST  ") :]) == nbench(NBENCH), "without its title"
     kept = STRESS_NG[STRESS_NG.index("metrics:") :]  # its script prints nothing before this
-    assert table.parse_output(kept) == stress_ng.parse(kept)
+    assert table.parse_output(kept) == stress_ng(kept)
 
 
 def test_tests_groups_units_and_directions_are_those_of_the_study() -> None:
     studied = {row.test for row in fisher()}
     assert {row.test for row in lmbench.parse(RESULTS)} == {test for test in studied if test.suite == "lmbench"}
-    assert {row.test for row in nbench.parse(NBENCH)} == {test for test in studied if test.suite == "nbench"}
-    ours = {row.test.key.casefold() for row in unixbench.parse(UNIXBENCH)}
+    assert {row.test for row in nbench(NBENCH)} == {test for test in studied if test.suite == "nbench"}
+    ours = {row.test.key.casefold() for row in unixbench(UNIXBENCH)}
     theirs = {test.key.casefold() for test in studied if test.suite == "unixbench"}
     assert theirs - ours == {"unixbench/cpu_benchmarks/arithmetic test (type = double)"}  # of version 4
 
@@ -53,10 +54,10 @@ def test_what_is_no_output_is_refused() -> None:
             said.format(".1 microseconds", "4.3.1 is not a number"),
         ),
         (lmbench.parse, RESULTS + RESULTS, two_runs),
-        (unixbench.parse, four, "0 runs of a single copy instead of one: use `Run -c 1`"),
-        (nbench.parse, NBENCH.replace("NUMERIC SORT ", "QUICK SORT "), "'QUICK SORT' is not a test of nbench"),
-        (stress_ng.parse, "stress-ng: info: completed\n", "stress-ng's metrics are missing: use its --yaml"),
-        (stress_ng.parse, STRESS_NG.replace("2495.108271", "nan"), r"nan.*is not a stressor's rate"),
+        (unixbench, four, "0 runs of a single copy instead of one: use `Run -c 1`"),
+        (nbench, NBENCH.replace("NUMERIC SORT ", "QUICK SORT "), "'QUICK SORT' is not a test of nbench"),
+        (stress_ng, "stress-ng: info: completed\n", "stress-ng's metrics are missing: use its --yaml"),
+        (stress_ng, STRESS_NG.replace("2495.108271", "nan"), "nan is not a number"),
     ):
         assert_refused(OutputError, message, parse, text)
 
@@ -108,12 +109,14 @@ class TestLmbench:
 
 
 def test_unixbenchs_indexes_of_a_single_copy() -> None:
-    found = values(unixbench.parse(UNIXBENCH))
-    assert found[unixbench.COMMUNICATION, "Pipe Throughput"] == pytest.approx(1135478.8 / 12440 * 10, abs=0.05)
-    assert found[unixbench.SCORE, "System Benchmarks Index Score"] == 1123.2
+    found = values(unixbench(UNIXBENCH))
+    assert found["inter_process_communication_benchmarks", "Pipe Throughput"] == pytest.approx(
+        1135478.8 / 12440 * 10, abs=0.05
+    )
+    assert found[SCORE, "System Benchmarks Index Score"] == 1123.2
     assert len(found) == 13
-    assert {(row.test.unit, row.test.better) for row in unixbench.parse(UNIXBENCH)} == {("index", "higher")}
-    partial = unixbench.parse(
+    assert {(row.test.unit, row.test.better) for row in unixbench(UNIXBENCH)} == {("index", "higher")}
+    partial = unixbench(
         "2 CPUs in system; running 1 parallel copy of tests\n\n"
         "System Benchmarks Partial Index              BASELINE       RESULT    INDEX\n"
         "Pipe Throughput                               12440.0     493023.3    396.3\n"
@@ -126,16 +129,16 @@ def test_unixbenchs_indexes_of_a_single_copy() -> None:
 
 def test_a_value_after_nbenchs_warning_belongs_to_the_test_before_it() -> None:
     assert "WARNING" in NBENCH.split("ASSIGNMENT")[1].split("IDEA")[0]
-    found = {row.test.name: row.value for row in nbench.parse(NBENCH)}
-    assert len(found) == len(nbench.NAMES) + len(nbench.COMPOSITES)
+    found = {row.test.name: row.value for row in nbench(NBENCH)}
+    assert len(found) == len(TESTS["nbench"]["tests"]) + len(COMPOSITES)
     assert found["Assignment"] == 181.22
     assert found["Memory Index"] == 41.640
 
 
 def test_stress_ngs_rates_are_in_real_time() -> None:
-    found = stress_ng.parse(STRESS_NG)
+    found = stress_ng(STRESS_NG)
     assert {row.test.name: row.value for row in found}["fork"] == 2495.108271  # not the CPU time's
     assert {(row.test.unit, row.test.better) for row in found} == {("bogo_operations_per_second", "higher")}
     assert len(found) == 7
     remark = STRESS_NG.replace("    - stressor: exec", "# [clone: status 3: not here]\n    - stressor: exec")
-    assert stress_ng.parse(remark) == found
+    assert stress_ng(remark) == found

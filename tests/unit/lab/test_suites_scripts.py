@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.suites import lmbench, programs, stress_ng
+from lab.suites import lmbench, programs
+from lab.suites.outputs import stress_ng
 
 SCRIPTS = Path(programs.__file__).parent
 LMBENCH = {
@@ -130,7 +131,7 @@ def test_stress_ngs_measures_leave_nothing_and_what_fails_is_named(tmp_path: Pat
         work = Path(folder) / "work"
         said = run("stress_ng.sh", tmp_path / "stress-ng", tmp_path / "lib", 1, work)
         assert not work.exists()
-    assert {row.test.name: row.value for row in stress_ng.parse(said)} == MEASURED
+    assert {row.test.name: row.value for row in stress_ng(said)} == MEASURED
     assert "# [exec: status 3: stress-ng: info: exec stressor must not run as root]" in said
 
 
@@ -142,4 +143,4 @@ def test_of_an_installed_stress_ng_no_libraries_are_copied(tmp_path: Path, monke
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         said = run("stress_ng.sh", tmp_path / "stress-ng", "", 1, Path(folder) / "work")
-    assert {row.test.name: row.value for row in stress_ng.parse(said)} == MEASURED
+    assert {row.test.name: row.value for row in stress_ng(said)} == MEASURED
