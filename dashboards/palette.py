@@ -8,8 +8,6 @@ Each fixed colour except `WARNING` is readable under white text (WCAG's 4.5:1) a
 both Grafana themes; tests/dashboards/test_palette.py computes both.
 """
 
-from __future__ import annotations
-
 FINE = "#1F7C3E"
 WARNING = "#FFB81C"  # a background for dark text, never a line
 CRITICAL = "#D31E36"

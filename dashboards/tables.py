@@ -1,7 +1,5 @@
 """Tables: a row for each set of labels, a column for each signal, and links from cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import ceil
 from types import MappingProxyType

@@ -4,8 +4,6 @@ Links pass a choice on by the variable's name, so names mean the same on all das
 `hosts` any set of hosts.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable

@@ -1,7 +1,5 @@
 """Panels about CPU wait on several pages: by what ran meanwhile, by reason, and the named neighbours."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders import table, timeseries
 
 from dashboards import palette, panels, tables

@@ -4,8 +4,6 @@ python -m demo prepare --folder FOLDER --promtool FILE --prometheus FILE --ports
 python -m demo sensors --folder FOLDER --port PORT
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -6,8 +6,6 @@ are evaluated over the last hour, as Prometheus would have done. Rules that read
 takes several rounds, each with its own Prometheus over the blocks so far.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Debian 13: libvirt's guests below machine.slice, cgroups of version 2, vhost among QEMU's threads.
 """
 
-from __future__ import annotations
-
 import uuid
 
 from demo import shop

@@ -3,8 +3,6 @@
 A counter is the integral of a rate over the steps, so back-filled and live samples are on the same curve.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Series as OpenMetrics, in files that promtool converts to blocks."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ to applications, also maps them. A restarted container keeps its name, and its c
 keeps its counters and its uptime.
 """
 
-from __future__ import annotations
-
 from demo.model import HOST, Counters, Work, memory
 from demo.story import JOB_NAMES
 from demo.study import CHOSEN

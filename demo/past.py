@@ -1,7 +1,5 @@
 """The rules' past: their records and alerts, from blocks that only have targets' samples."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -1,7 +1,5 @@
 """The demo's files: configuration, a day of history until now, and recordings to replay from now on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

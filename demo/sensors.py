@@ -4,8 +4,6 @@ In the formats of node_exporter, perf-exporter on hosts and in guests, the acces
 clients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

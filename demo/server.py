@@ -1,7 +1,5 @@
 """Serves the pages of the demo's sensors, for the time of each scrape."""
 
-from __future__ import annotations
-
 import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

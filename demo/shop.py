@@ -1,7 +1,5 @@
 """demo-kvm's hour in phases: when the batch job runs, when the shop is at its cap (shop.yml)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Additional guests start and end in it: jobs in their own guests, a reboot, a mig
 with guests (study.yml, jobs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The study's published numbers, and assumptions for the rest: study.yml, and the lab's file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the demo's Prometheus scrapes: the exporters that replay recordings, and the pages of the other sensors."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """demo-xen's libxenstat, run states and xl, for a recording of xentop-exporter."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

@@ -3,8 +3,6 @@
 python3 -m deploy.compose up | demo | down
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

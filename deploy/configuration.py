@@ -4,8 +4,6 @@ docs/install.md, Settings, lists the settings. The result is running.yml in the 
 paths in both files mean the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -3,8 +3,6 @@
 Everything is in .stack/demo, created each time, separate from the stack's data.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

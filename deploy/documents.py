@@ -3,8 +3,6 @@
 Scalars are kept as text: the model decides whether `no` is a word or false.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

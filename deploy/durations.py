@@ -3,8 +3,6 @@
 The exporters' distribution has the same parser, but can't be imported before `make up` has installed it.
 """
 
-from __future__ import annotations
-
 import re
 
 _SECONDS = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}

@@ -5,8 +5,6 @@ prometheus.yml. The folder is the platform, except for exporters that run on any
 reads hosts of these platforms remotely, exposes their metrics, and is optional.
 """
 
-from __future__ import annotations
-
 import tomllib
 
 from deploy.programs import CHECKOUT

@@ -1,7 +1,5 @@
 """Counts failures of each part since `make up`, with the last time; in a file, to survive restarts."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -4,8 +4,6 @@ Each folder is a Go module. Its `go.mod` lists programs as tools, or it is a sma
 library. Its `go.sum` has the checksums of all dependencies. `deploy/go/modules.toml` lists the folders.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

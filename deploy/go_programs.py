@@ -9,8 +9,6 @@ and compiled packages.
     python -m deploy.go_programs           build all
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fcntl

@@ -1,7 +1,5 @@
 """Grafana, which no distribution packages: an installed one, otherwise the official release, otherwise none."""
 
-from __future__ import annotations
-
 import secrets
 import shutil
 import time

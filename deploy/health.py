@@ -1,7 +1,5 @@
 """Checks the stack's health: its parts answer, and Prometheus scrapes them."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -3,8 +3,6 @@
 `watch` is an RPC interface without methods, as that is how supervisord.conf loads a plugin.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 Missing packages are installed first, as pinned in requirements/lab.txt. Only Python's standard library is needed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import NoReturn

@@ -13,8 +13,6 @@ part, like a kubelet's liveness probes:
 supervisord in turn kills this program when it hangs (deploy/heartbeat.py).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import logging

@@ -4,8 +4,6 @@ local/ wins. Mappings are merged, and so are jobs, receivers and other list entr
 mappings, of files and of templates are appended. Alertmanager's local routes precede the shipped ones by severity.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Finds omissions and typing errors in users' files that no program reports: a line for each."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

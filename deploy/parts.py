@@ -1,7 +1,5 @@
 """The parts of the stack, their ports, and other options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

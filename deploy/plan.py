@@ -1,7 +1,5 @@
 """The plan for this machine: parts, ports and settings."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

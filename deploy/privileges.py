@@ -5,8 +5,6 @@ paths, and user nobody may have no access to a checkout below a home. The others
 directory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import grp

@@ -1,7 +1,5 @@
 """Virtual environments with the stack's and the lab's Python packages, pinned with hashes in requirements/."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -6,8 +6,6 @@ root gets a system unit, other users a user unit. The unit keeps the settings th
 others, deploy/parts.py); pass all of them again to change one.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Finds used ports and the programs that use them."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

@@ -5,8 +5,6 @@
 It writes only to this checkout: .stack/, prometheus/targets/local/, running.yml in prometheus/ and alerts/, and local/.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

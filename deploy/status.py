@@ -1,7 +1,5 @@
 """`make status`, and the end of `make up`: the state of every part and target, and problems."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Records which Prometheus wrote the stack's data: versions before 2.55 can't read data of 3."""
 
-from __future__ import annotations
-
 from deploy import StackError
 from deploy.programs import CHECKOUT
 

@@ -1,7 +1,5 @@
 """Target files for Prometheus: this machine, and the stack's own parts."""
 
-from __future__ import annotations
-
 import glob
 import json
 import re

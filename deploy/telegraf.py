@@ -1,7 +1,5 @@
 """The stack's Telegraf: needed for sensors, downloaded or built, which takes minutes."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Output of commands: escaped text, tables and progress."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import time

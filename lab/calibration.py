@@ -5,8 +5,6 @@ should use about 0.3 CPUs. The cost of a request differs between machines by an 
 one site is visited for a while, and the CPU time of its tiers is divided by its answers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lab import LabError

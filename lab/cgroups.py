@@ -5,8 +5,6 @@ Version 2 is a single tree (Documentation/admin-guide/cgroup-v2.rst). Under vers
 version 2, which has perf_event and pressure. All paths begin with /virtscope.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """The steps of a consolidation: applications are started and loaded with clients; each load is held and measured."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

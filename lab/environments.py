@@ -4,8 +4,6 @@
 it raises `ProgramError` if the program fails or times out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import subprocess

@@ -6,8 +6,6 @@ GROUP is a process group to kill, PATH a file or folder to remove; either may be
 ends children when the thread that started them ends, and only Apache's first process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """Keys that the scenario files of all studies have, and types of their values."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """This machine as the lab uses it: the applications' CPUs, and a description for the report."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

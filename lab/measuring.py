@@ -14,8 +14,6 @@ together; `sensors` and `clients_seen`, the applications with values of sensor a
 value / target; for a share of requests, bad share / allowed bad share.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

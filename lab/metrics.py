@@ -17,8 +17,6 @@ Series of a step that is measured by its time exist only then, not during its wa
 range of its values.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

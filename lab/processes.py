@@ -1,7 +1,5 @@
 """Programs that the lab runs, on this machine and over the user's own ssh(1), which must not prompt."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

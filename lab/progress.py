@@ -1,7 +1,5 @@
 """A run's progress for the user: a bar with the time left on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Self

@@ -1,7 +1,5 @@
 """Queries Prometheus: instant queries over its HTTP API, and their results as values."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import urllib.error

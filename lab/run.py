@@ -1,7 +1,5 @@
 """`python -m lab run SCENARIO`: run a scenario of any study, one step after the other, and write the report."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fcntl

@@ -4,8 +4,6 @@ Each combination of a placement, a number of instances and of clients, with or w
 `duration` after `warm_up`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Targets files are `JOB-lab-PID.yml`, one for each of its jobs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

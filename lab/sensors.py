@@ -1,7 +1,5 @@
 """The lab's sensors: Telegraf with copies of telegraf/sensors, as users make them, and cAdvisor for the cgroups."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

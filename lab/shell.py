@@ -5,8 +5,6 @@ that undo the changes: it reads lines, and the end of input is the signal. If th
 host's sshd has to notice (ClientAliveInterval, or TCP keepalives after two hours).
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import shlex

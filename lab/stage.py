@@ -1,7 +1,5 @@
 """Everything that runs during an experiment: applications, clients, sensors, a batch job. All are stopped together."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A run's state on disk, so that it can be resumed after a crash."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, dataclass, field

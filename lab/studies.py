@@ -1,7 +1,5 @@
 """All studies. A scenario's key `study` names its study; the default is consolidation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

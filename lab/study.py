@@ -3,8 +3,6 @@
 scenario -> Study.ready(scenario, Run) -> Experiment.measure(step) -> measurements -> lab.metrics -> Prometheus
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

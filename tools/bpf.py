@@ -4,8 +4,6 @@ The object is committed, so the exporter needs no compiler. The compiler must be
 different bytes.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig

@@ -4,8 +4,6 @@ The source is tests/golden/: pages that tests compare with the exporters' output
 `make docs` writes it, and a test fails if it is out of date.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import Path
 

@@ -6,8 +6,6 @@ FILE is Jsonnet with changed settings, like `_config` in mixin/config.libsonnet.
 missing (`deploy.go_programs`).
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 python -m tools.push    write deploy/packages/push/prometheus.yml and otelcol.yml (make docs)
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

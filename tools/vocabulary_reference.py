@@ -4,8 +4,6 @@ Labels, units and meanings come from prometheus/vocabulary.yml, the rest from th
 tables between two marks are generated. `make docs` writes them, and a test fails if they are out of date.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

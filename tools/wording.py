@@ -6,8 +6,6 @@ python -m tools.wording PATH ...   only in these files and folders
 It reads comments, strings and names of tests in Python; everything except names in Perl; everything in other files.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tokenize

@@ -1,7 +1,5 @@
 """The rules of one application: its virtual servers, the inputs of its objectives, Sloth's records, and the alerts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

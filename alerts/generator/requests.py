@@ -1,7 +1,5 @@
 """The rules that normalise all histograms of response times as `requests:duration_seconds_*`."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 

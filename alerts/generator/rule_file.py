@@ -1,7 +1,5 @@
 """Prometheus' rule files, formatted for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The edges of the sensors' histogram; without dependencies, for the demo."""
 
-from __future__ import annotations
-
 import re
 
 SCRIPT = "telegraf/access_log.pl"

@@ -1,7 +1,5 @@
 """Runs Sloth (https://sloth.dev) for an objective's records and multi-window, multi-burn-rate conditions."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

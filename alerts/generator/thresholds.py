@@ -1,7 +1,5 @@
 """Writes thresholds of prometheus/settings.yml into the rules: the number before `# NAME` at the end of a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Maps virtual servers to applications and tiers: `vserver:app:info`."""
 
-from __future__ import annotations
-
 from alerts.generator.application import Application
 from alerts.generator.names import Names, quoted
 from alerts.generator.rule_file import Rule

@@ -4,8 +4,6 @@ A description only looks up single records and computes nothing, so dashboards s
 as in YAML, and `{{-` removes the space before it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

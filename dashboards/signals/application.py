@@ -1,7 +1,5 @@
 """An application: the response its users see, its objectives, and the causes of their breaches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Virtual servers of any hosts side by side, and as multiples of one of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from grafana_foundation_sdk.models import units

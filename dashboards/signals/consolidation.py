@@ -1,7 +1,5 @@
 """A host that runs applications: headroom for more, and how each additional one affected the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

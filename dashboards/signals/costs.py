@@ -5,8 +5,6 @@ all its guests, or one virtual server. A cost is all work divided by all bytes o
 little else is done: below a floor it is absent.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from grafana_foundation_sdk.models import units

@@ -1,7 +1,5 @@
 """Hardware event counts: cache and TLB misses, instructions per cycle, and the share of time measured."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import units

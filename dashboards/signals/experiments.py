@@ -1,7 +1,5 @@
 """The lab's results, runs side by side: the last sample of each series in the time range is a step's result."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import units

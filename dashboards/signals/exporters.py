@@ -3,8 +3,6 @@
 Metrics of the exporters about themselves; they only differ in the exporter's name as prefix.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import units

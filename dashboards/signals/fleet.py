@@ -1,7 +1,5 @@
 """All hosts at once: which needs attention, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A physical machine: its capacity, usage, and virtualisation overhead."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import CPUS, Signal, on_host, with_cause

@@ -3,8 +3,6 @@
 kvm-exporter's series, not the vocabulary, which only covers metrics of every platform (see the page Host).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -3,8 +3,6 @@
 Series of the chosen host, or of another scope. Only one platform has them, so the host's name is enough to select them.
 """
 
-from __future__ import annotations
-
 from dashboards.signals import Scope
 
 HOST = Scope('host="$host"')

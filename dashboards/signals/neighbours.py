@@ -1,7 +1,5 @@
 """Who waits for whom: CPU wait by what ran meanwhile, and the neighbours named for an application."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Origin of the data: a monitored host, a simulated one from `make demo`, or a recording."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.models import units
 
 from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal, of_exporters

@@ -5,8 +5,6 @@ Events are counted where known ($kind, $other_kind): perf varies the period, so 
 same number of events. A report with fixed periods only has samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Metrics of Prometheus and of the exporters themselves, not the vocabulary, which describes monitored systems.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A virtual server: a guest, a container, or the host's own share (Dom0, or a bare machine as a whole)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import units

@@ -3,8 +3,6 @@
 xentop-exporter's series, not the vocabulary, which only covers metrics of every platform (see the page Host).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import units

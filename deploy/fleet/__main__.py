@@ -3,8 +3,6 @@
 python -m deploy.fleet generate FOLDER | compose | up | down | status
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

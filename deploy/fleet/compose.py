@@ -1,7 +1,5 @@
 """compose.fleet.yaml: the parts of a fleet as containers, derived from the services of compose.yaml."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes the files of all parts of a fleet into a folder, the same for every machine."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs a fleet on this machine without Docker: all parts under its own supervisord, in .stack/fleet."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@ configuration. No two parts share a port, even on different machines: a whole fl
 rules can distinguish parts.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

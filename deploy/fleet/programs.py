@@ -1,7 +1,5 @@
 """The programs of a fleet, built by deploy.go_programs: releases that Debian doesn't have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from deploy import go_programs

@@ -5,8 +5,6 @@ shards; so are rules that read their records. Each file is either a shard's or c
 all.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

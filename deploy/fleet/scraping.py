@@ -1,7 +1,5 @@
 """prometheus.yml for each Prometheus of a fleet: the shipped one, with its share of the hosts and remote write."""
 
-from __future__ import annotations
-
 import copy
 import os
 from pathlib import Path

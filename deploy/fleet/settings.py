@@ -1,7 +1,5 @@
 """fleet.yml: the numbers of parts, their machines, and the store's retention."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

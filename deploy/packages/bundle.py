@@ -5,8 +5,6 @@ exporters' dependencies as their authors' wheels; deploy/packages/bundle: instal
 (CycloneDX), which is also written next to the archive.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import re

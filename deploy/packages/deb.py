@@ -4,8 +4,6 @@ Uses Debian's own tools in a folder with the layout that they expect, without ne
 checkout, so builds of the same commit on the same release are identical.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -4,8 +4,6 @@ Installed Python packages declare their licence; if that isn't an SPDX expressio
 modules are those in the programs of `deploy/go`; their licences are detected from the files in their top folders.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -5,8 +5,6 @@ SBOM lists the tested versions. An archive (`make bundle`) contains exactly thes
 libraries.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import uuid

@@ -8,8 +8,6 @@ Programs are kept below `.stack/programs` and run as `.stack/bin/NAME`, until th
 `make tools-update` checks again. Only the standard library is used: this runs before anything is installed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Fetch the stack's programs: python3 -m deploy.programs [--update]."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -4,8 +4,6 @@ A release is its authors' official one, pinned by version and SHA-256. Packages 
 distribution's mirrors, with a minimum version. `deploy/programs/__init__.py` takes the first available source.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

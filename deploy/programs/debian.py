@@ -5,8 +5,6 @@ keys and proxies. Downloads are verified by the mirrors' signatures. Lists and p
 and refreshed after a week.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

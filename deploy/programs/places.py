@@ -1,7 +1,5 @@
 """Folders of programs and downloads, and their locks."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -4,8 +4,6 @@
 Proxies are those of the environment, `https_proxy` and `no_proxy`.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import http.client

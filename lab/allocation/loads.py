@@ -8,8 +8,6 @@ Clients request a page, wait for all of it, and request the next at once. A page
 of the computational load, and is sent over the loopback's TCP.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

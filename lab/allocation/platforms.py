@@ -5,8 +5,6 @@ without --save: until the container restarts), see vzctl(8); `virsh schedinfo` (
 microseconds; below 0: none), see virsh(1), since libvirt 1.3.3.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence

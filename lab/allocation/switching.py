@@ -1,7 +1,5 @@
 """The steps of dynamic allocation: caps are switched on a schedule, with samples each second."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

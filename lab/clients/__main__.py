@@ -1,7 +1,5 @@
 """The clients' process: `python -m lab.clients` reads orders from its standard input, see lab/clients/orders.py."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

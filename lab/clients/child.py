@@ -1,7 +1,5 @@
 """The lab's end of the clients' process."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import sys

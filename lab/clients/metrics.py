@@ -7,8 +7,6 @@ lab_clients{app="auction-1"} 210
 process_cpu_seconds_total 1.9
 """
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 
 # The sensors' edges, so that buckets of sensors and clients can be compared.

@@ -1,7 +1,5 @@
 """The pages that a visitor of the auction site views: the browsing mix, as transitions between pages."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 

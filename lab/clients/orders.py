@@ -8,8 +8,6 @@
 The process ends with its standard input, and so with its parent process.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """One client: a visitor of an application, who thinks, requests a page, waits for it, and thinks again."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The steps of influence factors: each case under its workload, one after the other."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import statistics

@@ -4,8 +4,6 @@ Each factor is a few cases that differ only in it; a case of several factors is 
 side by side, a step a case under a workload, once per repetition.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Virtual servers side by side: cgroups with one benchmark each, started together."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time

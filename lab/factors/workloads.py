@@ -4,8 +4,6 @@ Each runs a warm-up that doesn't count, then the measurement. There may be many 
 sysbench runs a second longer (`TAIL`): when the last of the servers is measured, all others are still running.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

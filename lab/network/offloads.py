@@ -5,8 +5,6 @@
 Run in the device's network namespace. The commands are from linux/ethtool.h; not every host has ethtool(8).
 """
 
-from __future__ import annotations
-
 import array
 import fcntl
 import socket

@@ -8,8 +8,6 @@ afterwards:                for a web load, with nothing between the CPU times
 1795424712000105000,200,410551,0,0,,,,0,GET,...               vegeta encode -to=csv: a request per line (its README)
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import re

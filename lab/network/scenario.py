@@ -4,8 +4,6 @@ A configuration is one of each, or a path and a load of requests for one of two 
 is a configuration, once per repetition.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import product

@@ -4,8 +4,6 @@ A request is due at its time whether or not earlier ones are answered. Response 
 wrk2: a delayed client would be a waiting user.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Curves differ by marker shape and by lightness, which is also visible in grey; p
 hollow markers. All repetitions are ticks next to their mean. Missing points leave a gap.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

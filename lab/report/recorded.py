@@ -1,7 +1,5 @@
 """Lab runs and their measurements (lab/metrics.py), as recorded in Prometheus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

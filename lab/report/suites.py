@@ -1,7 +1,5 @@
 """The report of benchmark suites: each test in each environment, relative to the base and to the spread."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache

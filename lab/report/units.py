@@ -1,7 +1,5 @@
 """Numbers for readers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

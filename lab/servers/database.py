@@ -1,7 +1,5 @@
 """Every instance's initial database: made once, then copied."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

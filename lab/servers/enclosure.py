@@ -5,8 +5,6 @@ compromised server exposes nothing. It needs root, like the cgroups; the server 
 the server's own namespace, and disappear with it.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

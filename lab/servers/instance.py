@@ -1,7 +1,5 @@
 """An application: a web server and a database server, each in its own cgroup."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os

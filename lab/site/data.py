@@ -5,8 +5,6 @@
 Ids begin at 1 without gaps, so clients only need the numbers and words below.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -19,8 +19,6 @@ summary's tables of the operating system is ignored; a value of -1 or 0 is one t
 no row.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Each parser raises `OutputError`. As in Fisher's tables, an index of nbench is r
 to the AMD K6/233, and one of UnixBench to ten times a SPARCstation 20-61.
 """
 
-from __future__ import annotations
-
 import re
 
 from lab.suites.rows import HIGHER, INDEX, TESTS, OutputError, Row, Test, keep, lines, measured, rows

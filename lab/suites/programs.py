@@ -1,7 +1,5 @@
 """Each suite as a program: its place in an environment, the command for one run, and the parser of its output."""
 
-from __future__ import annotations
-
 import contextlib
 import platform
 from collections.abc import Callable, Mapping

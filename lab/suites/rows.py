@@ -1,7 +1,5 @@
 """The common form of all suites' output: a value for each test, with its unit and the better direction."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The steps of benchmark suites: one suite in one environment after the other, each on a settled machine."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

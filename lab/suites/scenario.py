@@ -4,8 +4,6 @@ In each repetition all suites run in each environment, one after the other; the 
 repetition, so that a drift of the machine affects all of them.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from dataclasses import dataclass

@@ -6,8 +6,6 @@
 The number of runs may vary; an empty one has no value. Mean and sample standard deviation (n - 1) may be absent.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

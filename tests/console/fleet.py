@@ -1,7 +1,5 @@
 """Samples of a made-up fleet, as the rules and Prometheus would have stored them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """The console page as a reader sees it: headings, each with the text or table below it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 

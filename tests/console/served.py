@@ -1,7 +1,5 @@
 """The console page, served by a Prometheus with samples made up by a test."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping

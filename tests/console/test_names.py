@@ -1,7 +1,5 @@
 """Names and parameters are untrusted: they are shown verbatim, never interpreted as HTML or PromQL."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The console page on both releases: its contents, their order, and why a table is empty."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lab's metrics during its studies, written by the lab's own classes."""
 
-from __future__ import annotations
-
 import functools
 
 from prometheus_client import generate_latest

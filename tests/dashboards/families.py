@@ -1,7 +1,5 @@
 """Every metric family of the exporters, from their golden pages, and the families that a query reads."""
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

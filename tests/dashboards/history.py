@@ -3,8 +3,6 @@
 values.yml has the expected values of the panels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

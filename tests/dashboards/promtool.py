@@ -1,7 +1,5 @@
 """Results of panel queries over a given history, computed by promtool."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

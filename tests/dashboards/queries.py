@@ -6,8 +6,6 @@
 It follows Grafana's handling of query variables over Prometheus, from dashboard JSON to HTTP API.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

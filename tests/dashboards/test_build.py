@@ -1,7 +1,5 @@
 """The committed JSON matches its sources, and the provisioning files work in any location."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Simulated hosts expose the exporters' metrics."""
 
-from __future__ import annotations
-
 import re
 
 from tests.dashboards import history

@@ -6,8 +6,6 @@ Prometheus parses each query in test_values.py and tests/demo. Records have neit
 identify them. Queries only use the vocabulary, except for NATIVE, and OWN_WORDS on the pages for these metrics.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Colours are readable in both themes of Grafana and the console page, and severity colours are reserved."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

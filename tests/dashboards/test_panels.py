@@ -1,7 +1,5 @@
 """Panel results for changing values, computed by promtool: panels.yml has histories and expected results."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import reduce

@@ -1,7 +1,5 @@
 """Panels of hosts with known numbers: the value, unit and colours of each tile, cell and line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """A demo prepared for one test module and played by the real exporters and Prometheus."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The demo, prepared once: every page shows data, including the study's results and the shop's story."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import time

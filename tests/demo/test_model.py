@@ -1,7 +1,5 @@
 """The demo's data before Prometheus imports it: counters, files, past alerts, and error messages."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Instances of the lab's application, their requirements, and the stack in a checkout."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

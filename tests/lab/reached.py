@@ -1,7 +1,5 @@
 """A guest that the lab reaches over ssh and a veth pair: a network namespace of this machine with sshd."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

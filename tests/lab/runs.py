@@ -1,7 +1,5 @@
 """Runs of the lab in a checkout, and their leftovers."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The cAdvisor of deploy/go/cadvisor, on this machine's cgroups: it reports the kernel's counters."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

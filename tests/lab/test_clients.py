@@ -1,7 +1,5 @@
 """The clients' process against a test server that records its requests."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Programs that run in environments: their output, their failures, and that they leave nothing behind."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Real instances of the auction site, as seen by visitors, sensors and the rest of the machine."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Weights, caps and CPU sets of real cgroups, and their effect on loads, containers and benchmarks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

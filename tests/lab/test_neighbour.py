@@ -1,8 +1,6 @@
 """`make lab SCENARIO=neighbour`, shortened: the job that breaks a site's objective is named; stopping it clears the
 alert."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab import scenario

@@ -1,7 +1,5 @@
 """Runs with the command of `make lab`: killed, resumed, interrupted."""
 
-from __future__ import annotations
-
 import os
 import signal
 

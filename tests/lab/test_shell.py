@@ -1,7 +1,5 @@
 """Commands on a host over a real sshd, and the host's own cleanup however they end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

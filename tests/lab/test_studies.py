@@ -1,7 +1,5 @@
 """Each study, shortened, on real cgroups and namespaces, and its report."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rendered mixin for tests."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """With a cluster label, hosts with the same name in two clusters are separate in rules, alerts and dashboards."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

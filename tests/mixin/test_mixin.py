@@ -1,7 +1,5 @@
 """The mixin has the stack's rules, and each setting changes exactly what it should."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

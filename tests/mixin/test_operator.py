@@ -1,7 +1,5 @@
 """Objects for Prometheus Operator: an API server accepts them, and they mean the same as the stack's own files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Recordings of runs with known true values, and a real Prometheus with samples written by a test."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Iterable, Iterator

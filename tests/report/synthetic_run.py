@@ -4,8 +4,6 @@ Loads are constant in phases: a warm-up, a step with the same load, a pause. Eve
 within a phase and is scraped every 5 s, each target at its own offset; records are rates over the past minute.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """The report of dynamic allocation: the study's results from its own inputs, and a run with known true values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

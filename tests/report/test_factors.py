@@ -1,7 +1,5 @@
 """The report of influence factors: a run with known true values, compared with the study's results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report of network costs: a run with known true values, compared with the study's results."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The report's pages: complete, self-contained, readable without colour."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess

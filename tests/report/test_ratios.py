@@ -1,7 +1,5 @@
 """Ratios of a step divide total usage by total work, over the whole step and all virtual servers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lab.measuring import Span, queries

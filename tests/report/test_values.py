@@ -1,7 +1,5 @@
 """A consolidation's values and its report, for steps with known true values, through promtool and a real Prometheus."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report's wording: verdict of a consolidation, and number formats."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Evaluates rules over synthetic series by generating a unit test for `promtool test rules`."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

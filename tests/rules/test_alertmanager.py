@@ -1,7 +1,5 @@
 """Alertmanager's routes: alerts/alertmanager.yml as shipped, and with its examples and those of docs/alerting.md."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

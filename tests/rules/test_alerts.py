@@ -4,8 +4,6 @@ Checks in pint that promtool's lint lacks: templates use labels that the alert h
 them exist.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Evaluated by promtool, with scrapes that never coincide with evaluations, as in reality.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 The host has a web server, a database, and its own work; conformance.yml has the true value of each record by platform.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Annotations are checked in test_alerts.py, records that no rule makes in test_re
 test_quiet.py.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

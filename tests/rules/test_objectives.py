@@ -3,8 +3,6 @@
 The rules of alerts/objectives/auction.yml have their own unit tests, alerts/tests/auction.yml.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

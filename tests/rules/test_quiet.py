@@ -4,8 +4,6 @@ No ratio is NaN or Inf, which would fire or hide alerts. The hosts are those of 
 records and alerts are evaluated over them. Firing alerts are tested in each alert's own unit tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records by name: each follows the naming scheme, is documented, is made from existing records, and is used."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

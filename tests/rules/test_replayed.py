@@ -1,7 +1,5 @@
 """Series replayed from a recording have an additional label, and give the same records as live ones."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The unit tests are in prometheus/tests/ and alerts/tests/, in promtool's format.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

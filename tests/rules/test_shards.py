@@ -1,8 +1,6 @@
 """A fleet's shard knows only its own hosts and the series shared by others: which rules it may evaluate, and that the
 rest are evaluated centrally."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -5,8 +5,6 @@ on one side of a join, two partners match, and the rule fails for all hosts. So 
 stranger for each label that its rules write, and for an unknown label: no rule may fail.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor

@@ -7,8 +7,6 @@ Exits with 1 if fewer than 90 % are killed, if a survivor isn't in equivalent.ym
 entry.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """Mutants of Python, by Cosmic Ray's operators."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

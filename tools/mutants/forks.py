@@ -7,8 +7,6 @@ imported modules. The answer is a line with pytest's exit status (negative after
 takes longer than most tests.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

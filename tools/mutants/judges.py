@@ -1,7 +1,5 @@
 """The files to change, and the tests that judge each: only the file's own tests, as they are fast."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.programs import CHECKOUT

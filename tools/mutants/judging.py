@@ -1,7 +1,5 @@
 """Runs the tests of mutants in a copy of the checkout with the changed file."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -7,8 +7,6 @@ Dashboards' JSON is generated first. Exits with 1 for an unnoticed mistake, or i
 file.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

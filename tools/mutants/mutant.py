@@ -1,7 +1,5 @@
 """Changes to one file, and known changes without effect."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Quantiles aren't changed: they are in the record's name or summary, and with few samples differ little.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tries the mutants of a file, and collects the results."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A simulated OpenVZ host: /proc/vz/vestat, /proc/vz/veinfo and /proc/bc/resources."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cost of perf-exporter's counters: on large simulated machines, and here compared with other programs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 The families are the exporters' own, with simulated values. A guest has 32 vCPUs and eight network interfaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import Metric

@@ -1,7 +1,5 @@
 """A simulated Xen host: the tests' fake libxenstat serves both xentop-exporter and xentop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.unit.xen.fake_host import FakeDomain, FakeXen

@@ -6,8 +6,6 @@ The kernel multiplexes: every group runs half of the time, and everything change
 much as the real system call.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import struct

@@ -5,8 +5,6 @@ with three objectives (alerts/objectives/auction.yml); one host in ten counts it
 are short, and no alert fires. Two dense hosts (tests/proofs/bench/dense.py) can be added.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

@@ -11,8 +11,6 @@ faster to write for a large fleet and makes queries over a day cheaper. FLEET_FO
 of /tmp.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -5,8 +5,6 @@ critical one, one in a thousand is down. Records shown in graphs have all their 
 last minutes.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A host's guests as client_python metric families, for the measured servers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from prometheus_client import Metric

@@ -3,8 +3,6 @@
 Reading them costs as much as on a real host; only the guests' CPU time is missing.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -4,8 +4,6 @@ The guests are emulated and halt after starting, so that only queries take CPU t
 namespaces with empty folders, and ends with them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

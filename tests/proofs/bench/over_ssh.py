@@ -1,7 +1,5 @@
 """Hosts over ssh: cost of a scrape on the watched host and on the monitor, compared with an exporter on the host."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -15,8 +15,6 @@ adds a KVM and a Xen host with 1,000 guests and 300,000 series each; FLEET_PROME
 instead of compose.yaml's, which is recommended for such a fleet.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Servers in child processes, scraped as by Prometheus, and their CPU time."""
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import subprocess

@@ -1,7 +1,5 @@
 """Cost of reading a busy access log, compared with Telegraf's own histogram."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -3,8 +3,6 @@
 `python -m tests.proofs.bench.server ours|stock SERIES`
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 

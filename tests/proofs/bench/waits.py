@@ -3,8 +3,6 @@
 A switch is measured by the kernel's run time statistics, and by a pipe with and without the program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The real xentop from Debian's Xen package, which is unpacked, not installed."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hurt a running stack in many ways, and print what each did: `make faults`, ONLY=REGEX for some of them."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -3,8 +3,6 @@
 Most run while one host's network is cut for ten minutes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Prometheus killed during compaction: it gets half a day of blocks, which it compacts within a minute."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 It uses ptrace(2), so that no signal stops it and it can still be killed. The process state is t.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The network between Prometheus and a host, cut for ten minutes during other faults."""
 
-from __future__ import annotations
-
 import time
 
 import requests

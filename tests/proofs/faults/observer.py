@@ -1,7 +1,5 @@
 """The effect of a fault: time to recovery, and what happened to samples, alerts and `make status`."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """A watched OpenVZ host with its own network and clock."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ hosts, and an application that answers as a fault needs it. One alert is permane
 without data.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

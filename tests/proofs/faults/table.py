@@ -1,7 +1,5 @@
 """The table of a run: a row for each fault, with the bars that it missed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Parts of a running fleet that die, are cut off or are added while the rest continues."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

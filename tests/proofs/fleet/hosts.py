@@ -6,8 +6,6 @@ time of its page. Prometheus gives a sample the time at which the scrape was due
 and the page does the same: each scraper has its own connection, on which scrapes are due at intervals.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

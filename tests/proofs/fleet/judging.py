@@ -1,7 +1,5 @@
 """Query both for every rule's results over the whole run, and count the differences, also of notifications."""
 
-from __future__ import annotations
-
 import bisect
 import math
 import re

@@ -6,8 +6,6 @@ Prometheus spreads scrapes over their interval. A target is due at (hash of the 
 name in a UTS namespace, chosen so that all seeds have the same high bits. The remaining difference is milliseconds.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

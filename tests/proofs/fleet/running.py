@@ -1,7 +1,5 @@
 """The fleet as separate processes that can be killed individually, and one large Prometheus next to it."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

@@ -3,8 +3,6 @@
 Times are seconds since the story's begin; whatever exists at the begin started long before.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ restarted, or a target was down for more than one scrape in a hundred. Undecided
 decides them.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import sys

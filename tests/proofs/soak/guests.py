@@ -5,8 +5,6 @@ Each second one guest per host ends, and another starts under a new name and id,
 in the mean.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import subprocess

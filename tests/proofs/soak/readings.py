@@ -1,7 +1,5 @@
 """Periodic readings of the running stack, each with the monthly growth that would matter."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -6,8 +6,6 @@ of freedom). A step isn't a slope: an additional thread since an hour of high lo
 leak grows in both halves of the time.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ keeps them for fifteen minutes instead of thirty days. So a run has many compact
 guests, and the number of blocks soon is as constant as after a month.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

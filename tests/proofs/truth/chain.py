@@ -4,8 +4,6 @@ Everything runs as at users', with two exceptions: rates of waiting are over `WI
 and there is an additional application with its own objectives, whose virtual servers are the victims.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -5,8 +5,6 @@ waves of the same period and duty cycle, so that their CPU usage doesn't disting
 victim wants to run.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

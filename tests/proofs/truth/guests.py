@@ -3,8 +3,6 @@
 They are paused except in the episodes that use them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

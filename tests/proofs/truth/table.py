@@ -1,7 +1,5 @@
 """The table of a run: a row for each kind of episode, the total, and the bars. Pure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Requests to hosts whose guests' caps are switched, and the hosts' answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab import LabError

@@ -1,7 +1,5 @@
 """The times at which caps are switched, and the second after a switch that each sample belongs to."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cgroups of both versions on a made-up tree: written files, and errors if something can't be limited."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The clients' request mix, the site's data that it queries, and the histogram that compares sensors with clients."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

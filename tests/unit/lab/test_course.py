@@ -1,7 +1,5 @@
 """A run's saved state, its scaling and placement, and its output."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The measurements of a step in its virtual servers or its guest, and the plan of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Benchmark outputs: runs of a second or two each, of sysbench 1.0.20, fio 3.33 and iperf3 3.12."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Output of a step's script: over a veth pair, iperf3 3.12 or vegeta 12.13, on a machine without event counters."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A report queries the given address, whatever server answers there, and reports its errors."""
 
-from __future__ import annotations
-
 from lab.prometheus import Prometheus, PrometheusError
 from tests.support.endpoints import QuietHandler, http_server
 from tests.support.refusals import assert_refused

@@ -1,7 +1,5 @@
 """The arithmetic of the lab's reports: means with intervals, and lines."""
 
-from __future__ import annotations
-
 import pytest
 
 from lab.report.statistics import estimate, ratio, slope, slope_through_origin, t_quantile

@@ -1,7 +1,5 @@
 """The runner: each step is measured once, and finished only when Prometheus has its results."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

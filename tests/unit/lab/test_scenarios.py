@@ -1,7 +1,5 @@
 """Scenarios of all studies: their steps, their durations, and messages about mistakes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

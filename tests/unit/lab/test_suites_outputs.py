@@ -1,7 +1,5 @@
 """Outputs of benchmark suites: parsed values with unit and direction, and refusals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

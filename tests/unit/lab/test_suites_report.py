@@ -1,7 +1,5 @@
 """The report of benchmark suites: the study's own results from its own rows, and runs with known true values."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Sequence

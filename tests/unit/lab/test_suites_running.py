@@ -1,7 +1,5 @@
 """One step of benchmark suites: program lookup, stored output, and failures."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The scripts that run lmbench and stress-ng, with programs that print the real ones' output."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
