@@ -83,11 +83,11 @@ OVERHEAD_OF_NONE = replace(
 )
 EXITS = Signal(
     "Exits",
-    on_host("vserver:exits:rate", vserver="$vserver"),
+    _of_name(_rate("kvm_vcpu_exits_total", _VCPU)),
     _PER_SECOND,
     "Times that a guest's vCPUs left its code, for KVM or QEMU to do something.",
     _NO_LIBVIRT,
-    legend="{{vserver}}",
+    legend="{{guest}}",
     decimals=0,
 )
 EXITS_OF_ALL = replace(EXITS, query=f"sum({EXITS.expr})")

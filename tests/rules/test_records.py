@@ -27,10 +27,10 @@ _OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|shares|mean|p50|p95|p99|
 _OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
 PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
 
-# Not read by anything shipped: windows of the objectives' alerts, which read Sloth's own records; records for Sloth's
-# dashboards; and records for sizing a virtual server.
+# Not read by anything shipped: windows of the objectives' alerts, which read Sloth's own records; and records for
+# Sloth's dashboards.
 FOR_USERS = {
-    *("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info", "vserver:memory_limit:bytes"),
+    *("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info"),
 }
 
 
