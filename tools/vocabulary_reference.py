@@ -1,7 +1,7 @@
-"""Writes the tables of docs/vocabulary.md: a row per record, with its labels, unit, meaning and platforms.
+"""Writes the table of docs/vocabulary.md: a row per record, with its labels, unit, meaning and platforms.
 
 Labels, units and meanings come from prometheus/vocabulary.yml, the rest from the rules. The page's text is manual; only
-tables between two marks are generated. `make docs` writes them, and a test fails if they are out of date.
+the table between two marks is generated. `make docs` writes them, and a test fails if they are out of date.
 """
 
 import re
@@ -93,28 +93,19 @@ def rules() -> list[Rule]:
 
 
 def reference(page: str) -> str:
-    """Return the page with current tables; raises ValueError if a table's marks are missing."""
-    for level, records in levels().items():
-        page = _replaced(page, level, _table(records))
-    return page
-
-
-def _replaced(page: str, part: str, text: str) -> str:
-    begin, end = f"<!-- {part}: by make docs -->\n", f"<!-- end of {part} -->\n"
+    """Return the page with the current table; raises ValueError if the table's marks are missing."""
+    begin, end = "<!-- records: by make docs -->\n", "<!-- end of records -->\n"
     if page.count(begin) != 1 or page.count(end) != 1:
         raise ValueError(f"{PAGE.name} needs one line {begin.strip()} and one {end.strip()}")
     before, rest = page.split(begin)
-    return before + begin + text + end + rest.split(end)[1]
+    return before + begin + _table() + end + rest.split(end)[1]
 
 
-def _table(records: list[Record]) -> str:
-    more, platforms = any(record.more for record in records), any(_platforms(record) for record in records)
-    titles = ["record", *(["more labels"] if more else []), "unit", "meaning", *(["platforms"] if platforms else [])]
-    rows = [titles, ["---"] * len(titles)]
-    for record in records:
-        labels = [" ".join(f"`{label}`" for label in record.more)] if more else []
-        where = [_platforms(record)] if platforms else []
-        rows.append([f"`{record.name}`", *labels, record.unit, record.meaning, *where])
+def _table() -> str:
+    rows = [["record", "more labels", "unit", "meaning", "platforms"], ["---"] * 5]
+    for record in vocabulary().values():
+        more = " ".join(f"`{label}`" for label in record.more)
+        rows.append([f"`{record.name}`", more, record.unit, record.meaning, _platforms(record)])
     return "".join("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in row) + "|\n" for row in rows)
 
 
