@@ -103,7 +103,7 @@ mutants-listed: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml
 	$(BIN)/python -m tools.mutants.listed $(if $(ONLY),--only '$(ONLY)')
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m tests.proofs.bench
-bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for a quarter of an hour
+bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for 20 minutes
 	$(BIN)/python -m tests.proofs.bench.rules
 
 ##@ Parts of make test-all

@@ -34,7 +34,7 @@ def shown(url: str) -> set[str]:
 @pytest.mark.parametrize("release", ["prometheus", pytest.param("prometheus3", marks=NEWER)])
 def test_prometheus_shows_what_alerts_read(tmp_path: Path, release: Literal["prometheus", "prometheus3"]) -> None:
     assert len(read("prometheus")) > 9
-    receiver = Prometheus(tmp_path / "store", {}, rules=False, flags=["--web.enable-remote-write-receiver"])
+    receiver = Prometheus(tmp_path / "store", {}, rules=[], flags=["--web.enable-remote-write-receiver"])
     with (
         receiver as store,
         Prometheus(

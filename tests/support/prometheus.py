@@ -27,7 +27,8 @@ class Prometheus(PrometheusClient):
         the first sample is stored some seconds after the start.
     lookback: Prometheus's lookback delta, instead of five minutes.
     program: "prometheus3" is the release in compose.yaml.
-    rules: False omits all rules and alerts.
+    rules: files of rules and alerts instead of the project's.
+    jobs: names of jobs that prometheus.yml doesn't have, which keep whatever their targets expose.
     flags: additional flags.
     store: the URL of a remote write receiver of all samples, with these external labels.
     """
@@ -44,7 +45,8 @@ class Prometheus(PrometheusClient):
         alert_for: str | None = None,
         lookback: str = "5m",
         program: Literal["prometheus", "prometheus3"] = "prometheus",
-        rules: bool = True,
+        rules: Sequence[Path] | None = None,
+        jobs: Sequence[str] = (),
         flags: Sequence[str] = (),
         store: tuple[str, Mapping[str, str]] | None = None,
     ) -> None:
@@ -57,9 +59,12 @@ class Prometheus(PrometheusClient):
         self._lookback = lookback
         self._flags = flags
         self._set_intervals(scrape_interval or interval, interval)
-        if not rules:
-            with self._edited() as configuration:
-                del configuration["rule_files"]
+        with self._edited() as configuration:
+            if rules is not None:
+                configuration["rule_files"] = [str(file) for file in rules]
+            configuration["scrape_configs"] += [
+                {"job_name": job, "file_sd_configs": [{"files": [f"targets/local/{job}.yml"]}]} for job in jobs
+            ]
         if store is not None:
             self._send(*store)
         if group_interval is not None or alert_for is not None:

@@ -235,6 +235,36 @@ def _counted(prefix: str, labels: str, group: str, share: float) -> Lines:
         yield f'{prefix}_events_total{{{labels},event="{event}"}} ~{rate * share}'
 
 
+def pods() -> Lines:
+    """The kubelet's cAdvisor on a node: a container of each pod, and the pod's sandbox."""
+    for number in range(GUESTS):
+        for kind in ("app", "POD"):
+            labels = (
+                f'namespace="shop",pod="{guest(number)}",container="{kind}",image="{kind}",'
+                f'id="/kubepods/burstable/pod{number}/{kind}",name="{kind}-{number}"'
+            )
+            yield f'container_cpu_usage_seconds_total{{{labels},cpu="total"}} ~0.08'
+            for kept in ("working_set_bytes", "rss", "cache", "swap"):
+                yield f"container_memory_{kept}{{{labels}}} 1e9"
+
+
+def kube_state_metrics() -> Lines:
+    """kube-state-metrics, of the pods of one node."""
+    for number in range(GUESTS):
+        pod = f'namespace="shop",pod="{guest(number)}"'
+        yield f'kube_pod_info{{{pod},node="node",uid="{number}",pod_ip="10.0.0.{number}"}} 1'
+        for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown"):
+            yield f'kube_pod_status_phase{{{pod},phase="{phase}"}} {int(phase == "Running")}'
+        for kind, (resource, amount) in product(("requests", "limits"), (("cpu", 1), ("memory", 2e9))):
+            of = f'container="app",resource="{resource}",node="node"'
+            yield f"kube_pod_container_resource_{kind}{{{pod},{of}}} {amount:g}"
+        yield f'kube_pod_owner{{{pod},owner_kind="ReplicaSet",owner_name="set-{number}"}} 1'
+        yield (
+            f'kube_replicaset_owner{{namespace="shop",replicaset="set-{number}",owner_kind="Deployment",'
+            f'owner_name="deployment-{number}"}} 1'
+        )
+
+
 def telegraf(app: str = "auction-1") -> Lines:
     """Metrics of the sensor of an application's access log: 20 requests a second, each below 50 ms."""
     for method, status in product(REQUESTS, ("2xx", "3xx", "4xx", "5xx")):
@@ -256,6 +286,8 @@ EXPORTERS: tuple[Callable[[], Lines], ...] = (
     perf,
     perf_of_cgroups,
     sched,
+    pods,
+    kube_state_metrics,
     telegraf,
 )
 
@@ -314,6 +346,19 @@ class Fleet:
             labels = {"host": f"dense-{platform}", "platform": platform, "__metrics_path__": f"/dense_{platform}"}
             jobs.setdefault(job, []).append({"targets": [self._server.address], "labels": labels})
         return jobs
+
+    def nodes(self, number: int) -> dict[str, list[dict[str, Any]]]:
+        """The targets of this number of Kubernetes nodes, each in a cluster of its own, as all have the same pods."""
+        return {
+            job: [
+                {
+                    "targets": [self._server.address],
+                    "labels": {"cluster": f"cluster{nth}", "instance": f"node{nth}", "__metrics_path__": f"/{page}"},
+                }
+                for nth in range(number)
+            ]
+            for job, page in (("kubelet", "pods"), ("kube-state-metrics", "kube_state_metrics"))
+        }
 
 
 class Page:
