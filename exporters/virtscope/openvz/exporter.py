@@ -135,7 +135,8 @@ class Vz:
         read = self.count()
         units = self._vestat.units
         kernel, processes, waits = map(self._secondary.read, ("vz/version", "vz/veinfo", "vz/latency"))
-        made = vestat.families(read, units, self._totals, kernel, self._secondary.unread)
+        with self._lock:  # a read in the background may be half added
+            made = vestat.families(read, units, self._totals, kernel, self._secondary.unread)
         if processes is not None:
             made += veinfo.families(veinfo.parse(processes))
         if waits is not None:

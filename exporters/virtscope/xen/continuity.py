@@ -98,7 +98,7 @@ class Accounts:
     """Totals of the host and its guests since the first reading."""
 
     def __init__(self) -> None:
-        self._totals = totals.Totals()
+        self._dom0, self._totals = totals.Totals(), totals.Totals()
         self._counted = 0.0  # CPU seconds of Dom0 and guests
         self._idle: Sequence[int] = ()  # nanoseconds of each CPU at the previous reading, 0 if offline
         self._read_at = 0.0
@@ -114,9 +114,11 @@ class Accounts:
         # Numbers of domains that share a name change whenever one of them ends.
         ambiguous = {_identity(domain) for domain in host.domains if domain.duplicate}
         cpus = host.cpus or sum(len(domain.vcpus) for domain in host.domains)
-        counters = {_identity(domain): _account(domain) for domain in host.domains}
+        dom0 = {each.domid: {totals.CPU: each.cpu_seconds} for each in host.domains if each.domid == DOM0}
+        self._dom0.add(dom0, now, cpus=cpus)
+        counters = {_identity(domain): _account(domain) for domain in host.domains if domain.domid != DOM0}
         self._totals.add(counters, now, cpus=cpus, ambiguous=ambiguous)
-        before, self._counted = self._counted, self._totals.with_ends("dom0") + self._totals.with_ends("cpu")
+        before, self._counted = self._counted, self._dom0.with_ends("cpu") + self._totals.with_ends("cpu")
         busy = self._busy(idle or (), now)
         self._cpu_seconds += self._counted - before if busy is None else busy
         self._reached = max(self._reached, self._cpu_seconds)
@@ -143,8 +145,6 @@ def _identity(domain: Domain) -> Key:
 
 def _account(domain: Domain) -> totals.Counters:
     """Return the counters by the names of `Totals`."""
-    if domain.domid == DOM0:
-        return {("dom0", None): domain.cpu_seconds}
     counters: dict[totals.Counter, float | None] = {totals.CPU: domain.cpu_seconds}
     if domain.vifs and not domain.networks:  # undecided, see text_networks.py
         counters["receive_bytes", None] = counters["transmit_bytes", None] = None
