@@ -1,8 +1,5 @@
 """Send a dashboard's queries to a live Prometheus, with variables filled in from its data.
 
-    answers = run_queries(prometheus.url, HOST, {"host": "xen1"})
-    assert not [answer for answer in answers if answer.series == 0]
-
 It follows Grafana's handling of query variables over Prometheus, from dashboard JSON to HTTP API.
 """
 
@@ -18,7 +15,6 @@ from typing import Any, NamedTuple
 from tests.support.promql import PrometheusClient
 
 FOLDER = Path(__file__).resolve().parents[2] / "dashboards" / "json"
-HOST = FOLDER / "host.json"
 
 
 class Shown(NamedTuple):
@@ -53,18 +49,6 @@ class Answer:
     series: int
     samples: Sequence[tuple[float, float]]
     unit: str
-
-
-def run_queries(
-    prometheus: str, dashboard: Path, choose: Mapping[str, str] | None = None, shown: Shown = DEFAULT
-) -> list[Answer]:
-    """Run every query of every panel of a dashboard's JSON file with these values of variables.
-
-    Other variables get Grafana's initial value: all if allowed, else the first result of their query. Raises
-    LookupError if a variable has no value or lacks the chosen one, ValueError if Prometheus refuses a query.
-    """
-    page = read(dashboard)
-    return answers(PrometheusClient(prometheus), page, resolve_variables(prometheus, page, choose or {}, shown), shown)
 
 
 def read(dashboard: Path) -> dict[str, Any]:
@@ -104,7 +88,11 @@ def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def resolve_variables(
     prometheus: str, page: Mapping[str, Any], choose: Mapping[str, str], shown: Shown = DEFAULT
 ) -> dict[str, str]:
-    """The text of each variable in a query. A variable's own query can use the variables before it."""
+    """The text of each variable in a query. A variable's own query can use the variables before it.
+
+    Variables that aren't chosen get Grafana's initial value: all if allowed, else the first result of their query.
+    Raises LookupError if a variable has no value or lacks the chosen one, ValueError if its query isn't understood.
+    """
     resolved = shown.variables()
     for variable in page["templating"]["list"]:
         name = variable["name"]
