@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import dashboard, prometheus, table
+from grafana_foundation_sdk.models import dashboard
 
-from dashboards import panels, variables
+from dashboards import panels
 from dashboards.signals import origin
 
 TAG = "virtscope"
 _GRID = 24
 
 
-@dataclass(frozen=True)
 class Row:
-    """Panels from left to right, on Grafana's grid of 24 units."""
+    """Panels from left to right, on Grafana's grid of 24 units.
 
-    title: str  # empty for the first row
-    panels: Sequence[Builder[dashboard.Panel]]
-    collapsed: bool = False  # collapsed rows send no queries until opened
+    title: empty for the first row. collapsed: sends no queries until opened.
+    """
+
+    def __init__(self, title: str, *panels: Builder[dashboard.Panel], collapsed: bool = False) -> None:
+        self.title, self.panels, self.collapsed = title, panels, collapsed
 
 
 def page(
+    *,
     uid: str,
     title: str,
     question: str,
     answer: str,
+    variables: Sequence[Builder[dashboard.VariableModel]],
     rows: Sequence[Row],
-    *,
-    any_hosts: bool = False,
-    below_hosts: bool = True,
-    platform: variables.Platform | None = None,
-    measured: str = "",
-    own_variables: Sequence[Builder[dashboard.VariableModel]] = (),
     annotations: Sequence[dashboard.AnnotationQuery] = (),
     time: str = "now-1h",
     refresh: str = "10s",
 ) -> dashboard.Dashboard:
     """Lay out rows under the dashboard's question and a sentence on how it answers.
 
-    any_hosts: shows any set of hosts (`$hosts`) side by side, instead of one (`$host`).
-    below_hosts: with any_hosts, offers applications and virtual servers chosen on another page.
-    platform: shows one host of this platform, with the platform's own terms.
-    measured: prefers a host that has this series.
-    own_variables: added after the common variables.
     annotations: events that graphs mark.
     time: initial start of the time range.
     refresh: refresh interval; each refresh cancels unanswered queries.
@@ -73,16 +64,13 @@ def page(
             .include_vars(True)
         )
         .with_panel(panels.note(f"**{question}** {answer}").span(20).height(2))
-        .with_panel(
-            panels.flag(origin.OF_ANY_HOSTS if any_hosts else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
-        )
     )
-    if platform is not None:
-        chosen = variables.of_one_host_of(platform)
-    else:
-        chosen = variables.of_any_hosts(below_hosts=below_hosts) if any_hosts else variables.of_one_host(measured)
-    for variable in [*chosen, *own_variables]:
+    for variable in variables:
         builder.with_variable(variable)
+    several = any(variable.build().name == "hosts" for variable in variables)
+    builder.with_panel(
+        panels.flag(origin.OF_ANY_HOSTS if several else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
+    )
     for row in rows:
         if row.title:
             heading = build.Row(row.title)
@@ -98,24 +86,7 @@ def page(
     _place_collapsed(built)
     for number, placed in enumerate(_all_panels(built), start=1):
         placed.id_val = number
-        if isinstance(placed, dashboard.Panel):
-            _leave_out_defaults(placed)
     return built
-
-
-def _leave_out_defaults(panel: dashboard.Panel) -> None:
-    """Leave out Grafana's defaults (a tenth of a page), and values that newer versions misread."""
-    panel.transparent = panel.transparent or None
-    for target in panel.targets or []:
-        if isinstance(target, prometheus.Dataquery):
-            target.range_val = target.range_val or None
-    # With the SDK's default direction, Grafana's newer front end ("scenes") makes each panel full-width, even if it
-    # doesn't repeat.
-    if panel.repeat is None:
-        panel.repeat_direction = None
-    # Grafana before 12; later versions have a column option instead.
-    if isinstance(panel.options, table.Options):
-        panel.options.footer = None
 
 
 def _fleet() -> build.DashboardLink:

@@ -20,8 +20,6 @@ _STARTS = f"vserver:starts:count1h{_OF}"
 _CAPACITY = f"host:cpu_capacity:cpus{_OF}"
 _STEP = on_host("lab_step_info")
 
-_MANY = 20  # marks; more would hide a graph's lines
-
 
 class Marks(dashboard.AnnotationQuery):
     """A line wherever a query's series is above 0, with text from its labels."""
@@ -93,11 +91,15 @@ def _thinned(events: str, kind: str, *, later: float = 0) -> str:
 
     later: offset of those lines, as a fraction of a fifth.
     """
-    number = f"sum(sum_over_time(count({events})[$__range:$__interval] @ end()))"
+    # Their number is one series: it has the label `if` from 21 on, more marks than that would hide a graph's lines.
     moved = f"(vector(time()) - $__range_s * {later / 5:g})" if later else "vector(time())"
-    once = f"on () ({moved} % ($__range_s / 5) < $__interval_ms / 1000)"
-    counted = f'label_replace(count_values("n", {number} > {_MANY}), "what", "{kind}: $1", "n", "(.*)")'
-    return f"({events}) and on () ({number} <= {_MANY}) or group by (what) ({counted}) and {once}"
+    once = f"{moved} % ($__range_s / 5) < $__interval_ms / 1000"
+    number = f'count_values("n", sum(sum_over_time(count({events})[$__range:$__interval] @ end())))'
+    many = f'label_replace({number}, "many", "{kind}: $1", "n", "(2[1-9]|[3-9].|...+)")'
+    return (
+        f'group by (what) (label_join(({events} or label_replace({once}, "if", "many", "", "")) * on (if) '
+        f'group_left (many) label_replace({many}, "if", "many", "many", ".+"), "what", "", "what", "many"))'
+    )
 
 
 def of_lab() -> list[Marks]:

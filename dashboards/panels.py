@@ -25,8 +25,6 @@ from grafana_foundation_sdk.models.common import (
     BigValueGraphMode,
     BigValueTextMode,
     GraphThresholdsStyleMode,
-    LegendDisplayMode,
-    LegendPlacement,
     SortOrder,
     StackingMode,
     TooltipDisplayMode,
@@ -67,7 +65,6 @@ def number(signal: Signal) -> stat.Panel:
         .no_value(signal.gap)
         .color_mode(BigValueColorMode.BACKGROUND_SOLID)
         .graph_mode(BigValueGraphMode.NONE)
-        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     )
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
@@ -367,12 +364,7 @@ def steps(thresholds: list[dashboard.Threshold]) -> build.ThresholdsConfig:
 
 def _legend_below() -> common.VizLegendOptions:
     """The legend of a graph with others next to it: Grafana limits it to a third of the height, and scrolls."""
-    return (
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(True)
-    )
+    return common.VizLegendOptions().show_legend(True)
 
 
 def _by_name() -> build.FieldColor:

@@ -4,8 +4,6 @@ Links pass a choice on by the variable's name, so names mean the same on all das
 `hosts` any set of hosts.
 """
 
-from typing import NamedTuple
-
 from grafana_foundation_sdk.builders.dashboard import CustomVariable, DatasourceVariable, QueryVariable
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
@@ -22,15 +20,6 @@ DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _KNOWN_VSERVERS = '__name__=~"vserver:cpu_usage:rate|vserver:events_enabled:rate"'
 _SCORES = 'host:severity:score{platform=~"$platform"}'
 _KNOWN_APPS = '__name__=~"vserver:app:info|app:requests:rate"'
-
-
-class Platform(NamedTuple):
-    """A platform with its own page, and how its metrics name a virtual server."""
-
-    name: str  # the label `platform` of its hosts
-    vserver: str  # the platform's term for a virtual server
-    metric: str  # has a series for each virtual server, named by `label`
-    label: str
 
 
 _Variables = list[DatasourceVariable | QueryVariable | CustomVariable]
@@ -55,10 +44,13 @@ def of_any_hosts(*, below_hosts: bool = True) -> _Variables:
     ]
 
 
-def of_one_host_of(platform: Platform) -> _Variables:
-    """The same variables for hosts of one platform, with the platform's own names."""
-    its_hosts = f'platform="{platform.name}"'
-    names = _values("vserver", platform.vserver, f"{platform.metric}{{{ONE_HOST}}}", platform.label)
+def of_platform(platform: str, vserver: str, metric: str, label: str) -> _Variables:
+    """The same variables for hosts of one platform, with its own term for a virtual server.
+
+    metric: has a series for each virtual server, named by `label`.
+    """
+    its_hosts = f'platform="{platform}"'
+    names = _values("vserver", vserver, f"{metric}{{{ONE_HOST}}}", label)
     as_its_own = _values("host_platform", "Platform of the host", f"{{{KNOWN_HOSTS}, {its_hosts}}}", "platform")
     return [
         *_choice(),
@@ -88,24 +80,15 @@ def container() -> QueryVariable:
     return _first("ctid", "Beancounters of", f"sort_desc(sum by (ctid) ({failures}))")
 
 
-def base_host() -> QueryVariable:
-    """Choose the host of the baseline virtual server."""
-    return _values("base_host", "Baseline", f'{{{_KNOWN_VSERVERS}, host=~"$hosts"}}', "host")
-
-
-def base_platform() -> QueryVariable:
-    """Choose one of two platforms, if the baseline host is a machine with containers."""
-    return _of_base("platform", "Platform of the baseline")
-
-
-def base_vserver() -> QueryVariable:
-    """Choose the baseline virtual server."""
-    return _of_base("vserver", "Virtual server of the baseline")
-
-
-def _of_base(label: str, title: str) -> QueryVariable:
-    found = _values(f"base_{label}", title, f'{{{_KNOWN_VSERVERS}, host="$base_host"}}', label)
-    return found.hide(VariableHide.HIDE_LABEL)
+def baseline(*labels: str) -> _Variables:
+    """Choose the host of the baseline; then its virtual server, or one of two platforms if it runs containers."""
+    host = _values("base_host", "Baseline", f'{{{_KNOWN_VSERVERS}, host=~"$hosts"}}', "host")
+    titles = {"platform": "Platform of the baseline", "vserver": "Virtual server of the baseline"}
+    of_host = f'{{{_KNOWN_VSERVERS}, host="$base_host"}}'
+    return [
+        host,
+        *(_values(f"base_{label}", titles[label], of_host, label).hide(VariableHide.HIDE_LABEL) for label in labels),
+    ]
 
 
 def earlier(name: str, label: str) -> CustomVariable:

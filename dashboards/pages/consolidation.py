@@ -1,66 +1,13 @@
 """Consolidation: how many more applications fit on a host, and what does each cost the others?"""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders import timeseries
-from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels
+from dashboards import marks, palette, panels, variables
 from dashboards.layout import Row, page
 from dashboards.signals import application, consolidation, host, unfiltered
 
 _TALL = 10  # four legend lines in a third of the page's width
 _STEP_OF_MEANS = "1m"  # at 15 s, six such queries over a day may exceed Grafana's timeout
-
-
-def make() -> dashboard.Dashboard:
-    """The dashboard of one host's applications, under real load or the lab's."""
-    return page(
-        uid="virtscope-consolidation",
-        title="Consolidation",
-        question="How many more applications fit on this host?",
-        answer=(
-            "Headroom in busy hours, before the CPU is used up or the first objective is missed; and response, CPU and "
-            "cache misses by the number of applications."
-        ),
-        annotations=[*marks.of_lab(), marks.alerts()],
-        refresh="30s",
-        rows=[
-            Row(
-                "",
-                [
-                    *panels.tiles(
-                        consolidation.BUSY_HOURS, consolidation.HEADROOM, consolidation.IN_A_WEEK, consolidation.APPS
-                    ),
-                    _headroom().span(12).height(9),
-                    panels.against(unfiltered(application.CEILING), unfiltered(application.MEAN))
-                    .title("Mean response and objective")
-                    .span(12)
-                    .height(9),
-                ],
-            ),
-            Row(
-                "Over time",
-                [
-                    panels.small(_cpu()).height(_TALL),
-                    panels.small(panels.stacked(unfiltered(application.REQUESTS)).title("Throughput")).height(_TALL),
-                    panels.small(panels.lines(unfiltered(consolidation.USED_UP))).height(_TALL),
-                    panels.small(panels.lines(unfiltered(application.CPU_PER_REQUEST)).title("CPU per request")),
-                    panels.over_time(host.OVERHEAD_RATIO).span(8).height(8),
-                    panels.over_time(consolidation.MISSES).span(8).height(8),
-                ],
-            ),
-            Row(
-                "By number of applications (means over the time shown: choose days)",
-                [
-                    panels.against_number(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS)
-                    .span(8)
-                    .height(8)
-                    for signal in consolidation.AGAINST_APPS
-                ],
-            ),
-        ],
-    )
 
 
 def _cpu() -> timeseries.Panel:
@@ -87,3 +34,48 @@ def _headroom() -> timeseries.Panel:
         .override_by_query("B", panels.coloured(palette.MAGENTA))
         .override_by_query("C", panels.as_line(palette.PLAIN))
     )
+
+
+PAGE = page(
+    uid="virtscope-consolidation",
+    title="Consolidation",
+    question="How many more applications fit on this host?",
+    answer=(
+        "Headroom in busy hours, before the CPU is used up or the first objective is missed; and response, CPU and "
+        "cache misses by the number of applications."
+    ),
+    variables=variables.of_one_host(),
+    annotations=[*marks.of_lab(), marks.alerts()],
+    refresh="30s",
+    rows=[
+        Row(
+            "",
+            *panels.tiles(
+                consolidation.BUSY_HOURS, consolidation.HEADROOM, consolidation.IN_A_WEEK, consolidation.APPS
+            ),
+            _headroom().span(12).height(9),
+            panels.against(unfiltered(application.CEILING), unfiltered(application.MEAN))
+            .title("Mean response and objective")
+            .span(12)
+            .height(9),
+        ),
+        Row(
+            "Over time",
+            panels.small(_cpu()).height(_TALL),
+            panels.small(panels.stacked(unfiltered(application.REQUESTS)).title("Throughput")).height(_TALL),
+            panels.small(panels.lines(unfiltered(consolidation.USED_UP))).height(_TALL),
+            panels.small(panels.lines(unfiltered(application.CPU_PER_REQUEST)).title("CPU per request")),
+            panels.over_time(host.OVERHEAD_RATIO).span(8).height(8),
+            panels.over_time(consolidation.MISSES).span(8).height(8),
+        ),
+        Row(
+            "By number of applications (means over the time shown: choose days)",
+            *(
+                panels.against_number(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS)
+                .span(8)
+                .height(8)
+                for signal in consolidation.AGAINST_APPS
+            ),
+        ),
+    ],
+)

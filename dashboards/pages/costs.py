@@ -1,11 +1,8 @@
 """Costs: CPU and events per byte and request on each configuration, and the misses behind them, against a baseline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from grafana_foundation_sdk.builders import table, timeseries
-from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, tables, variables
 from dashboards.layout import Row, page
@@ -16,68 +13,6 @@ _OF_VSERVER = {"vserver": "Virtual server", **_OF_HOST}
 _COST = "Divided by the baseline's, and as it is: the cost of a"
 _DASH = "A dash: not counted, or too little traffic."
 _MISSES = "Miss rates (misses / instructions) and misses per second, divided by the baseline's."
-
-
-def make() -> dashboard.Dashboard:
-    """The tables of the network study, for live hosts."""
-    return page(
-        uid="virtscope-costs",
-        title="Costs",
-        question="What does a byte or a request cost here, compared with the baseline?",
-        answer=(
-            "Cost ratio = instruction ratio / traffic ratio, of hosts with all their guests and of virtual servers; "
-            "miss rates are misses / instructions."
-        ),
-        any_hosts=True,
-        own_variables=[
-            variables.base_host(),
-            variables.base_platform(),
-            variables.base_vserver(),
-            variables.earlier("base_time", "Baseline's time"),
-        ],
-        rows=[
-            Row(
-                "",
-                [
-                    _of_hosts("Hosts: a byte / baseline", f"{_COST} byte. {_DASH}", costs.HOST.of_bytes()),
-                    _of_hosts("Hosts: misses / baseline", _MISSES, costs.HOST.of_misses()),
-                ],
-            ),
-            Row(
-                "Virtual servers",
-                [
-                    _of_vservers(
-                        "A byte / baseline",
-                        f"{_COST} byte; what the host does for it is not in it. {_DASH}",
-                        costs.VSERVER.of_bytes(),
-                    ),
-                    _of_vservers("Misses / baseline", _MISSES, costs.VSERVER.of_misses()),
-                ],
-            ),
-            Row(
-                "Requests",
-                [
-                    _of_hosts(
-                        "Hosts: a request / baseline", f"{_COST} request to the web tiers.", costs.HOST.of_requests()
-                    ),
-                    _of_vservers(
-                        "A request / baseline",
-                        f"{_COST} request to its application; tiers add up.",
-                        costs.VSERVER.of_requests(),
-                        costs.REQUESTS,
-                    ),
-                ],
-            ),
-            Row(
-                "Over time",
-                [
-                    *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time()),
-                    *(_graph(highest(signal, by=costs.VSERVER.amount())) for signal in costs.VSERVER.over_time()),
-                ],
-                collapsed=True,
-            ),
-        ],
-    )
 
 
 def _graph(signal: Signal) -> timeseries.Panel:
@@ -96,3 +31,51 @@ def _of_vservers(title: str, description: str, signals: list[Signal], by: costs.
     fifty = f"The fifty of those chosen with most {most}. {description}"
     columns = tables.columns(title, fifty, _OF_VSERVER, signals)
     return columns.override_by_name("Virtual server", tables.links(tables.to_page("virtscope-host", "Host", its_host)))
+
+
+PAGE = page(
+    uid="virtscope-costs",
+    title="Costs",
+    question="What does a byte or a request cost here, compared with the baseline?",
+    answer=(
+        "Cost ratio = instruction ratio / traffic ratio, of hosts with all their guests and of virtual servers; "
+        "miss rates are misses / instructions."
+    ),
+    variables=[
+        *variables.of_any_hosts(),
+        *variables.baseline("platform", "vserver"),
+        variables.earlier("base_time", "Baseline's time"),
+    ],
+    rows=[
+        Row(
+            "",
+            _of_hosts("Hosts: a byte / baseline", f"{_COST} byte. {_DASH}", costs.HOST.of_bytes()),
+            _of_hosts("Hosts: misses / baseline", _MISSES, costs.HOST.of_misses()),
+        ),
+        Row(
+            "Virtual servers",
+            _of_vservers(
+                "A byte / baseline",
+                f"{_COST} byte; what the host does for it is not in it. {_DASH}",
+                costs.VSERVER.of_bytes(),
+            ),
+            _of_vservers("Misses / baseline", _MISSES, costs.VSERVER.of_misses()),
+        ),
+        Row(
+            "Requests",
+            _of_hosts("Hosts: a request / baseline", f"{_COST} request to the web tiers.", costs.HOST.of_requests()),
+            _of_vservers(
+                "A request / baseline",
+                f"{_COST} request to its application; tiers add up.",
+                costs.VSERVER.of_requests(),
+                costs.REQUESTS,
+            ),
+        ),
+        Row(
+            "Over time",
+            *(_graph(replace(signal, name=f"Hosts: {signal.name}")) for signal in costs.HOST.over_time()),
+            *(_graph(highest(signal, by=costs.VSERVER.amount())) for signal in costs.VSERVER.over_time()),
+            collapsed=True,
+        ),
+    ],
+)

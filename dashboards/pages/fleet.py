@@ -1,7 +1,5 @@
 """Fleet: every host on one page, sorted by need for attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from grafana_foundation_sdk.builders import table
@@ -21,66 +19,6 @@ _OVER_TIME = {
     "most_misses": replace(fleet.LLC_MISSES, name="LLC misses per 1,000 instructions"),
     "most_burn": fleet.BURN,
 }
-
-
-def make() -> dashboard.Dashboard:
-    """Grafana's home dashboard; a click on a value opens its details."""
-    return page(
-        uid="virtscope-fleet",
-        title="Fleet",
-        question="Which host needs me, and why?",
-        answer=(
-            "All hosts, the one with the severest alerts first: the worst application, headroom, the overhead of "
-            "virtualisation, cache misses. Click a value to see what is behind it."
-        ),
-        any_hosts=True,
-        below_hosts=False,
-        own_variables=[
-            variables.prometheus(),
-            *(variables.highest(name, signal) for name, signal in _OVER_TIME.items()),
-        ],
-        annotations=[marks.alerts(any_hosts=True)],
-        rows=[
-            Row(
-                "",
-                [
-                    panels.board(fleet.WORST).grid_pos(dashboard.GridPos(x=0, y=2, w=16, h=6)),
-                    *(
-                        panels.number(signal).grid_pos(dashboard.GridPos(x=x, y=y, w=4, h=3))
-                        for signal, x, y in (
-                            (fleet.HOSTS, 16, 2),
-                            (fleet.SILENT, 20, 2),
-                            (fleet.CRITICAL, 16, 5),
-                            (fleet.WARNINGS, 20, 5),
-                        )
-                    ),
-                    _hosts(),
-                    tables.alerts(
-                        "Firing alerts",
-                        fleet.ALERTS,
-                        {"host": "Host", "vserver": "Virtual server", "app": "Application", "cause": "Cause"},
-                    ).span(24),
-                ],
-            ),
-            Row(
-                "By platform",
-                [
-                    tables.columns(
-                        "Hosts by platform and shard",
-                        "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In "
-                        "a fleet of several Prometheus (docs/scale.md): of each shard.",
-                        {"platform": "Platform", "shard": "Shard"},
-                        fleet.BY_PLATFORM,
-                        height=6,
-                    )
-                ],
-            ),
-            Row(
-                "Over time",
-                [panels.lines(of_highest(signal, name)).span(12).height(8) for name, signal in _OVER_TIME.items()],
-            ),
-        ],
-    )
 
 
 def _hosts() -> table.Panel:
@@ -117,3 +55,56 @@ def _hosts() -> table.Panel:
         .override_by_name(fleet.HEADROOM.name, to_consolidation)
         .grid_pos(dashboard.GridPos(x=0, y=8, w=24, h=6))
     )
+
+
+PAGE = page(
+    uid="virtscope-fleet",
+    title="Fleet",
+    question="Which host needs me, and why?",
+    answer=(
+        "All hosts, the one with the severest alerts first: the worst application, headroom, the overhead of "
+        "virtualisation, cache misses. Click a value to see what is behind it."
+    ),
+    variables=[
+        *variables.of_any_hosts(below_hosts=False),
+        variables.prometheus(),
+        *(variables.highest(name, signal) for name, signal in _OVER_TIME.items()),
+    ],
+    annotations=[marks.alerts(any_hosts=True)],
+    rows=[
+        Row(
+            "",
+            panels.board(fleet.WORST).grid_pos(dashboard.GridPos(x=0, y=2, w=16, h=6)),
+            *(
+                panels.number(signal).grid_pos(dashboard.GridPos(x=x, y=y, w=4, h=3))
+                for signal, x, y in (
+                    (fleet.HOSTS, 16, 2),
+                    (fleet.SILENT, 20, 2),
+                    (fleet.CRITICAL, 16, 5),
+                    (fleet.WARNINGS, 20, 5),
+                )
+            ),
+            _hosts(),
+            tables.alerts(
+                "Firing alerts",
+                fleet.ALERTS,
+                {"host": "Host", "vserver": "Virtual server", "app": "Application", "cause": "Cause"},
+            ).span(24),
+        ),
+        Row(
+            "By platform",
+            tables.columns(
+                "Hosts by platform and shard",
+                "How many hosts of each platform have a critical alert, a warning at most, or don't answer. In "
+                "a fleet of several Prometheus (docs/scale.md): of each shard.",
+                {"platform": "Platform", "shard": "Shard"},
+                fleet.BY_PLATFORM,
+                height=6,
+            ),
+        ),
+        Row(
+            "Over time",
+            *(panels.lines(of_highest(signal, name)).span(12).height(8) for name, signal in _OVER_TIME.items()),
+        ),
+    ],
+)

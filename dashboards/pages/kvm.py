@@ -1,110 +1,12 @@
 """KVM: the cost of each guest beyond its own computing, its quotas and devices; only for KVM hosts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from grafana_foundation_sdk.builders import timeseries
-from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, palette, panels, tables
+from dashboards import marks, palette, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import kvm
-from dashboards.variables import Platform
-
-
-def make() -> dashboard.Dashboard:
-    """The dashboard of one KVM host's guests, in addition to the pages for all platforms."""
-    return page(
-        uid="virtscope-kvm",
-        title="KVM",
-        question="What does each guest of this host cost beside what it computes?",
-        answer=(
-            "Guest time, and what KVM, QEMU and vhost use around it; vCPUs, quotas and devices. What all platforms "
-            "have is on the page Host."
-        ),
-        platform=Platform("kvm", "Guest", "kvm_guest_info", "guest"),
-        annotations=[marks.changes()],
-        rows=[
-            Row(
-                "",
-                [
-                    *panels.tiles(kvm.GUESTS, kvm.OVERHEAD_OF_ALL, kvm.OVERHEAD_OF_NONE, kvm.EXITS_OF_ALL),
-                    _costs().span(12).height(10),
-                    panels.half(kvm.OVERHEAD).title("Overhead by guest"),
-                    tables.columns(
-                        "Cost by guest",
-                        "CPU used for each guest chosen, those that compute most first: guest time, overhead in all "
-                        "and divided by guest time, and where it goes: its vCPUs in KVM (polling is a part of that) "
-                        "and in QEMU, QEMU's and the kernel's other threads. A dash: not known "
-                        "(docs/kvm-exporter.md).",
-                        {"guest": "Guest"},
-                        kvm.OF_EACH,
-                        height=10,
-                    ),
-                    panels.half(kvm.EXITS).title("Exits by guest"),
-                    panels.half(kvm.HALT_POLLING),
-                ],
-            ),
-            Row(
-                "Guests",
-                [
-                    tables.columns(
-                        "Guests",
-                        "Every guest chosen. ID: Proxmox's VMID or libvirt's domain ID. Memory of the host that it "
-                        "holds (resident), after ballooning, and what QEMU was started to give it. A dash: nobody "
-                        "says.",
-                        {"guest": "Guest", "title": "Title", "manager": "Manager", "accelerator": "Accelerator"}
-                        | {"id": "ID", "uuid": "UUID"},
-                        kvm.INFO,
-                        height=9,
-                    ),
-                    tables.columns(
-                        "States",
-                        "The state of each guest chosen as libvirt knows it.",
-                        {"guest": "Guest", "state": "State"},
-                        [kvm.STATE],
-                        width=12,
-                    ),
-                    tables.columns(
-                        "Guest time not known",
-                        "Guests of which guest time is not known, and why: they are emulated (tcg), or this kernel "
-                        "can't tell it (kernel). Overhead can't be separated from what they compute.",
-                        {"guest": "Guest", "reason": "Reason"},
-                        [kvm.NO_GUEST_TIME],
-                        width=12,
-                    ),
-                ],
-            ),
-            Row(
-                "vCPUs and quotas",
-                [
-                    *map(panels.half, (kvm.VCPU_RAN, kvm.VCPU_WAITED, kvm.THROTTLED)),
-                    panels.lines(kvm.THROTTLED_PERIODS).span(12).height(10),
-                ],
-                collapsed=True,
-            ),
-            Row(
-                "Devices",
-                [
-                    tables.columns(
-                        "Network devices",
-                        "Each tap device: packets to the guest (in) and from it (out), per second. Dropped: the guest "
-                        "didn't fetch them in time, or nothing on the host took them, such as a bridge.",
-                        {"guest": "Guest", "device": "Device"},
-                        kvm.INTERFACES,
-                    ),
-                    tables.columns(
-                        "Block devices",
-                        "Requests of each block device per second, and how long one takes on average, as QEMU sees it.",
-                        {"guest": "Guest", "device": "Device"},
-                        kvm.BLOCK_DEVICES,
-                    ),
-                ],
-                collapsed=True,
-            ),
-        ],
-    )
 
 
 def _costs() -> timeseries.Panel:
@@ -119,3 +21,87 @@ def _costs() -> timeseries.Panel:
         )
         .override_by_query("A", panels.coloured(palette.GUESTS))
     )
+
+
+PAGE = page(
+    uid="virtscope-kvm",
+    title="KVM",
+    question="What does each guest of this host cost beside what it computes?",
+    answer=(
+        "Guest time, and what KVM, QEMU and vhost use around it; vCPUs, quotas and devices. What all platforms "
+        "have is on the page Host."
+    ),
+    variables=variables.of_platform("kvm", "Guest", "kvm_guest_info", "guest"),
+    annotations=[marks.changes()],
+    rows=[
+        Row(
+            "",
+            *panels.tiles(kvm.GUESTS, kvm.OVERHEAD_OF_ALL, kvm.OVERHEAD_OF_NONE, kvm.EXITS_OF_ALL),
+            _costs().span(12).height(10),
+            panels.half(kvm.OVERHEAD).title("Overhead by guest"),
+            tables.columns(
+                "Cost by guest",
+                "CPU used for each guest chosen, those that compute most first: guest time, overhead in all "
+                "and divided by guest time, and where it goes: its vCPUs in KVM (polling is a part of that) "
+                "and in QEMU, QEMU's and the kernel's other threads. A dash: not known "
+                "(docs/kvm-exporter.md).",
+                {"guest": "Guest"},
+                kvm.OF_EACH,
+                height=10,
+            ),
+            panels.half(kvm.EXITS).title("Exits by guest"),
+            panels.half(kvm.HALT_POLLING),
+        ),
+        Row(
+            "Guests",
+            tables.columns(
+                "Guests",
+                "Every guest chosen. ID: Proxmox's VMID or libvirt's domain ID. Memory of the host that it "
+                "holds (resident), after ballooning, and what QEMU was started to give it. A dash: nobody "
+                "says.",
+                {"guest": "Guest", "title": "Title", "manager": "Manager", "accelerator": "Accelerator"}
+                | {"id": "ID", "uuid": "UUID"},
+                kvm.INFO,
+                height=9,
+            ),
+            tables.columns(
+                "States",
+                "The state of each guest chosen as libvirt knows it.",
+                {"guest": "Guest", "state": "State"},
+                [kvm.STATE],
+                width=12,
+            ),
+            tables.columns(
+                "Guest time not known",
+                "Guests of which guest time is not known, and why: they are emulated (tcg), or this kernel "
+                "can't tell it (kernel). Overhead can't be separated from what they compute.",
+                {"guest": "Guest", "reason": "Reason"},
+                [kvm.NO_GUEST_TIME],
+                width=12,
+            ),
+        ),
+        Row(
+            "vCPUs and quotas",
+            *map(panels.half, (kvm.VCPU_RAN, kvm.VCPU_WAITED, kvm.THROTTLED)),
+            panels.lines(kvm.THROTTLED_PERIODS).span(12).height(10),
+            collapsed=True,
+        ),
+        Row(
+            "Devices",
+            tables.columns(
+                "Network devices",
+                "Each tap device: packets to the guest (in) and from it (out), per second. Dropped: the guest "
+                "didn't fetch them in time, or nothing on the host took them, such as a bridge.",
+                {"guest": "Guest", "device": "Device"},
+                kvm.INTERFACES,
+            ),
+            tables.columns(
+                "Block devices",
+                "Requests of each block device per second, and how long one takes on average, as QEMU sees it.",
+                {"guest": "Guest", "device": "Device"},
+                kvm.BLOCK_DEVICES,
+            ),
+            collapsed=True,
+        ),
+    ],
+)

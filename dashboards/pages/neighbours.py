@@ -1,42 +1,10 @@
 """Who waits for whom: CPU wait of one host's virtual servers by what ran meanwhile."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders import table
-from grafana_foundation_sdk.models import dashboard
 
-from dashboards import marks, tables, waiting
+from dashboards import marks, tables, variables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import neighbours
-
-
-def make() -> dashboard.Dashboard:
-    """The dashboard of one host's neighbours."""
-    return page(
-        uid="virtscope-neighbours",
-        title="Who waits for whom",
-        question="Who waits for whom on this host?",
-        answer=(
-            "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
-            "over time and by reason, and whom an application's waiting names."
-        ),
-        measured='vserver:cpu_wait_caused:rate{reason="self"}',  # all measured servers have it
-        annotations=[marks.changes(), marks.alerts()],
-        rows=[
-            Row("", [_matrix()]),
-            Row(
-                "Over time",
-                [
-                    waiting.by_who(neighbours.WHO, neighbours.OWN).span(14).height(10),
-                    waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
-                ],
-            ),
-            Row(
-                "Applications",
-                [waiting.named("Named neighbours of the host's applications", of_all=True).span(24)],
-            ),
-        ],
-    )
 
 
 def _matrix() -> table.Panel:
@@ -52,3 +20,28 @@ def _matrix() -> table.Panel:
         .span(24)
         .height(12)
     )
+
+
+PAGE = page(
+    uid="virtscope-neighbours",
+    title="Who waits for whom",
+    question="Who waits for whom on this host?",
+    answer=(
+        "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
+        "over time and by reason, and whom an application's waiting names."
+    ),
+    variables=variables.of_one_host('vserver:cpu_wait_caused:rate{reason="self"}'),
+    annotations=[marks.changes(), marks.alerts()],
+    rows=[
+        Row("", _matrix()),
+        Row(
+            "Over time",
+            waiting.by_who(neighbours.WHO, neighbours.OWN).span(14).height(10),
+            waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
+        ),
+        Row(
+            "Applications",
+            waiting.named("Named neighbours of the host's applications", of_all=True).span(24),
+        ),
+    ],
+)

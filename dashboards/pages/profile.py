@@ -1,11 +1,8 @@
 """Profile: event share of each program and symbol, compared with another host, event or time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from grafana_foundation_sdk.builders import table, timeseries
-from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette, panels, tables, variables
 from dashboards.layout import Row, page
@@ -13,41 +10,6 @@ from dashboards.signals import Signal, profile
 
 _CHOSEN = "$event on $host"
 _BESIDE = "$other_event on $other_host, ${other_time:text}"
-
-
-def make() -> dashboard.Dashboard:
-    """The dashboard of two profiles side by side."""
-    return page(
-        uid="virtscope-profile",
-        title="Profile",
-        question="Which code do the misses belong to?",
-        answer=(
-            "The share of each program and symbol in an event, and below or beside it that of another host, event or "
-            "time: base shows what a hypervisor adds, the day before what a change did."
-        ),
-        measured="perf_profile_samples_total",
-        own_variables=variables.profiles(),
-        rows=[
-            Row("", [_over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)]),
-            Row("By symbol", [_by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)]),
-            Row("By image", [_by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)]),
-            Row(
-                "Sampling",
-                [
-                    tables.columns(
-                        "Sampled events on $host",
-                        "How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
-                        {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
-                        [profile.SAMPLED],
-                        height=6,
-                    ),
-                    _rounds(profile.SAMPLED_CPUS),
-                    _rounds(profile.LOST).axis_soft_max(1),
-                ],
-                collapsed=True,
-            ),
-        ],
-    )
 
 
 def _over_time(of: str, top: Signal) -> timeseries.Panel:
@@ -74,3 +36,33 @@ def _by_symbol(of: str, share: Signal) -> table.Panel:
 
 def _by_image(of: str, share: Signal) -> table.Panel:
     return _shares(f"Images: {of}", profile.IMAGE, share, width=12, height=8)
+
+
+PAGE = page(
+    uid="virtscope-profile",
+    title="Profile",
+    question="Which code do the misses belong to?",
+    answer=(
+        "The share of each program and symbol in an event, and below or beside it that of another host, event or "
+        "time: base shows what a hypervisor adds, the day before what a change did."
+    ),
+    variables=[*variables.of_one_host("perf_profile_samples_total"), *variables.profiles()],
+    rows=[
+        Row("", _over_time(_CHOSEN, profile.TOP), _over_time(_BESIDE, profile.OTHER_TOP)),
+        Row("By symbol", _by_symbol(_CHOSEN, profile.SHARE), _by_symbol(_BESIDE, profile.OTHER_SHARE)),
+        Row("By image", _by_image(_CHOSEN, profile.IMAGE_SHARE), _by_image(_BESIDE, profile.OTHER_IMAGE_SHARE)),
+        Row(
+            "Sampling",
+            tables.columns(
+                "Sampled events on $host",
+                "How each event is sampled on every CPU, and what of. Without a guest: on the host itself.",
+                {"vserver": "Guest", "event": "Event", "pace": "Pace", "scope": "Scope"},
+                [profile.SAMPLED],
+                height=6,
+            ),
+            _rounds(profile.SAMPLED_CPUS),
+            _rounds(profile.LOST).axis_soft_max(1),
+            collapsed=True,
+        ),
+    ],
+)

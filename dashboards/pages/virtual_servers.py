@@ -1,50 +1,12 @@
 """Virtual servers side by side: any set of guests, containers and machines, on common axes and against a baseline."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from grafana_foundation_sdk.builders import table, timeseries
-from grafana_foundation_sdk.models import dashboard
 
 from dashboards import panels, tables, variables, waiting
 from dashboards.layout import Row, page
 from dashboards.signals import Signal, beside, highest, top_now
-
-
-def make() -> dashboard.Dashboard:
-    """The dashboard that compares virtual servers with a baseline, as the studies did."""
-    return page(
-        uid="virtscope-virtual-servers",
-        title="Virtual servers",
-        question="Which virtual server needs more for the same work?",
-        answer=(
-            "Guests, containers and bare machines of any hosts, side by side: absolute values (left), and divided by "
-            "those of the chosen baseline (right)."
-        ),
-        any_hosts=True,
-        own_variables=[variables.base_host(), variables.base_vserver()],
-        rows=[
-            Row("", [*_pair(beside.CPU), _virtual_servers()]),
-            Row("Caches", [*_pair(beside.LLC_MISSES), *_pair(beside.IPC)]),
-            # No baseline: a bare machine has no CPU wait.
-            Row("CPU contention", [_graph(highest(beside.WAIT)).span(24).height(8)]),
-            # Opened for one server: a whole fleet has a million series.
-            Row(
-                "Waiting of the chosen virtual servers",
-                [
-                    waiting.by_who(beside.WAIT_BY_WHO, beside.WAIT_FOR_OWN).span(14).height(10),
-                    waiting.by_reason(beside.WAIT_BY_REASON).span(10).height(10),
-                ],
-                collapsed=True,
-            ),
-            Row(
-                "Memory, network, disk",
-                [*_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK)],
-                collapsed=True,
-            ),
-        ],
-    )
 
 
 def _pair(signal: Signal) -> list[timeseries.Panel]:
@@ -86,3 +48,35 @@ def _virtual_servers() -> table.Panel:
             *tables.to_own_words(its_host),
         ),
     )
+
+
+PAGE = page(
+    uid="virtscope-virtual-servers",
+    title="Virtual servers",
+    question="Which virtual server needs more for the same work?",
+    answer=(
+        "Guests, containers and bare machines of any hosts, side by side: absolute values (left), and divided by "
+        "those of the chosen baseline (right)."
+    ),
+    variables=[*variables.of_any_hosts(), *variables.baseline("vserver")],
+    rows=[
+        Row("", *_pair(beside.CPU), _virtual_servers()),
+        Row("Caches", *_pair(beside.LLC_MISSES), *_pair(beside.IPC)),
+        # No baseline: a bare machine has no CPU wait.
+        Row("CPU contention", _graph(highest(beside.WAIT)).span(24).height(8)),
+        # Opened for one server: a whole fleet has a million series.
+        Row(
+            "Waiting of the chosen virtual servers",
+            waiting.by_who(beside.WAIT_BY_WHO, beside.WAIT_FOR_OWN).span(14).height(10),
+            waiting.by_reason(beside.WAIT_BY_REASON).span(10).height(10),
+            collapsed=True,
+        ),
+        Row(
+            "Memory, network, disk",
+            *_pair(beside.MEMORY),
+            *_pair(beside.NETWORK),
+            *_pair(beside.DISK),
+            collapsed=True,
+        ),
+    ],
+)

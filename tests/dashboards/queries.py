@@ -103,12 +103,12 @@ def resolve_variables(
             continue
         query = fill_in(variable["query"], resolved)
         values = _values(prometheus, query, variable.get("regex", ""))
-        if not values and not (variable["includeAll"] and name not in choose):
+        if not values and not (variable.get("includeAll") and name not in choose):
             raise LookupError(f"${name} finds no value: {query}")
         if name in choose and choose[name] not in values:
             raise LookupError(f"${name} can't be {choose[name]!r}, only one of {values}: {query}")
-        is_regex = variable["multi"] or variable["includeAll"]
-        if name in choose or not variable["includeAll"]:
+        is_regex = variable.get("multi") or variable.get("includeAll")
+        if name in choose or not variable.get("includeAll"):
             chosen = choose.get(name) or values[0]
             resolved[name] = _escaped(chosen) if is_regex else chosen
         else:

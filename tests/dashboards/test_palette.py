@@ -52,7 +52,7 @@ def test_series_that_vary_have_the_colour_that_grafana_gives_their_name() -> Non
     modes = {
         panel["title"]: panel["fieldConfig"]["defaults"]["color"]["mode"]
         for panel in ALL_PANELS
-        if panel["type"] == "timeseries" and panel["options"]["legend"]["showLegend"]
+        if panel["type"] == "timeseries" and "legend" not in panel["options"]
     }
     assert {title for title, mode in modes.items() if mode == "palette-classic"} == by_who
     assert set(modes.values()) == {"palette-classic", "palette-classic-by-name"}

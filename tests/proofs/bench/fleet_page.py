@@ -159,7 +159,7 @@ def _variables(
         found = _get(url, asked[-1]).json()["data"]
         label = re.search(r"(\w+)=", variable.get("regex", ""))
         names = found if label is None else [row["metric"].get(label[1], "") for row in found["result"]]
-        values.setdefault(name, f"({'|'.join(names)})" if variable["includeAll"] else next(iter(names), ""))
+        values.setdefault(name, f"({'|'.join(names)})" if variable.get("includeAll") else next(iter(names), ""))
     return asked, values
 
 
