@@ -4,8 +4,6 @@ python -m dashboards.build            write dashboards/json/
 python -m dashboards.build --check    exit 1 and name outdated files
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """A dashboard as a whole: common settings, and its rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Events that graphs mark with a line: changes on a host, alerts, and steps of the lab."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from grafana_foundation_sdk.models import dashboard

@@ -1,7 +1,5 @@
 """How a signal looks: as a number, over time, or against a number. All dashboards share this style."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -18,19 +16,8 @@ from grafana_foundation_sdk.builders import (
     trend,
 )
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard, units
-from grafana_foundation_sdk.models.common import (
-    AxisPlacement,
-    BigValueColorMode,
-    BigValueGraphMode,
-    BigValueTextMode,
-    GraphThresholdsStyleMode,
-    SortOrder,
-    StackingMode,
-    TooltipDisplayMode,
-    VisibilityMode,
-    VizOrientation,
-)
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
@@ -63,8 +50,8 @@ def number(signal: Signal) -> stat.Panel:
         .thresholds(steps(severity_steps(signal)))
         .mappings([no_value(signal.gap)])
         .no_value(signal.gap)
-        .color_mode(BigValueColorMode.BACKGROUND_SOLID)
-        .graph_mode(BigValueGraphMode.NONE)
+        .color_mode(options.BigValueColorMode.BACKGROUND_SOLID)
+        .graph_mode(options.BigValueGraphMode.NONE)
     )
     return panel if signal.decimals is None else panel.decimals(signal.decimals)
 
@@ -85,7 +72,7 @@ def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
         .title("")
         .mappings([dashboard.ValueMap(shown), no_value(signal.gap)])
         .transparent(True)
-        .text_mode(BigValueTextMode.VALUE)
+        .text_mode(options.BigValueTextMode.VALUE)
         .text(common.VizTextDisplayOptions().value_size(20))
     )
 
@@ -95,8 +82,8 @@ def board(signal: Signal) -> stat.Panel:
     return (
         number(signal)
         .mappings([*severity_words(), no_value(signal.gap)])
-        .text_mode(BigValueTextMode.VALUE_AND_NAME)
-        .orientation(VizOrientation.HORIZONTAL)
+        .text_mode(options.BigValueTextMode.VALUE_AND_NAME)
+        .orientation(options.VizOrientation.HORIZONTAL)
         .text(common.VizTextDisplayOptions().title_size(22).value_size(28))
     )
 
@@ -121,7 +108,7 @@ def over_time(signal: Signal, *others: Signal) -> timeseries.Panel:
         .fill_opacity(10)
         .color_scheme(_fixed(palette.SINGLE))
         .legend(common.VizLegendOptions().show_legend(False))
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
+        .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI).sort(options.SortOrder.DESCENDING))
         # Otherwise tooltips show the panel's no-value text in gaps of a series.
         .override_by_regexp("/.*/", properties(noValue=None))
     )
@@ -130,7 +117,7 @@ def over_time(signal: Signal, *others: Signal) -> timeseries.Panel:
     panel = panel.axis_soft_min(0) if signal.signed else panel.min(0)
     if signal.high is not None:
         limit = [dashboard.Threshold(None, palette.NONE), dashboard.Threshold(signal.high, palette.PLAIN)]
-        line = common.GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
+        line = common.GraphThresholdsStyleConfig().mode(options.GraphThresholdsStyleMode.DASHED)
         # Without a soft maximum the line would be outside a calm host's graph.
         panel.thresholds(steps(limit)).thresholds_style(line).axis_soft_max(signal.high * 1.2)
     return panel
@@ -162,7 +149,7 @@ def stacked(signal: Signal, *others: Signal) -> timeseries.Panel:
     """Stacked series: the top edge is their sum."""
     return (
         lines(signal, *others)
-        .stacking(common.StackingConfig().mode(StackingMode.NORMAL).group("used"))
+        .stacking(common.StackingConfig().mode(options.StackingMode.NORMAL).group("used"))
         .line_width(1)
         .fill_opacity(50)
     )
@@ -180,8 +167,8 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
         )
         .cell_values(heatmap.CellValues().unit(buckets.unit).decimals(1))
         .filter_values(heatmap.FilterValueRange().le(1e-9))  # omits empty buckets
-        .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(AxisPlacement.LEFT))
-        .mode(TooltipDisplayMode.SINGLE)
+        .y_axis(heatmap.YAxisConfig().unit(units.Seconds).axis_placement(options.AxisPlacement.LEFT))
+        .mode(options.TooltipDisplayMode.SINGLE)
         .exemplars_color(palette.PLAIN)
         .show_legend()
     )
@@ -197,7 +184,7 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
         of(signal, statetimeline.Panel(), query(signal).range())
         .mappings([dashboard.ValueMap(shown), no_value("no data")])
         .fill_opacity(100)  # the palette's own colours
-        .show_value(VisibilityMode.NEVER)  # Grafana would truncate words at the end of a state
+        .show_value(options.VisibilityMode.NEVER)  # Grafana would truncate words at the end of a state
         .color_scheme(_fixed(palette.NO_DATA))  # colouring by thresholds would show these instead of the words
         .legend(_legend_below())
         .override_by_regexp("/.*/", properties(noValue=None))
@@ -240,15 +227,12 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
         .legend(_legend_below())
         .line_width(2)
         .fill_opacity(0)
-        .show_points(VisibilityMode.ALWAYS)
+        .show_points(options.VisibilityMode.ALWAYS)
         .point_size(9)
-        .tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
+        .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI))
         .override_by_name(
             x_field,
-            [
-                property_of("custom.axisLabel", axis),
-                *properties(displayName=axis, unit=units.NoUnit, mappings=_no_fractions()),
-            ],
+            properties(custom_axisLabel=axis, displayName=axis, unit=units.NoUnit, mappings=_no_fractions()),
         )
     )
 
@@ -290,19 +274,17 @@ def ref_id(index: int) -> str:
     return chr(ord("A") + index)
 
 
-def transformation(kind: str, **options: object) -> dashboard.DataTransformerConfig:
+def transformation(kind: str, **settings: object) -> dashboard.DataTransformerConfig:
     """A transformation of query results."""
-    return dashboard.DataTransformerConfig(id_val=kind, options=options)
-
-
-def property_of(name: str, value: object) -> dashboard.DynamicConfigValue:
-    """A property of an override."""
-    return dashboard.DynamicConfigValue(id_val=name, value=value)
+    return dashboard.DataTransformerConfig(id_val=kind, options=settings)
 
 
 def properties(**values: object) -> Properties:
-    """Several properties, by name."""
-    return [property_of(name, value) for name, value in values.items()]
+    """Properties of an override, by name; custom_NAME is one of this kind of panel."""
+    return [
+        dashboard.DynamicConfigValue(id_val=name.replace("custom_", "custom."), value=value)
+        for name, value in values.items()
+    ]
 
 
 def coloured(colour: str) -> Properties:
@@ -312,13 +294,12 @@ def coloured(colour: str) -> Properties:
 
 def as_line(colour: str) -> Properties:
     """Properties of an override that draws a series as a dashed line outside the stack."""
-    custom = {
-        "stacking": {"mode": "none", "group": "limit"},
-        "fillOpacity": 0,
-        "lineWidth": 2,
-        "lineStyle": {"fill": "dash", "dash": [10, 10]},
-    }
-    return [*coloured(colour), *(property_of(f"custom.{name}", value) for name, value in custom.items())]
+    return coloured(colour) + properties(
+        custom_stacking={"mode": "none", "group": "limit"},
+        custom_fillOpacity=0,
+        custom_lineWidth=2,
+        custom_lineStyle={"fill": "dash", "dash": [10, 10]},
+    )
 
 
 def severity_steps(signal: Signal) -> list[dashboard.Threshold]:

@@ -9,19 +9,13 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as models
 from grafana_foundation_sdk.models import dashboard
-from grafana_foundation_sdk.models.common import (
-    BarGaugeDisplayMode,
-    TableBarGaugeCellOptions,
-    TableCellBackgroundDisplayMode,
-    TableColoredBackgroundCellOptions,
-)
 
 from dashboards import palette, panels
 from dashboards.panels import Properties, properties, transformation
 from dashboards.signals import Signal
 from dashboards.variables import DATASOURCE
 
-_GROUND = TableColoredBackgroundCellOptions(mode=TableCellBackgroundDisplayMode.BASIC)
+_GROUND = models.TableColoredBackgroundCellOptions(mode=models.TableCellBackgroundDisplayMode.BASIC)
 _HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels for "12.34 CPUs"
 _NAME_WIDTH = 95  # pixels, minimum
@@ -58,26 +52,10 @@ _WORD_WIDTHS = {
 }
 """Column widths in pixels for known words, by header. Columns of names share the remaining width."""
 
-_LETTERS = {
-    letter: width
-    for letters, width in {
-        " .,:ijlI": 4.1,
-        "()/r": 5.1,
-        "t1": 6.1,
-        "f-": 7.1,
-        "ckvsxyzEFL5": 8.1,
-        "ACDHTUVXY4": 10.1,
-        "GNOQ": 11.1,
-        "mw": 12.1,
-        "MW%": 14.1,
-    }.items()
-    for letter in letters
-}
-"""Pixels per letter of a header (Inter, 14 px, medium), measured in a browser; other letters are 9.1 wide."""
-
 
 def _header_width(words: str) -> int:
-    return ceil(sum(_LETTERS.get(letter, 9.1) for letter in words)) + _HEADER_PADDING
+    """Pixels of a header (Inter, 14 px, medium), as if all its letters were as wide as most."""
+    return ceil(9.1 * len(words)) + _HEADER_PADDING
 
 
 def columns(
@@ -140,9 +118,7 @@ def columns(
         if known := _WORD_WIDTHS.get(label):
             panel.override_by_name(label, as_wide(known))
         else:
-            panel.override_by_name(
-                label, [panels.property_of("custom.minWidth", max(_NAME_WIDTH, _header_width(label)))]
-            )
+            panel.override_by_name(label, properties(custom_minWidth=max(_NAME_WIDTH, _header_width(label))))
     for number, signal in enumerate(signals):
         header = _header_width(signal.name) + (_SORT_ARROW if number < _SORTED_BY else 0)
         looks = [*properties(unit=signal.unit), *as_wide(max(_NUMBER_WIDTH, header)), *_judged(signal)]
@@ -184,19 +160,19 @@ def matrix(
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.CONTINUOUS_BLUES))
         .override_by_field_type(
             "number",
-            [
-                *properties(noValue=None),
-                panels.property_of("custom.cellOptions", _GROUND),
-                panels.property_of("custom.minWidth", _CELL_WIDTH),
-                panels.property_of("custom.wrapHeaderText", True),  # Grafana 12 and newer
-            ],
+            properties(
+                noValue=None,
+                custom_cellOptions=_GROUND,
+                custom_minWidth=_CELL_WIDTH,
+                custom_wrapHeaderText=True,  # Grafana 12 and newer
+            ),
         )
         # If two overrides give a column links, it has both.
         .override_by_regexp(
             f"/^(?!({header}|{without_page})$)/", links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column))
         )
         .override_by_regexp(f"/^({without_page})$/", links(to_row))
-        .override_by_name(first[0], [panels.property_of("custom.cellOptions", {"type": "auto"})])
+        .override_by_name(first[0], properties(custom_cellOptions={"type": "auto"}))
         .override_by_name(
             header,
             [
@@ -282,12 +258,12 @@ def links(*to: dashboard.DashboardLink) -> Properties:
 def on_grounds(colours: Mapping[str, str]) -> Properties:
     """Show each word on a background of its colour."""
     words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
-    return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=[dashboard.ValueMap(words)])]
+    return properties(custom_cellOptions=_GROUND, mappings=[dashboard.ValueMap(words)])
 
 
 def as_severity() -> Properties:
     """Show severity points (`SEVERITY_POINTS`) as words."""
-    return [panels.property_of("custom.cellOptions", _GROUND), *properties(mappings=panels.severity_words())]
+    return properties(custom_cellOptions=_GROUND, mappings=panels.severity_words())
 
 
 def _judged(signal: Signal) -> Properties:
@@ -295,20 +271,17 @@ def _judged(signal: Signal) -> Properties:
     if not signal.is_judged:
         return []
     steps = dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, panels.severity_steps(signal))
-    return [
-        panels.property_of("custom.cellOptions", _GROUND),
-        *properties(thresholds=steps, mappings=[panels.no_value("no data")]),
-    ]
+    return properties(custom_cellOptions=_GROUND, thresholds=steps, mappings=[panels.no_value("no data")])
 
 
 def as_wide(width: int = 160) -> Properties:
     """Width for a few words, in pixels."""
-    return [panels.property_of("custom.width", width)]
+    return properties(custom_width=width)
 
 
 def wrapped() -> Properties:
     """Wrap text onto several lines instead of truncating it."""
-    return [panels.property_of("custom.wrapText", True)]
+    return properties(custom_wrapText=True)
 
 
 def in_words(words: Mapping[str, str]) -> Properties:
@@ -319,10 +292,5 @@ def in_words(words: Mapping[str, str]) -> Properties:
 
 def as_bar(colour: str, width: int = 110) -> Properties:
     """Show ratios as bars, full at 1; width in pixels."""
-    bar = TableBarGaugeCellOptions(mode=BarGaugeDisplayMode.BASIC)
-    return [
-        *panels.coloured(colour),
-        panels.property_of("custom.cellOptions", bar),
-        *as_wide(width),
-        *properties(min=0, max=1),
-    ]
+    bar = models.TableBarGaugeCellOptions(mode=models.BarGaugeDisplayMode.BASIC)
+    return panels.coloured(colour) + properties(custom_cellOptions=bar, custom_width=width, min=0, max=1)

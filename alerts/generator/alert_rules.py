@@ -1,7 +1,5 @@
 """The alerts about objectives: Sloth's conditions and the mean's, a gate for low traffic, and the most likely cause."""
 
-from __future__ import annotations
-
 import textwrap
 
 from alerts.generator import words

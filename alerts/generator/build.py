@@ -9,8 +9,6 @@ local/generated/, which the stack reads instead.
 If a file can't be used, it exits with one line, FILE:LINE: KEY: PROBLEM, and writes nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import re
