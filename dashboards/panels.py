@@ -53,7 +53,7 @@ def number(signal: Signal) -> stat.Panel:
         .color_mode(options.BigValueColorMode.BACKGROUND_SOLID)
         .graph_mode(options.BigValueGraphMode.NONE)
     )
-    return panel if signal.decimals is None else panel.decimals(signal.decimals)
+    return panel if signal.digits is None else panel.decimals(signal.digits)
 
 
 def tiles(*signals: Signal) -> list[stat.Panel]:

@@ -122,8 +122,8 @@ def columns(
     for number, signal in enumerate(signals):
         header = _header_width(signal.name) + (_SORT_ARROW if number < _SORTED_BY else 0)
         looks = [*properties(unit=signal.unit), *as_wide(max(_NUMBER_WIDTH, header)), *_judged(signal)]
-        if signal.decimals is not None:
-            looks += properties(decimals=signal.decimals)
+        if signal.digits is not None:
+            looks += properties(decimals=signal.digits)
         panel.override_by_name(signal.name, looks)
     return panel
 
@@ -154,7 +154,7 @@ def matrix(
                 ),
             ]
         )
-        .decimals(signal.decimals or 0)
+        .decimals(signal.digits or 0)
         .min(0)
         .max(_DARKEST)
         .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.CONTINUOUS_BLUES))

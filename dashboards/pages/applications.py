@@ -30,10 +30,7 @@ PAGE = page(
         Row(
             "",
             *panels.tiles(
-                application.MEAN_OF_TARGET,
-                application.MIN_BUDGET_LEFT,
-                application.MAX_BURN,
-                application.MAX_FAILED,
+                application.MEAN_OF_TARGET, application.MIN_BUDGET_LEFT, application.MAX_BURN, application.MAX_FAILED
             ),
             panels.against(application.CEILING, application.MEAN).title("Mean response").span(12).height(8),
             panels.against(application.LATENCY, application.P99).title("99th percentile").span(12).height(8),

@@ -69,11 +69,7 @@ PAGE = page(
             "Groups of resctrl",
             *(
                 panels.small(panels.lines(signal))
-                for signal in (
-                    highest(events.GROUP_OCCUPANCY),
-                    highest(events.GROUP_BANDWIDTH),
-                    events.GROUP_REMOTE,
-                )
+                for signal in (highest(events.GROUP_OCCUPANCY), highest(events.GROUP_BANDWIDTH), events.GROUP_REMOTE)
             ),
             collapsed=True,
         ),

@@ -16,12 +16,7 @@ def _graph(signal: Signal) -> timeseries.Panel:
 def _cpu_and_capacity() -> timeseries.Panel:
     """The host's share is at the bottom, so it can be read from zero."""
     return (
-        panels.stacked(
-            vserver.HOST_CPU,
-            highest(vserver.GUEST_CPU),
-            others(vserver.GUEST_CPU),
-            host.CPU_CAPACITY,
-        )
+        panels.stacked(vserver.HOST_CPU, highest(vserver.GUEST_CPU), others(vserver.GUEST_CPU), host.CPU_CAPACITY)
         .title("CPU usage and capacity")
         .description(
             "CPU used by the host itself (bottom) and by its guests: the top 10 in the selected time range and the "

@@ -39,9 +39,6 @@ PAGE = page(
             waiting.by_who(neighbours.WHO, neighbours.OWN).span(14).height(10),
             waiting.by_reason(neighbours.BY_REASON).span(10).height(10),
         ),
-        Row(
-            "Applications",
-            waiting.named("Named neighbours of the host's applications", of_all=True).span(24),
-        ),
+        Row("Applications", waiting.named("Named neighbours of the host's applications", of_all=True).span(24)),
     ],
 )

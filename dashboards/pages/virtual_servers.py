@@ -72,11 +72,7 @@ PAGE = page(
             collapsed=True,
         ),
         Row(
-            "Memory, network, disk",
-            *_pair(beside.MEMORY),
-            *_pair(beside.NETWORK),
-            *_pair(beside.DISK),
-            collapsed=True,
+            "Memory, network, disk", *_pair(beside.MEMORY), *_pair(beside.NETWORK), *_pair(beside.DISK), collapsed=True
         ),
     ],
 )

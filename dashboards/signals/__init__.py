@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 
+from grafana_foundation_sdk.models import units
+
 # A host of containers is also a bare machine: `$host_platform` selects one of the two, so nothing counts twice.
 ONE_HOST = 'platform="$host_platform", host="$host"'
 ANY_HOSTS = 'platform=~"$platform", host=~"$hosts"'
@@ -22,6 +24,7 @@ SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
 """Points per alert by severity: a host's warnings sum to less than a thousand, so never to a critical alert."""
 
 CPUS = "suffix:CPUs"  # Grafana's syntax for a custom unit
+_DIGITS = {CPUS: 2, "suffix:/s": 1, units.NoUnit: 0}
 
 _OF_VSERVER = "host, platform, vserver, role"
 
@@ -60,7 +63,7 @@ class Signal:
     scope: Scope = Scope()
     gap: str = "no data"  # text of an empty tile: two or three words
     legend: str = "{{host}}"  # Grafana's label template for a series
-    decimals: int | None = None  # digits after the point for a single number; None leaves it to Grafana
+    decimals: int | None = None  # digits after the point for a single number; None: by its unit, or Grafana's choice
     signed: bool = False  # may be negative, so graphs show values below 0
     # Thresholds for warning and critical, upper or lower, in the expression's own unit. An alert on the signal uses the
     # same.
@@ -80,6 +83,11 @@ class Signal:
             raise ValueError(f"{self.name} has only one scope: {self.query}")
         changed = Scope(hosts or self.scope.hosts, self.scope.chosen if chosen is None else chosen)
         return replace(self, scope=changed)
+
+    @property
+    def digits(self) -> int | None:
+        """Digits after the point for a single number; None leaves it to Grafana."""
+        return _DIGITS.get(self.unit) if self.decimals is None else self.decimals
 
     @property
     def is_judged(self) -> bool:

@@ -93,7 +93,7 @@ FAILED = _of_users(
 )
 MAX_FAILED = replace(FAILED, name="Max error ratio", query=f"max({FAILED.expr})")
 
-CPU = _of_tiers("CPU", lambda at: at("app:cpu_usage:rate", app="$app"), CPUS, decimals=2)
+CPU = _of_tiers("CPU", lambda at: at("app:cpu_usage:rate", app="$app"), CPUS)
 CPU_PER_REQUEST = _of_tiers(
     "CPU/request",
     lambda at: at("app:cpu_per_request:seconds", app="$app"),

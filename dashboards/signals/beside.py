@@ -42,5 +42,4 @@ def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
             "as much."
         ),
         absent="The baseline has no value, or it is 0: choose another under Baseline.",
-        decimals=2,
     )

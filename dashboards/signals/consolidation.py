@@ -18,7 +18,6 @@ APPS = _count(
     description="Applications that run on this host.",
     absent=_NO_APPS,
     gap="no applications",
-    decimals=0,
 )
 HEADROOM = _count(
     "Headroom now",
@@ -29,7 +28,6 @@ HEADROOM = _count(
     ),
     absent=_NO_HEADROOM,
     gap="no applications",
-    decimals=0,
     low=1,
 )
 BY_CPU = _count("Headroom by CPU", on_host("host:headroom_cpu:apps"), absent=_NO_HEADROOM, legend="by CPU")
@@ -48,7 +46,6 @@ BUSY_HOURS = _count(
     ),
     absent="Known after eight hours with requests.",
     gap="after 8 hours",
-    decimals=0,
     low=1,
 )
 IN_A_WEEK = _count(
@@ -60,7 +57,6 @@ IN_A_WEEK = _count(
     ),
     absent="Known after three days with requests.",
     gap="after 3 days",
-    decimals=0,
     low=1,
 )
 OVERHEAD = Signal("Overhead", on_host("host:overhead_cpu:rate"), CPUS, legend="overhead")

@@ -144,7 +144,6 @@ NOT_COUNTED = Signal(
     "Events that perf-exporter is configured to count, and can't. The table Events names them and the reason of each.",
     _NO_PERF,
     gap="no perf-exporter",
-    decimals=0,
     high=1,
 )
 SUPPORTED = Signal("Counted", _CONFIGURED, units.BoolYesNo, absent=_NO_PERF)

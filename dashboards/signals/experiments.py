@@ -13,7 +13,7 @@ def _last(metric: str, *matchers: str, **labels: str) -> str:
 
 _OF_A_RUN = f"on (run, host) group_left (study, scenario) max by (run, study, scenario, host) ({_last('lab_run_info')})"
 _STEPS = " or ".join(f"group by (run, host, step) ({_last(metric)})" for metric in ("lab_measurement", "lab_step_info"))
-_count = partial(Signal, unit=units.NoUnit, absent="The lab has not run in the time shown: docs/lab.md.", decimals=0)
+_count = partial(Signal, unit=units.NoUnit, absent="The lab has not run in the time shown: docs/lab.md.")
 
 RUNS = [
     _count("Steps planned", f"max by (run, host) ({_last('lab_run_planned_steps')}) * {_OF_A_RUN}"),
@@ -47,5 +47,5 @@ MEASUREMENTS = [
     _number("Mean", f"avg by ({_TEST}) ({_MEASURED})", decimals=3),
     _number("Min", f"min by ({_TEST}) ({_MEASURED})", decimals=3),
     _number("Max", f"max by ({_TEST}) ({_MEASURED})", decimals=3),
-    _number("n", f"count by ({_TEST}) ({_MEASURED})", decimals=0),
+    _number("n", f"count by ({_TEST}) ({_MEASURED})"),
 ]

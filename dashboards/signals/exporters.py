@@ -87,7 +87,6 @@ LEFT_OUT = Signal(
     f'sum by (host, job, metric, what, reason) (label_replace({_NAMED}, "what", "$1", "device", "(.+)"))',
     units.NoUnit,
     absent="Nothing is left out now.",
-    decimals=0,
 )
 PROBLEMS = [
     Signal(
@@ -95,7 +94,6 @@ PROBLEMS = [
         f"{_growth(counter, 'host, job')} > 0",
         units.NoUnit,
         absent="No such problem was counted in this time range.",
-        decimals=0,
     )
     for name, counter in {
         "Encoding failed": _of_each("encode_errors_total"),
@@ -166,4 +164,4 @@ OVER_SSH = [
 
 # Go programs export one too, without a Python.
 _BUILD_INFO = of_exporters("build_info", f'{_HOSTS.hosts}, python!=""')
-VERSIONS = _signal("Targets", f"count by (job, version, python) ({_BUILD_INFO})", units.NoUnit, decimals=0)
+VERSIONS = _signal("Targets", f"count by (job, version, python) ({_BUILD_INFO})", units.NoUnit)

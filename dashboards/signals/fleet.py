@@ -18,7 +18,7 @@ from dashboards.signals import (
     with_cause,
 )
 
-_count = partial(Signal, unit=units.NoUnit, absent="There are no hosts: see docs/watched-hosts.md.", decimals=0)
+_count = partial(Signal, unit=units.NoUnit, absent="There are no hosts: see docs/watched-hosts.md.")
 _FIRING = 'alertstate="firing", host=~"$hosts"'
 _UP = on_hosts("up")
 _SCORE = on_hosts("host:severity:score")
@@ -51,7 +51,6 @@ WORST = _count(
     ),
     gap="no hosts",
     legend="{{host}} {{why}}",
-    decimals=None,
 )
 HOSTS = _count("Hosts", f"count(group by (host) ({_UP}))", description="Monitored machines of the chosen platforms.")
 SILENT = _count(
@@ -74,7 +73,7 @@ WARNINGS = _count(
 )
 
 # The table of hosts: ties are broken by the higher overhead.
-SEVERITY = _count("Severity", f"max by (host, platform) ({_SHOWN})", decimals=None)
+SEVERITY = _count("Severity", f"max by (host, platform) ({_SHOWN})")
 _ROW = f"0 * {SEVERITY.expr}"
 FIRING = _count(
     "Alerts", f'{_ROW} + on (host) group_left () count by (host) (ALERTS{{{_FIRING}, severity!="none"}}) or {_ROW}'
@@ -101,7 +100,6 @@ HEADROOM = Signal(
     f"floor({on_hosts('host:headroom:apps_p10_1d')} or {on_hosts('host:headroom:apps')})",
     units.NoUnit,
     absent=consolidation.HEADROOM.absent,
-    decimals=0,
     low=1,
 )
 OVERHEAD = replace(across_hosts(host.OVERHEAD_RATIO), name="Overhead")

@@ -25,7 +25,6 @@ OVERHEAD_CPU = Signal(
     "CPU used by the host itself (Dom0 on Xen; on KVM all but what guests compute). 1 CPU is one processor busy all "
     "the time.",
     _NO_OVERHEAD,
-    decimals=2,
     high=0.5,
 )
 CPU_CAPACITY = Signal("CPU capacity", on_host("host:cpu_capacity:cpus"), CPUS, legend="capacity")
@@ -56,7 +55,6 @@ OVERHEAD_PER_BYTE = Signal(
     "CPU time of the host itself per gigabyte that its guests receive and send: on Xen, all of it passes Dom0. Not "
     "known below 10 kB/s, or where a busy guest has no network device of its own.",
     "No overhead is known, or traffic is below 10 kB/s or not known of all guests.",
-    decimals=1,
 )
 WAITED_SHARE_EXPECTED = Signal(
     "Expected CPU wait / demand",
@@ -73,7 +71,6 @@ REALLOCATIONS = Signal(
     "Changes of guests' caps and weights, over five minutes. If the overhead rises and falls with them, they cost too "
     "much: `make lab SCENARIO=allocation-short` says what one costs.",
     "Caps and weights are known of Xen (with xl), KVM and containers.",
-    decimals=1,
 )
 STEAL = Signal(
     "Host CPU steal (hypervisor)",

@@ -42,7 +42,7 @@ _NO_NAMES = "The threads of the chosen guests have no names: docs/kvm-exporter.m
 _NO_LIBVIRT = "Only libvirt tells this, for guests of its own: docs/kvm-exporter.md."
 _NO_QUOTA = "No chosen guest has a quota."
 _NO_TAP = "The chosen guests have no tap device, or kvm-exporter may not see whose it is: docs/kvm-exporter.md."
-_number = partial(Signal, unit=units.NoUnit, decimals=0)
+_number = partial(Signal, unit=units.NoUnit)
 
 # Overhead of a guest
 
@@ -64,7 +64,6 @@ OVERHEAD = Signal(
     "threads, vhost.",
     _NO_SPLIT,
     legend="{{vserver}}",
-    decimals=2,
 )
 OVERHEAD_OF_ALL = replace(
     OVERHEAD,
@@ -101,7 +100,7 @@ HALT_POLLING = Signal(
     legend="{{guest}} {{result}}",
 )
 
-_cpus = partial(Signal, unit=CPUS, absent=_NO_NAMES, decimals=2)
+_cpus = partial(Signal, unit=CPUS, absent=_NO_NAMES)
 GUEST_TIME = _cpus("Guest time", _COMPUTED, legend="guest time", absent=_NO_SPLIT)
 _IN_KVM = _cpus("In KVM", _VCPUS_SYSTEM, legend="vCPUs in KVM")
 _IN_QEMU = _cpus("In QEMU", f"clamp_min({_VCPUS_RAN} - {_VCPUS_COMPUTED} - {_VCPUS_SYSTEM}, 0)", legend="vCPUs in QEMU")
@@ -167,7 +166,6 @@ VCPU_RAN = Signal(
     "CPU time of each vCPU's thread, exits included: 1 CPU is busy all the time.",
     _NO_NAMES,
     legend="{{guest}} vCPU {{vcpu}}",
-    decimals=2,
 )
 VCPU_WAITED = replace(
     VCPU_RAN,
@@ -177,7 +175,6 @@ VCPU_WAITED = replace(
     description=(
         "Time per second that each vCPU could run and had no CPU: since others had it, or since its quota was used up."
     ),
-    decimals=1,
 )
 THROTTLED = Signal(
     "Throttled",
@@ -187,7 +184,6 @@ THROTTLED = Signal(
     "threads, summed over CPUs. If CPU wait rises with it, that is the quota; if alone, the neighbours.",
     _NO_QUOTA,
     legend="{{guest}} {{part}}",
-    decimals=1,
 )
 _PERIODS, _THROTTLED_PERIODS = (
     _of_name(_rate(f"kvm_guest_{periods}_total", f"{_GUEST}, part"), "part")
@@ -203,7 +199,7 @@ THROTTLED_PERIODS = replace(
 # Devices
 
 INTERFACES = [
-    Signal(name, _now(_rate(f"kvm_guest_network_{metric}_total", _DEVICE)), _PER_SECOND, absent=_NO_TAP, decimals=1)
+    Signal(name, _now(_rate(f"kvm_guest_network_{metric}_total", _DEVICE)), _PER_SECOND, absent=_NO_TAP)
     for name, metric in {
         "Drops (in)": "receive_drops",
         "Drops (out)": "transmit_drops",
@@ -221,7 +217,7 @@ def _of_block(kind: str, what: str) -> str:
 
 BLOCK_DEVICES = [
     *(
-        Signal(name, _now(_of_block(kind, "requests")), _PER_SECOND, absent=_NO_LIBVIRT, decimals=1)
+        Signal(name, _now(_of_block(kind, "requests")), _PER_SECOND, absent=_NO_LIBVIRT)
         for name, kind in {"Reads": "read", "Writes": "write", "Flushes": "flush"}.items()
     ),
     *(

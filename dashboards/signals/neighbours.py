@@ -113,7 +113,6 @@ GIVES_BACK = Signal(
     lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
     CPUS,
     absent="No application waits for a neighbour that can be named: see the evidence on Applications.",
-    decimals=2,
 )
 SHARE = Signal("Share", _share, units.PercentUnit, decimals=0)
 SINCE = Signal(

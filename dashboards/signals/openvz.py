@@ -28,7 +28,7 @@ _NO_COUNTERS = "No beancounters of this container: docs/vestat-exporter.md says 
 _NO_IOACCT = "This kernel has no /proc/bc/CTID/ioacct, or no value of this kind in it."
 _NO_LATENCY = "This kernel does not count these waits, or not in a known unit: docs/vestat-exporter.md."
 _NO_QUOTA = "No container has a disk quota in /proc/vz/vzquota; Virtuozzo 7 limits disk images instead."
-_number = partial(Signal, unit=units.NoUnit, decimals=0)
+_number = partial(Signal, unit=units.NoUnit)
 
 # Containers
 
@@ -79,7 +79,6 @@ CONTAINERS = [
         "Idle",
         there_now(_rate("cpu_idle_seconds"), "ctid", "openvz_container_uptime_seconds", **_CHOSEN),
         CPUS,
-        decimals=2,
     ),
     _number("Addresses", _value("container_addresses")),
     replace(LONGEST_WAIT, name="Max wait"),

@@ -22,7 +22,6 @@ TARGETS_DOWN = _of_targets(
     f"count({_UP} == 0) or 0 * count({_UP})",
     units.NoUnit,
     "Exporters, sensors and parts of the stack that don't answer. The table Targets names them.",
-    decimals=0,
     high=1,
 )
 SOURCES_FAILING = _of_targets(
@@ -31,7 +30,6 @@ SOURCES_FAILING = _of_targets(
     units.NoUnit,
     "Sources that an exporter cannot read or parse: their values are missing. Some exporters fall back to another "
     "source; SourceFailing fires for those that can't.",
-    decimals=0,
     high=1,
 )
 SCRAPE_SECONDS = _of_targets(
@@ -40,7 +38,6 @@ SCRAPE_SECONDS = _of_targets(
     units.Seconds,
     "Scrape duration of the slowest target of each job. The timeout is 4 s.",
     legend="{{host}}: {{job}}",
-    decimals=1,
 )
 _TARGET = "host, job, instance"
 TARGETS = [
@@ -60,7 +57,6 @@ SOURCE_ERRORS = Signal(
     f"{_FAILED} or sum by ({_SOURCE}) ({_NAMED}) > 0",
     units.NoUnit,
     absent="No source has failed in this time range.",
-    decimals=0,
 )
 
 SAMPLES = _of_prometheus(
@@ -76,7 +72,6 @@ SERIES = _of_prometheus(
     units.Short,
     "Series in Prometheus' head block, those of the last hours. Its memory grows with them.",
     legend="series",
-    decimals=1,
 )
 _DURATION = f"max by (rule_group) (prometheus_rule_group_last_duration_seconds{{{_OWN}}})"
 _INTERVAL = f"max by (rule_group) (prometheus_rule_group_interval_seconds{{{_OWN}}})"
@@ -110,7 +105,6 @@ RULE_FAILURES = _of_prometheus(
     units.NoUnit,
     "Rule evaluations that failed in the time shown: a sample is missing for each. Prometheus' log and its page "
     "Status, Rules say why.",
-    decimals=0,
     high=1,
 )
 MEMORY = _of_prometheus(
@@ -127,7 +121,6 @@ DISK = _of_prometheus(
     "Size of Prometheus' blocks, and of its write-ahead log where it is known. It grows until the retention of 30 days "
     "is reached.",
     legend="on disk",
-    decimals=1,
 )
 
 _PART = "host, part"
@@ -137,7 +130,6 @@ PARTS = [
         "Failures",
         f'sum by ({_PART}) (increase(stack_part_failures_total{{job="stack"}}[$__range]))',
         units.NoUnit,
-        decimals=0,
         high=1,
     ),
 ]

@@ -61,7 +61,7 @@ WAIT = _signal(
     _NO_WAIT,
     decimals=1,
 )
-LIMIT = _signal("Cap", _limit, CPUS, decimals=2)
+LIMIT = _signal("Cap", _limit, CPUS)
 WAITED_SHARE = _signal(
     "CPU wait / demand",
     lambda at: f"{_wait(at)} / ({at('vserver:cpu_demand:rate', vserver='$vserver')} > 0.01)",
@@ -70,7 +70,6 @@ WAITED_SHARE = _signal(
     "1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is below 1, "
     "bursts at the same moment. See docs/vocabulary.md.",
     _NO_WAIT,
-    decimals=1,
 )
 # The highest cap within the usage's minute: otherwise usage would exceed a cap that was just lowered.
 LIMIT_USED = _signal(
@@ -79,13 +78,12 @@ LIMIT_USED = _signal(
     units.PercentUnit,
     "CPU used, divided by the cap. Above the line the cap limits it: raise it, or accept that its users wait.",
     "No virtual server on this host has a CPU cap.",
-    decimals=0,
     high=0.9,
 )
 HELD_BACK = _signal(
     "Throttled", lambda at: at("vserver:cpu_throttled:rate", vserver="$vserver"), units.PercentUnit, decimals=1
 )
-WEIGHT = _signal("Weight", lambda at: at("vserver:cpu_weight:shares", vserver="$vserver"), units.NoUnit, decimals=0)
+WEIGHT = _signal("Weight", lambda at: at("vserver:cpu_weight:shares", vserver="$vserver"), units.NoUnit)
 NETWORK = _signal(
     "Network",
     lambda at: f"sum without (direction) ({at('vserver:network_bytes:rate', vserver='$vserver')})",
@@ -100,7 +98,6 @@ DISK = _signal(
     units.BytesPerSecondSI,
     "Bytes read from disks and written to them.",
     "Disk traffic is not known here: docs/vocabulary.md.",
-    decimals=1,
 )
 
 OF_EACH = [CPU, CPU_SHARE, WAIT, LIMIT, HELD_BACK, WEIGHT, MEMORY]

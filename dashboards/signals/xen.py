@@ -35,7 +35,7 @@ _NO_TOOLSTACK = "Neither xl nor xm answers on this host, or it doesn't know: doc
 _NO_VIF = "The chosen domains have no virtual interface."
 _NO_VBD = "The chosen domains have no virtual block device."
 _NO_TRACE = "Not traced: set xentop-exporter's --xentrace.interval, docs/xentop-exporter.md."
-_number = partial(Signal, unit=units.NoUnit, decimals=0)
+_number = partial(Signal, unit=units.NoUnit)
 
 DOMAINS = _number(
     "Domains on the host",
@@ -59,7 +59,6 @@ PACKETS_LOST = Signal(
     "Errors and dropped packets of all virtual interfaces; the table Virtual interfaces has each of them.",
     _NO_VIF,
     gap="no interfaces",
-    decimals=1,
 )
 _OUT_OF_REQUESTS = _rate("xen_domain_block_out_of_requests_total", _VBD)
 OUT_OF_REQUESTS = Signal(
@@ -70,7 +69,6 @@ OUT_OF_REQUESTS = Signal(
     "guest asks.",
     _NO_VBD,
     gap="no block device",
-    decimals=1,
 )
 
 DOMAIN = [
@@ -87,7 +85,6 @@ VCPU = [
         described(_rate("xen_vcpu_cpu_seconds_total", _VCPU), _VCPU, HOST("xen_vcpu_affinity_info"), "hard, soft"),
         CPUS,
         absent=_NO_DATA,
-        decimals=2,
     ),
     _number("On CPU", _value("xen_vcpu_cpu", _VCPU)),
 ]
@@ -98,7 +95,7 @@ SCHEDULING = [
         absent=_NO_TOOLSTACK,
     ),
     _number("Weight", _value("xen_domain_scheduler_weight")),
-    Signal("Cap", _value("xen_domain_cpu_limit_cpus"), CPUS, decimals=2),
+    Signal("Cap", _value("xen_domain_cpu_limit_cpus"), CPUS),
     Signal("Budget", _value("xen_domain_scheduler_budget_seconds"), units.Seconds),
     Signal("Period", _value("xen_domain_scheduler_period_seconds"), units.Seconds),
     _number("Missed states", _now(growth("xen_domain_runstate_missed_changes_total", _DOMAIN))),
@@ -147,7 +144,6 @@ DEVICES = [
         described(_OUT_OF_REQUESTS, _VBD, HOST("xen_domain_block_info"), "type, device"),
         _PER_SECOND,
         absent=_NO_VBD,
-        decimals=1,
     ),
     Signal("Reads", _rate("xen_domain_block_read_requests_total", _VBD), units.IOOpsPerSecond, decimals=1),
     Signal("Writes", _rate("xen_domain_block_write_requests_total", _VBD), units.IOOpsPerSecond, decimals=1),
