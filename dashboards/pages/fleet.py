@@ -25,10 +25,9 @@ def _hosts() -> table.Panel:
     worst_burn = fleet.of_shown(fleet.WORST_BURN)
     panel = tables.columns(
         "Hosts by severity",
-        f"A row for each host and platform, of more than {fleet.ROWS} those with the severest alerts. Burn rate: the "
-        "highest of the host's applications. Headroom: applications "
-        "that still fit in busy hours. LLC MPKI: last-level cache misses per 1,000 instructions. Where there is no "
-        "value, the page that the column leads to says why.",
+        f"The {fleet.ROWS} hosts with the severest alerts. Burn rate: the highest of the host's applications. "
+        "Headroom: applications that still fit in busy hours. LLC MPKI: last-level cache misses per 1,000 "
+        "instructions.",
         {"host": "Host", "platform": "Platform", "app": "Worst app"},
         [
             fleet.SEVERITY,

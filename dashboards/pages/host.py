@@ -72,9 +72,7 @@ PAGE = page(
             panels.lines(highest(unfiltered(vserver.LIMIT_USED))).span(8).height(8),
             tables.columns(
                 "Virtual servers",
-                "Every virtual server alive on this host now, the busiest first. Role host is Dom0, or a bare "
-                "machine. A name leads to whom it waits for, and to the page of its platform: Xen, KVM or "
-                "OpenVZ.",
+                "Every virtual server alive on this host, the busiest first. Role host: Dom0, or a bare machine.",
                 {"vserver": "Virtual server", "role": "Role"},
                 [unfiltered(signal) for signal in vserver.OF_EACH],
                 height=10,

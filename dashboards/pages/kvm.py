@@ -41,9 +41,8 @@ PAGE = page(
             panels.half(kvm.OVERHEAD).title("Overhead by guest"),
             tables.columns(
                 "Cost by guest",
-                "CPU used for each guest chosen, those that compute most first: guest time, overhead in all "
-                "and divided by guest time, and where it goes: its vCPUs in KVM (polling is a part of that) "
-                "and in QEMU, QEMU's and the kernel's other threads. A dash: not known "
+                "CPU used by each guest, the busiest first: guest time, overhead, its ratio to guest time, and its "
+                "parts: vCPUs in KVM (polling included) and in QEMU, other threads. A dash: not known "
                 "(docs/kvm-exporter.md).",
                 {"guest": "Guest"},
                 kvm.OF_EACH,
@@ -56,9 +55,8 @@ PAGE = page(
             "Guests",
             tables.columns(
                 "Guests",
-                "Every guest chosen. ID: Proxmox's VMID or libvirt's domain ID. Memory of the host that it "
-                "holds (resident), after ballooning, and what QEMU was started to give it. A dash: nobody "
-                "says.",
+                "ID: Proxmox's VMID or libvirt's domain ID. Memory: resident on the host, after ballooning, and as "
+                "configured at the start. A dash: not known.",
                 {"guest": "Guest", "title": "Title", "manager": "Manager", "accelerator": "Accelerator"}
                 | {"id": "ID", "uuid": "UUID"},
                 kvm.INFO,

@@ -27,9 +27,8 @@ PAGE = page(
             ),
             tables.columns(
                 "Source failures",
-                "Scrapes in which a source failed, in the time shown, by reason; "
-                "docs/runbooks/SourceFailing.md explains each. Of access logs, lines that don't parse: a few "
-                "are malformed requests; if all are, docs/sensors.md doesn't have their format.",
+                "Scrapes in which a source failed, by reason (docs/runbooks/SourceFailing.md); lines of access logs "
+                "that don't parse. If all lines fail, docs/sensors.md doesn't have their format.",
                 {"host": "Host", "job": "Job", "source": "Source", "reason": "Reason"},
                 [stack.SOURCE_ERRORS],
                 height=7,
@@ -62,9 +61,9 @@ PAGE = page(
             ).override_by_name("Metric", tables.as_wide(320)),
             tables.columns(
                 "Problems of exporters",
-                "What was counted in the time shown: expositions and background reads that failed, errors of "
-                "xl, starts of xentop, groups of perf that were opened again, and waiting for which "
-                "sched-exporter had no room. The exporter's log has the text.",
+                "Counted in the time shown: failed expositions and background reads, errors of xl, starts of xentop, "
+                "reopened groups of perf, and CPU wait for which sched-exporter had no room. The exporter's log has "
+                "the text.",
                 {"host": "Host", "job": "Job"},
                 exporters.PROBLEMS,
                 width=12,
@@ -85,9 +84,9 @@ PAGE = page(
             ),
             tables.columns(
                 "Work of sched-exporter",
-                "Waiting for CPUs that was charged to who ran meanwhile, divided by the kernel's own count of "
-                "it: it should be 97 % or more, where there is any to speak of. Each context switch costs some "
-                "50 to 70 ns: at 60,000 per second 0.4 % of one CPU, which is not in the CPU of its process.",
+                "CPU wait attributed to a neighbour / the kernel's own count of it: normally 97 % or more. A context "
+                "switch costs 50 to 70 ns, which isn't in the CPU of the process: at 60,000 per second 0.4 % of one "
+                "CPU.",
                 {"host": "Host", "job": "Job"},
                 exporters.SCHED,
                 width=12,
@@ -103,9 +102,8 @@ PAGE = page(
             ),
             tables.columns(
                 "Hosts over ssh",
-                "Each host that ssh-exporter has been asked for; instance is that exporter. Requests to it in "
-                "the time shown, those that failed (ssh-exporter's log says why), and what its connection "
-                "costs here.",
+                "Requests to ssh-exporter (instance) for each host in the time shown, failures (its log has the "
+                "reason), and what the connection costs.",
                 {"instance": "Exporter", "target": "Host"},
                 exporters.OVER_SSH,
                 height=6,

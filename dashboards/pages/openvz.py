@@ -62,9 +62,8 @@ PAGE = page(
             *map(panels.half, (openvz.CPU_BY_MODE, openvz.LONGEST_WAIT, openvz.SCHEDULINGS)),
             tables.columns(
                 "Waits of the host's processes",
-                "Waits of all processes of the host for a CPU (scheduling), for memory (aloc*), and for pages "
-                "from swap and disk (swap_in, page_in): seconds per second, waits per second, and the longest "
-                "recent one.",
+                "Waits of all processes of the host for a CPU (scheduling), memory (aloc*) and pages from swap and "
+                "disk (swap_in, page_in): seconds and waits per second, and the longest recent wait.",
                 {"type": "Wait for"},
                 openvz.HOST_WAITS,
                 width=12,
@@ -78,10 +77,9 @@ PAGE = page(
             panels.half(openvz.WRITTEN_BYTES),
             tables.columns(
                 "Accounted disk I/O",
-                "Dirty memory: changed and not yet written. Per second: bytes dirtied, those that never had to "
-                "be written, as their file was cut or deleted (cancelled), and those that the kernel could not "
-                "ascribe to the container in time (missed); calls of read(), write() and the like; requests to "
-                "file systems outside of the kernel (FUSE), which Virtuozzo 7 counts.",
+                "Dirty memory: changed and not yet written. Per second: bytes dirtied, bytes never written because "
+                "their file was deleted (cancelled), bytes that the kernel attributed too late (missed), calls of "
+                "read() and write(), and requests to FUSE file systems, which Virtuozzo 7 counts.",
                 {"ctid": "CTID"},
                 openvz.IO,
             ),

@@ -38,10 +38,9 @@ PAGE = page(
             "Scheduler and CPU pools",
             tables.columns(
                 "Scheduler parameters",
-                "Weight and cap (credit, credit2), or budget and period (rtds), and how often weight or cap "
-                "were changed in the time shown. A dash: the scheduler has no such parameter, or the domain "
-                "has none set. Missed states: changes of run states that the hypervisor did not record, so "
-                "that CPU wait is less exact.",
+                "Weight and cap (credit, credit2) and their changes in the time shown, or budget and period (rtds). "
+                "A dash: not set, or not a parameter of the scheduler. Missed states: changes that Xen didn't "
+                "record; CPU wait is less exact.",
                 {"domain": "Name", "domid": "ID"},
                 xen.SCHEDULING,
             ),

@@ -67,9 +67,8 @@ USED_UP = Signal(
     "Response / objective",
     lambda at: f"clamp_max({at('app:slo_response:ratio', app='$app')}, 3)",
     units.PercentUnit,
-    "Response divided by its target, which the headroom by objectives is computed from: above the line the objective "
-    "is missed. Of a latency objective, the mean that has its share of slow answers, over the last five minutes: it "
-    "lags behind the mean. More than 300 % is drawn as 300 %.",
+    "Response divided by its target: above the line the objective is missed. For a latency objective it is the mean "
+    "that has the same share of slow answers, over five minutes. More than 300 % is drawn as 300 %.",
     "No application here has an objective: CPU alone limits headroom (docs/objectives.md).",
     legend="{{app}} {{objective}}",
     high=1,

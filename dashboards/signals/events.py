@@ -43,9 +43,8 @@ MEASURED_LEAST = _of_host(
     "Min measured share",
     f"min by (host, platform) ({_RUNNING} / ({_ENABLED} > 0))",
     units.PercentUnit,
-    "Share of the time in which events were counted, of the group and virtual server with the least; the rest is "
-    "estimated from it. 100 % where the processor has enough counters for all. EventsMostlyEstimated fires when it "
-    "stays below 20 %.",
+    "Share of the time in which events were counted; the rest is estimated. The lowest of all groups and virtual "
+    "servers; EventsMostlyEstimated fires below 20 %.",
     decimals=0,
     low=0.2,
 )

@@ -11,9 +11,8 @@ OVERHEAD_RATIO = Signal(
     "Overhead ratio",
     lambda at: at("host:overhead:ratio"),
     units.PercentUnit,
-    "CPU that the host itself used (Dom0 on Xen) divided by all CPU used on the machine, guests included. It rises "
-    "with the guests' network and disk traffic, which Dom0 serves. On a nearly idle machine a high ratio does no harm: "
-    "HostOverheadHigh fires when it stays above the line and the overhead in CPUs is high as well.",
+    "CPU used by the host itself (Dom0 on Xen) / all CPU used, guests included. It rises with the guests' network "
+    "and disk traffic. HostOverheadHigh fires if it stays above the line and the overhead in CPUs is high as well.",
     _NO_OVERHEAD,
     decimals=1,
     high=0.25,
@@ -41,8 +40,8 @@ CPU_USED_RATIO = Signal(
 )
 OVERHEAD_PER_REQUEST = Signal(
     "Overhead per request",
-    f"{on_host('host:overhead_cpu:rate')}"
-    f" / on (host, platform) (sum by (host, platform) ({on_host('app:requests:rate', tier='web')}) > 0)",
+    f"{on_host('host:overhead_cpu:rate')} "
+    f"/ on (host, platform) (sum by (host, platform) ({on_host('app:requests:rate', tier='web')}) > 0)",
     units.Seconds,
     "CPU time of the host itself per request that the web tiers on it answer. It compares hosts, and days of different "
     "load: where it rises, the same work costs more.",
@@ -58,9 +57,9 @@ OVERHEAD_PER_BYTE = Signal(
 )
 WAITED_SHARE_EXPECTED = Signal(
     "Expected CPU wait / demand",
-    f"1 - 1 / clamp_min((sum by (host, platform) ({on_host('vserver:cpu_wait:rate')})"
-    f" + on (host, platform) {on_host('host:cpu_usage:rate')})"
-    f" / on (host, platform) ({on_host('host:cpu_free:cpus')} + {on_host('host:cpu_usage:rate')}), 1)",
+    f"1 - 1 / clamp_min((sum by (host, platform) ({on_host('vserver:cpu_wait:rate')}) "
+    f"+ on (host, platform) {on_host('host:cpu_usage:rate')}) "
+    f"/ on (host, platform) ({on_host('host:cpu_free:cpus')} + {on_host('host:cpu_usage:rate')}), 1)",
     units.PercentUnit,
     legend="expected (1 - 1/x)",
 )

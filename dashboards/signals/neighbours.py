@@ -40,14 +40,13 @@ _WITH_COLUMN = f'label_replace({_WITH_BOTH}, "{COLUMN}", "$1$2", "{COLUMN}", "ho
 _TOTALS = f'label_replace({_waiting("neighbour|host|unknown")}, "{COLUMN}", "{TOTAL}", "", "")'
 MATRIX = Signal(
     "Who waits for whom on the host",
-    f"sort_desc((sum by (vserver, {COLUMN}) ({_WITH_COLUMN}) or sum by (vserver, {COLUMN}) ({_TOTALS}))"
-    f" >= {_MIN_SHOWN} and on (vserver) {_VICTIMS})",
+    f"sort_desc((sum by (vserver, {COLUMN}) ({_WITH_COLUMN}) or sum by (vserver, {COLUMN}) ({_TOTALS})) "
+    f">= {_MIN_SHOWN} and on (vserver) {_VICTIMS})",
     units.NoUnit,
-    "Seconds per second (CPUs) that the virtual server of the row was ready to run and waited, while that of the "
-    "column ran on the CPU it waited for; at the end of the time shown. Left out: all but the "
-    f"{ROWS} that wait most and the {COLUMNS} that are waited for most, cells below {_MIN_SHOWN}, and waiting for a "
-    f"cap, a hypervisor below and waking up, which the graphs have. {TOTAL} is of all neighbours, without its own "
-    f"threads, which stand where row and column are the same. {_ESTIMATED} A click leads to either.",
+    "CPUs that the virtual server of the row waited for while that of the column ran on them, at the end of the time "
+    f"shown: the {ROWS} that wait most, the {COLUMNS} they wait for most, cells from {_MIN_SHOWN} on. {TOTAL} is "
+    "without its own threads, which are where row and column are the same. The graphs also have waiting for a cap, a "
+    f"hypervisor below and waking up. {_ESTIMATED}",
     _NOT_MEASURED,
     decimals=2,
 )
@@ -62,9 +61,9 @@ BY_REASON = _of_cpus(
     "Waiting by reason",
     lambda at: f"sum by (reason) ({_caused(at)})",
     description=(
-        "What the chosen virtual servers waited for: neighbours, self (own threads), cap, host (its services and "
-        "kernel threads), stolen (by a hypervisor below), wakeup (an idle CPU that was waking up), unknown. 1 CPU is "
-        f"one thread or vCPU that waits all the time. {_ESTIMATED}"
+        "CPU wait of the chosen virtual servers for: neighbours, self (own threads), cap, host (services, kernel "
+        "threads), stolen (by a hypervisor below), wakeup (of an idle CPU), unknown. 1 CPU: one vCPU that always "
+        f"waits. {_ESTIMATED}"
     ),
     legend="{{reason}}",
 )

@@ -66,9 +66,9 @@ WAITED_SHARE = _signal(
     "CPU wait / demand",
     lambda at: f"{_wait(at)} / ({at('vserver:cpu_demand:rate', vserver='$vserver')} > 0.01)",
     units.PercentUnit,
-    "Waiting as a share of the time that it wanted a CPU. Dashed: what is expected of each if x busy ones share a CPU, "
-    "1 - 1/x (Huber 2010). Above it: less weight, a cap, or a CPU that is busier than others; while x is below 1, "
-    "bursts at the same moment. See docs/vocabulary.md.",
+    "CPU wait / demand. Dashed: expected if x busy ones share a CPU, 1 - 1/x (Huber 2010). Above it: less weight, a "
+    "cap, or a CPU that is busier than others; while x is below 1, bursts at the same moment. See "
+    "docs/vocabulary.md.",
     _NO_WAIT,
 )
 # The highest cap within the usage's minute: otherwise usage would exceed a cap that was just lowered.
