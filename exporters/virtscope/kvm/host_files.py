@@ -47,25 +47,18 @@ class HostFiles:
         A descriptor belongs to its process or thread, and never shows a later one with the same id.
         """
         descriptor, _ = self._open.get(path, (None, 0))
-        if descriptor is not None:
-            try:
-                text = os.pread(descriptor, _LINE, 0)
-            except OSError:  # it has ended
+        try:
+            if descriptor is None:
+                if len(self._open) >= self._max_open:
+                    return self.line(path)
+                descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
+            self._open[path] = (descriptor, self._look)
+            return os.pread(descriptor, _LINE, 0)
+        except OSError:  # it has ended
+            if descriptor is not None:
                 del self._open[path]
                 os.close(descriptor)
-            else:
-                self._open[path] = (descriptor, self._look)
-                return text
-        if len(self._open) >= self._max_open:
-            return self.line(path)
-        try:
-            descriptor = os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        self._open[path] = (descriptor, self._look)
-        try:
-            return os.pread(descriptor, _LINE, 0)
-        except OSError:
+                return self.line(path)
             return None
 
     def looked(self) -> None:
