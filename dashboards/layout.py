@@ -12,7 +12,6 @@ from dashboards import panels
 from dashboards.signals import origin
 
 TAG = "virtscope"
-_GRID = 24
 
 
 class Row:
@@ -70,18 +69,19 @@ def page(
         panels.flag(origin.OF_ANY_HOSTS if several else origin.OF_ONE_HOST, origin.WORDS).span(4).height(2)
     )
     for row in rows:
+        heading = build.Row(row.title)
+        for panel in row.panels if row.collapsed else ():
+            heading.with_panel(panel)
         if row.title:
-            heading = build.Row(row.title)
             builder.with_row(heading)
-        for panel in row.panels:
-            (heading if row.collapsed else builder).with_panel(panel)
+        for panel in () if row.collapsed else row.panels:
+            builder.with_panel(panel)
     built = builder.build()
     built.annotations = dashboard.AnnotationContainer(list(annotations))
     # Schema of Grafana 12.4 and 13; the SDK's default is 36. The migrations in between don't affect these pages
     # (Grafana: apps/dashboard/pkg/migration/schemaversion).
     built.schema_version = 42
     _hide_what_changes_nothing(built)
-    _place_collapsed(built)
     for number, placed in enumerate(_all_panels(built), start=1):
         placed.id_val = number
     return built
@@ -106,19 +106,6 @@ def _all_panels(page: dashboard.Dashboard) -> Iterator[dashboard.Panel | dashboa
         yield placed
         if isinstance(placed, dashboard.RowPanel):
             yield from placed.panels
-
-
-def _place_collapsed(page: dashboard.Dashboard) -> None:
-    """Place the panels of collapsed rows below their headings; they need no space until opened."""
-    for placed in page.panels or []:
-        if isinstance(placed, dashboard.RowPanel) and placed.grid_pos is not None:
-            x, y, tallest = 0, placed.grid_pos.y + 1, 0
-            for panel in placed.panels:
-                width, height = (panel.grid_pos.w, panel.grid_pos.h) if panel.grid_pos is not None else (12, 8)
-                if x + width > _GRID:
-                    x, y, tallest = 0, y + tallest, 0
-                panel.grid_pos = dashboard.GridPos(x=x, y=y, w=width, h=height)
-                x, tallest = x + width, max(tallest, height)
 
 
 def _hide_what_changes_nothing(page: dashboard.Dashboard) -> None:

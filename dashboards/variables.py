@@ -13,7 +13,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, LINES, ONE_HOST, Signal
+from dashboards.signals import ANY_HOSTS, KNOWN_HOSTS, ONE_HOST, Signal, top
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -66,12 +66,7 @@ def highest(name: str, signal: Signal) -> QueryVariable:
 
     A graph limited to these hosts reads ten series instead of ten thousand.
     """
-    # The mean only selects hosts and isn't displayed. ${__range_s}00ms is a tenth of the range; series that began after
-    # the last of these samples only have a value at the end.
-    mean = f"avg_over_time(({signal.expr})[$__range:${{__range_s}}00ms])"
-    at_the_end = f"last_over_time(({signal.expr})[1m:20s])"
-    found = _first(name, signal.name, f"topk({LINES}, {mean} or {at_the_end})", label="host")
-    return _all_at_first(found).hide(VariableHide.HIDE_VARIABLE)
+    return _all_at_first(_first(name, signal.name, top(signal), label="host")).hide(VariableHide.HIDE_VARIABLE)
 
 
 def container() -> QueryVariable:

@@ -6,41 +6,27 @@ from alerts.generator import words
 from alerts.generator.application import Application
 from alerts.generator.rule_file import Rule
 from alerts.generator.sloth import Pair
-from alerts.generator.words import Judged
+from alerts.generator.words import Burning, Judged
 
 
-def page(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
-    """Pages. The faster pair also covers applications that have just started: failures right after a start must page.
+def burns(
+    application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair], burning: Burning
+) -> list[Rule]:
+    """Pages or tickets for an error budget. `counted` selects the series of the objective's current threshold.
 
-    `counted` selects the series of the objective's current threshold.
+    The faster pair of pages also covers applications that have just started: failures right after a start must page.
+    Other pairs wait until their windows are full.
     """
-    faster, slower = pairs
-    either = f"{faster.expr}\nor\n{_when_watched(counted, slower)}"
-    record = _judged(
-        application,
-        "objective:burns_fast:ratio",
-        judged.objective,
-        condition=either,
-        met=_met(application, counted, pairs),
-    )
-    text = words.burning(application.about, judged, words.PAGE)
-    alert = _alert(application, record, "ObjectiveBurnsFast", text, severity="critical", keep_firing_for="5m")
-    return [record, alert]
-
-
-def ticket(application: Application, judged: Judged, counted: str, pairs: tuple[Pair, Pair]) -> list[Rule]:
-    """Tickets, which wait until their windows are full."""
-    either = "\nor\n".join(_when_watched(counted, pair) for pair in pairs)
-    record = _judged(
-        application,
-        "objective:burns_slowly:ratio",
-        judged.objective,
-        condition=either,
-        met=_met(application, counted, pairs),
-    )
-    text = words.burning(application.about, judged, words.TICKET)
-    alert = _alert(application, record, "ObjectiveBurnsSlowly", text, severity="warning", keep_firing_for="1h")
-    return [record, alert]
+    faster, slower = (_when_watched(counted, pair) for pair in pairs)
+    if burning is words.PAGE:
+        faster = pairs[0].expr
+    met, either = _met(application, counted, pairs), f"{faster}\nor\n{slower}"
+    record = _judged(application, burning.record, judged.objective, condition=either, met=met)
+    text = words.burning(application.about, judged, burning)
+    return [
+        record,
+        _alert(application, record, burning.alert, text, burning.severity, keep_firing_for=burning.keep_firing_for),
+    ]
 
 
 def over_ceiling(application: Application, ceiling: float) -> list[Rule]:
@@ -64,7 +50,7 @@ sum_over_time(objective:response_seconds:rate1m{steps}[{window}])
         application, "objective:over_ceiling:seconds", "mean", condition=f"{mean('5m')}> {ceiling}", met=met, held=fired
     )
     text = words.over_ceiling(application.about, ceiling)
-    alert = _alert(application, record, name, text, severity="warning", keep_firing_for="5m")
+    alert = _alert(application, record, name, text, "warning", keep_firing_for="5m")
     return [record, {**alert, "for": "5m"}]
 
 
@@ -174,7 +160,7 @@ group by (host, platform, app, cause) (
 
 
 def _alert(
-    application: Application, judged: Rule, name: str, text: words.Text, *, severity: str, keep_firing_for: str
+    application: Application, judged: Rule, name: str, text: words.Text, severity: str, *, keep_firing_for: str
 ) -> Rule:
     """The alert for a broken objective. It keeps firing for a while, to avoid flapping at its limit."""
     return {

@@ -10,8 +10,6 @@ If a file can't be used, it exits with one line, FILE:LINE: KEY: PROBLEM, and wr
 """
 
 import argparse
-import difflib
-import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -20,9 +18,8 @@ from pathlib import Path
 from alerts.generator import objective_rules, thresholds
 from alerts.generator.application import Application, doubtful_overlaps, read_application, refuse_overlaps
 from alerts.generator.histograms import Histogram, check_threshold, names_dropped, read_histograms, sensors_histogram
-from alerts.generator.names import Names
 from alerts.generator.requests import request_rules
-from alerts.generator.rule_file import Group, render
+from alerts.generator.rule_file import render
 from alerts.generator.sensors import SCRIPT, sensors_edges
 from alerts.generator.sloth import SlothError
 from deploy import configuration, documents, go_programs
@@ -77,34 +74,9 @@ def _sensors_edges(checkout: Path) -> tuple[float, ...]:
         raise FileError(f"{SCRIPT}:1: {error}") from error
 
 
-def unknown(inputs: Inputs, checkout: Path) -> list[str]:
-    """A warning for each application that neither sensors on this machine nor a histogram name, if they name any.
-
-    It isn't an error, as the sensor may be on another machine; without a sensor, ObjectiveWithoutRequests fires.
-    """
-    known: set[str] = {histogram.app.constant for histogram in inputs.mapped if histogram.app.constant}
-    for sensor in checkout.glob("telegraf/local/*.conf"):
-        try:
-            text = documents.read_text(sensor, str(sensor.relative_to(checkout)))
-        except FileError as error:  # with a password, it may be readable only for Telegraf's user
-            return [f"{error}: its applications are unknown"]
-        # TOML has two kinds of quotes.
-        known.update(match[2] for match in re.finditer(r"""^\s*app\s*=\s*(["'])(.+?)\1""", text, re.MULTILINE))
-    anybody = any(histogram.app.label for histogram in inputs.mapped)
-    return [
-        str(document.error(f"no sensor in telegraf/local and no histogram names {app.text}; {_all(known, app)}", "app"))
-        for document, app in ((document, application.app) for document, application in inputs.applications.items())
-        if app.single and known and not anybody and app.text not in known
-    ]
-
-
-def _all(known: set[str], app: Names) -> str:
-    return f"there are {', '.join(difflib.get_close_matches(app.text, known, n=len(known), cutoff=0))}"
-
-
 def generated(inputs: Inputs, checkout: Path) -> dict[str, str]:
     """The text of each generated file, and of the checkout's rules with thresholds, by path; raises `FileError`."""
-    requests = Group("requests", request_rules(inputs.mapped, inputs.sensors))
+    requests = {"name": "requests", "rules": request_rules(inputs.mapped, inputs.sensors)}
     texts = thresholds.rules(checkout, inputs.thresholds)
     texts["prometheus/rules/generated/requests.yml"] = render([requests], _COMMENT.format(_HISTOGRAMS))
     for document, application in inputs.applications.items():
@@ -145,7 +117,7 @@ def main() -> None:
     check = parser.parse_args().check
     try:
         inputs = read(CHECKOUT, local=not check)
-        for line in [*doubtful_overlaps(inputs.applications), *unknown(inputs, CHECKOUT)]:
+        for line in doubtful_overlaps(inputs.applications):
             print(f"warning: {line}", file=sys.stderr)
         if go_programs.state("sloth").name != "built":
             build_time = go_programs.PROGRAMS["sloth"].module.build_time

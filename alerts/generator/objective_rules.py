@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from alerts.generator import alert_rules, sloth
+from alerts.generator import alert_rules, sloth, words
 from alerts.generator.application import Application
 from alerts.generator.names import decimal
 from alerts.generator.rule_file import Group, Rule
@@ -57,8 +57,8 @@ def groups(name: str, application: Application) -> list[Group]:
     if application.app.single:  # a pattern may have no instance for a long time
         fast += _judged_at_all(name, application)
     return [
-        Group(f"objectives of {name}", fast),
-        Group(f"objectives of {name}, long windows", slow, interval="1m"),
+        {"name": f"objectives of {name}", "rules": fast},
+        {"name": f"objectives of {name}, long windows", "interval": "1m", "rules": slow},
     ]
 
 
@@ -96,12 +96,12 @@ def _of_budget(name: str, application: Application, budget: _Budget) -> tuple[li
         *(made.sli[window] for window in _FAST_WINDOWS),
         *(made.budget[name] for name in _FAST_BUDGET),
         alert_rules.cause(application, objective),
-        *alert_rules.page(application, budget.judged, counted, made.page),
+        *alert_rules.burns(application, budget.judged, counted, made.page, words.PAGE),
     ], [
         *(_minutely(application, what, **labels) for what in ("requests", "bad_requests")),
         *(rule for window, rule in made.sli.items() if window not in _FAST_WINDOWS),
         *(made.budget[name] for name in (*_SLOW_BUDGET, *_FOR_SLOTHS_DASHBOARDS)),
-        *alert_rules.ticket(application, budget.judged, counted, made.ticket),
+        *alert_rules.burns(application, budget.judged, counted, made.ticket, words.TICKET),
     ]
 
 

@@ -1,7 +1,6 @@
 """Prometheus' rule files, formatted for people."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -9,25 +8,14 @@ import yaml
 Rule = dict[str, Any]
 """A recording or alerting rule in the format of Prometheus' rule files."""
 
-
-@dataclass(frozen=True)
-class Group:
-    """Rules that are evaluated in order, every `interval` (such as "1m"; "" is the default)."""
-
-    name: str
-    rules: Sequence[Rule]
-    interval: str = ""
+Group = dict[str, Any]
+"""Rules that are evaluated in order, in the same format."""
 
 
 def render(groups: Sequence[Group], comment: str) -> str:
     """The file's text, `comment` first."""
-    document = {
-        "groups": [
-            {"name": group.name, **({"interval": group.interval} if group.interval else {}), "rules": [*group.rules]}
-            for group in groups
-        ]
-    }
-    return f"# {comment}\n" + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    text = yaml.dump({"groups": groups}, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return f"# {comment}\n{text}"
 
 
 class _Dumper(yaml.SafeDumper):

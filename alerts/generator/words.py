@@ -40,8 +40,21 @@ DASHBOARD = "d/virtscope-applications?" + "&".join(
 )
 """The application's dashboard, relative to Grafana's address, which is in Alertmanager's templates."""
 
-PAGE, TICKET = ("5m", "five minutes"), ("2h", "two hours")
-"""The short window of an alert about a budget, in PromQL and in words."""
+
+@dataclass(frozen=True)
+class Burning:
+    """An alert about an error budget; its short window in PromQL and in words."""
+
+    record: str
+    alert: str
+    severity: str
+    keep_firing_for: str
+    window: str
+    in_words: str
+
+
+PAGE = Burning("objective:burns_fast:ratio", "ObjectiveBurnsFast", "critical", "5m", "5m", "five minutes")
+TICKET = Burning("objective:burns_slowly:ratio", "ObjectiveBurnsSlowly", "warning", "1h", "2h", "two hours")
 
 CAUSE_OF_PAGE = Text(
     "{{ $labels.app }} on host {{ $labels.host }} breaks an objective. Most likely cause: {{ $labels.cause }}.",
@@ -87,7 +100,7 @@ _EVIDENCE = f"""
 {{{{- end }}}}"""
 
 
-def burning(about: str, judged: Judged, short: tuple[str, str]) -> Text:
+def burning(about: str, judged: Judged, alert: Burning) -> Text:
     """An error budget that burns too fast, by its short window; about: the application's description."""
     return Text(
         _fold(f"""
@@ -97,8 +110,8 @@ def burning(about: str, judged: Judged, short: tuple[str, str]) -> Text:
         _fold(f"""
 {_OF}
 {_sentence(about)}
-{{{{- if not (printf "slo:sli_error:ratio_rate{short[0]}{{%s,objective=%q}}" $of $labels.objective | query) }}}}
-  No requests were counted in the last {short[1]}: the numbers are those of before.
+{{{{- if not (printf "slo:sli_error:ratio_rate{alert.window}{{%s,objective=%q}}" $of $labels.objective | query) }}}}
+  No requests were counted in the last {alert.in_words}: the numbers are those of before.
 {{{{- end }}}}
 {{{{- range printf "slo:period_error_budget_remaining:ratio{{%s,objective=%q}}" $of $labels.objective | query }}}}
   {{{{ if gt .Value 0.0 }}}}{{{{ .Value | humanizePercentage }}}}{{{{ else }}}}Nothing{{{{ end }}}}

@@ -40,7 +40,11 @@ class Scope:
     chosen: bool = True  # only chosen applications and virtual servers, on pages that offer the choice
 
     def __call__(self, metric: str, *matchers: str, **labels: str) -> str:
-        """A selector of a metric, narrowed by matchers and labels; a variable matches any set of values."""
+        """A selector of a metric, narrowed by matchers and labels; a variable matches any set of values.
+
+        >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
+        'vserver:cpu_usage:rate{platform="$host_platform", host="$host", role="guest", vserver=~"$vserver"}'
+        """
         wanted = {label: value for label, value in labels.items() if self.chosen or value not in ("$app", "$vserver")}
         narrowed = (f'{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in wanted.items())
         return f"{metric}{{{', '.join([self.hosts, *narrowed, *matchers])}}}"
@@ -95,18 +99,7 @@ class Signal:
         return (self.high, self.critical, self.low) != (None, None, None)
 
 
-def on_host(metric: str, *matchers: str, **labels: str) -> str:
-    """Select the chosen host's series of a metric, narrowed by matchers and labels, as a `Scope` does.
-
-    >>> on_host("vserver:cpu_usage:rate", role="guest", vserver="$vserver")
-    'vserver:cpu_usage:rate{platform="$host_platform", host="$host", role="guest", vserver=~"$vserver"}'
-    """
-    return Scope()(metric, *matchers, **labels)
-
-
-def on_hosts(metric: str, *matchers: str, **labels: str) -> str:
-    """Select the series of all chosen hosts, on a page that shows several."""
-    return Scope(ANY_HOSTS)(metric, *matchers, **labels)
+on_host, on_hosts = Scope(), Scope(ANY_HOSTS)
 
 
 def of_exporters(metric: str, hosts: str) -> str:
@@ -139,7 +132,7 @@ def highest(signal: Signal, by: Signal | None = None) -> Signal:
     most = f"those with most {by.name.lower()}" if by else "the highest"
     return replace(
         signal,
-        query=f"({signal.expr}) and {same}{_top(by or signal)}",
+        query=f"({signal.expr}) and {same}{top(by or signal)}",
         description=f"{signal.description} Of more than {LINES}, {most} over the time shown.",
     )
 
@@ -154,15 +147,16 @@ def of_highest(signal: Signal, variable: str) -> Signal:
 
 def others(signal: Signal) -> Signal:
     """The sum of all series that `highest` leaves out."""
-    return replace(signal, query=f"sum(({signal.expr}) unless {_top(signal)})", legend="all others")
+    return replace(signal, query=f"sum(({signal.expr}) unless {top(signal)})", legend="all others")
 
 
-def top_now(signal: Signal, by: Signal, count: int = 50) -> Signal:
-    """The signal of only those virtual servers that are highest now by another signal."""
-    return replace(signal, query=f"({signal.expr}) and on ({_OF_VSERVER}) topk({count}, {by.expr})")
+def top_now(signal: Signal, by: Signal) -> Signal:
+    """The signal of only those fifty virtual servers that are highest now by another signal."""
+    return replace(signal, query=f"({signal.expr}) and on ({_OF_VSERVER}) topk(50, {by.expr})")
 
 
-def _top(signal: Signal) -> str:
+def top(signal: Signal) -> str:
+    """The series with the highest means over the time range, for queries and variables."""
     # The mean only selects series and isn't displayed; a displayed mean of a ratio would need its parts.
     # ${__range_s}00ms is a tenth of the range: with thousands of series, more samples would take over a second. Series
     # that began after the last of these samples only have a value at the end.

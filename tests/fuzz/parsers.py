@@ -187,10 +187,8 @@ def _request_headers(data: bytes) -> None:
 
 
 def _net_dev(data: bytes) -> None:
-    for name, counters in netdev.parse(data).items():
-        assert len(counters) == 8
-        netdev.by_name(name)
-    netdev.by_nodename(data)
+    assert all(len(counters) == 8 for counters in netdev.parse(data).values())
+    netdev.by_domid(data, lambda _name: data)
 
 
 def _kvm_command_line(data: bytes) -> None:

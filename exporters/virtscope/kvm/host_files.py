@@ -187,7 +187,7 @@ def _read(path: str, most: int) -> bytes | None:
 
 
 class RecordedFiles:
-    """The files of a recorded reading; show() sets it."""
+    """The files of a recorded reading, with HostFiles' methods; show() sets it."""
 
     def __init__(self) -> None:
         self._content: Mapping[str, bytes] = {}
@@ -199,34 +199,29 @@ class RecordedFiles:
         self._names = _folders(content)
 
     def looked(self) -> None:
-        """End a scrape."""
+        pass
 
     def line(self, path: str) -> bytes | None:
-        """Return the file, like the next three methods."""
         return self._content.get(path)
 
     line_again = line
 
     def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file; None if it is larger than this."""
         found = self._content.get(path)
         return found if found is None or len(found) <= most else None
 
     def beginning(self, path: str) -> bytes | None:
-        """Return the first 128 KiB."""
         found = self._content.get(path)
         return found if found is None else found[:_BEGINNING]
 
     def namespace(self, path: str) -> int:
-        """Return an identifier of the namespace: only those other than the host's are recorded."""
+        """Only namespaces other than the host's are recorded."""
         return hash(path) if path in self._content else 0
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a folder."""
         return self._names.get(path, [])
 
     def link(self, path: str) -> str:
-        """Return the target of a symbolic link."""
         return os.fsdecode(self._content.get(path, b""))
 
 
@@ -240,20 +235,15 @@ class NotedFiles:
         self.noted: dict[str, bytes] = {}
         self.looked, self.namespace, self.names = files.looked, files.namespace, files.names
         self.line = self.line_again = self._noting(files.line)
-        self.beginning = self._noting(files.beginning)
-        self._files = files
-
-    def content(self, path: str, most: int = LARGEST) -> bytes | None:
-        """Return the whole file; None if it is larger than this."""
-        return self._noting(lambda path: self._files.content(path, most))(path)
+        self.beginning, self.content = self._noting(files.beginning), self._noting(files.content)
+        self._link = self._noting(lambda path: os.fsencode(files.link(path)) or None)
 
     def link(self, path: str) -> str:
-        """Return the target of a symbolic link."""
-        return os.fsdecode(self._noting(lambda path: os.fsencode(self._files.link(path)) or None)(path) or b"")
+        return os.fsdecode(self._link(path) or b"")
 
-    def _noting(self, read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
-        def noted(path: str) -> bytes | None:
-            content = read(path)
+    def _noting(self, read: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
+        def noted(path: str, *most: int) -> bytes | None:
+            content = read(path, *most)
             if content is not None:
                 self.noted[path] = content
             return content

@@ -36,8 +36,9 @@ _COLUMNS = (
 _NUMBER = rb"([0-9]{1,20})"
 _WAY = rb" +".join([_NUMBER] * 4) + rb"(?: +[0-9]{1,20}){4}"
 _LINE = re.compile(rb" *([^ ]+?): *" + _WAY + rb" +" + _WAY + rb" *")
-_BY_NAME = re.compile(rb"(?:vif([0-9]{1,5})\.([0-9]{1,5})(-emu)?|tap([0-9]{1,5})\.([0-9]{1,5}))")
-_NODENAME = re.compile(rb"backend/vif/([0-9]{1,5})/([0-9]{1,5})\n?")
+# A vif's domain and number; vif3.0-emu and tap3.0 are QEMU's end of it.
+_BY_NAME = re.compile(rb"(?:vif|(tap)(?!.*-))([0-9]{1,5})\.([0-9]{1,5})(-emu)?")
+_NODENAME = re.compile(rb"()backend/vif/([0-9]{1,5})/([0-9]{1,5})()\n?")
 
 
 class RawNetwork(NamedTuple):
@@ -60,14 +61,6 @@ def guests_end(raw: RawNetwork) -> Network:
     return network(raw.id, raw[1:-1], bool(raw.emulated))
 
 
-class Vif(NamedTuple):
-    """An interface's domain and number, and whether this is QEMU's end."""
-
-    domid: int
-    number: int
-    emulated: bool
-
-
 def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     """Return Dom0's counters of each interface: bytes, packets, errors, drops received, then sent.
 
@@ -87,18 +80,6 @@ def parse(text: bytes) -> dict[bytes, tuple[int, ...]]:
     return interfaces
 
 
-def by_name(interface: bytes) -> Vif | None:
-    """Return the vif of this name (vif3.0; QEMU's end: vif3.0-emu, tap3.0), None if it isn't a vif's."""
-    found = _BY_NAME.fullmatch(interface)
-    return Vif(int(found[1] or found[4]), int(found[2] or found[5]), not found[1] or bool(found[3])) if found else None
-
-
-def by_nodename(nodename: bytes) -> Vif | None:
-    """Return the vif of an interface of any name, by /sys/class/net/NAME/device/nodename; None if it isn't a vif."""
-    found = _NODENAME.fullmatch(nodename)
-    return Vif(int(found[1]), int(found[2]), emulated=False) if found else None
-
-
 def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[RawNetwork]]:
     """Return all vifs by domid, including both ends of an interface; raises like parse().
 
@@ -107,8 +88,9 @@ def by_domid(text: bytes, nodename: Callable[[bytes], bytes]) -> dict[int, list[
     """
     found: dict[int, list[RawNetwork]] = {}
     for name, counters in parse(text).items():
-        if whose := by_name(name) or by_nodename(nodename(name)):
-            found.setdefault(whose.domid, []).append(RawNetwork._make((whose.number, *counters, whose.emulated)))
+        if vif := _BY_NAME.fullmatch(name) or _NODENAME.fullmatch(nodename(name)):
+            tap, domid, number, emu = vif.groups()
+            found.setdefault(int(domid), []).append(RawNetwork._make((int(number), *counters, bool(tap or emu))))
     return found
 
 

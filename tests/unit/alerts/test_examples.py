@@ -3,7 +3,7 @@
 import re
 
 from alerts.generator.application import read_application
-from alerts.generator.build import CHECKOUT, read
+from alerts.generator.build import CHECKOUT
 from alerts.generator.histograms import read_histograms
 from deploy.documents import parse
 
@@ -36,7 +36,3 @@ def test_the_histogram_of_the_documentation_is_that_of_the_file() -> None:
     comments = (CHECKOUT / "prometheus" / "histograms.yml").read_text().partition("#\n# histograms:")[2]
     commented = "histograms:" + re.sub("^# ?", "", comments.partition("\nhistograms:")[0], flags=re.MULTILINE)
     assert read_histograms(parse(commented, "prometheus/histograms.yml"), ()) == (histogram,)
-
-
-def test_what_is_committed_is_accepted() -> None:
-    assert read(CHECKOUT).applications

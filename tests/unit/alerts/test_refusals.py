@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from alerts.generator.application import Application, doubtful_overlaps, read_application
-from alerts.generator.build import CHECKOUT, read, unknown
+from alerts.generator.build import CHECKOUT, read
 from alerts.generator.histograms import Histogram, names_dropped, read_histograms
 from deploy.documents import FileError, parse
 from tests.support.refusals import assert_refused
@@ -49,7 +49,7 @@ def histograms(text: str) -> list[Histogram]:
 
 def checkout(folder: Path, histograms: str = "histograms: []\n", **applications: str) -> Path:
     """A checkout with only these inputs."""
-    for name in ("alerts/objectives", "prometheus", "telegraf/local"):
+    for name in ("alerts/objectives", "prometheus", "telegraf"):
         (folder / name).mkdir(parents=True)
     (folder / "prometheus" / "histograms.yml").write_text(histograms)
     (folder / "prometheus" / "settings.yml").touch()
@@ -216,24 +216,3 @@ def test_a_file_that_can_not_be_read_or_that_nobody_would_read(tmp_path: Path) -
     (spaced / "telegraf" / "access_log.pl").write_text("my @BOUNDS = qw(1);")
     (spaced / "alerts" / "objectives" / "My Shop.yml").unlink()
     assert refusal(spaced).startswith("telegraf/access_log.pl:1: has no line `my @EDGES = qw(...)`")
-
-
-def test_an_application_that_no_sensor_of_this_machine_names_is_reported(tmp_path: Path) -> None:
-    folder = checkout(
-        tmp_path,
-        shpo=SHOP.replace("app: shop", "app: shpo"),
-        many=SHOP.replace("app: shop", "app: s.x+").replace(" shop-", " x{app}-"),
-    )
-    inputs = read(folder)
-    assert unknown(inputs, folder) == []  # nothing is known here: its sensors may be on any machine
-
-    for name in ("cart", "shop"):
-        (folder / "telegraf" / "local" / f"{name}.conf").write_text(f'[inputs.exec.tags]\n  app = "{name}"\n')
-    (line,) = unknown(inputs, folder)
-    assert line == (
-        "alerts/objectives/shpo.yml:1: app: "
-        "no sensor in telegraf/local and no histogram names shpo; there are shop, cart"
-    )
-    (folder / "telegraf" / "local" / "unreadable.conf").symlink_to("gone.conf")
-    (line,) = unknown(inputs, folder)
-    assert line.startswith("telegraf/local/unreadable.conf:1: can't be read: No such file or directory: ")

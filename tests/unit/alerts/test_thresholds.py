@@ -8,11 +8,6 @@ from deploy.documents import FileError
 from tests.support.refusals import assert_refused
 
 
-def test_the_committed_rules_have_the_committed_thresholds() -> None:
-    for path, text in thresholds.rules(CHECKOUT, thresholds.read(CHECKOUT)).items():
-        assert text == (CHECKOUT / path).read_text(), "run `make rules` and commit its changes"
-
-
 def test_other_thresholds_are_in_the_rules(tmp_path: Path) -> None:
     own = tmp_path / "settings.yml"
     own.write_text("guestFlappingStarts: 5\nhostOverheadHighShare: 0.4\n")

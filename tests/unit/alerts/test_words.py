@@ -18,10 +18,10 @@ def test_the_summary_says_the_objective_in_percent() -> None:
 
 
 def test_the_short_window_and_its_words_agree() -> None:
-    for short, words in (PAGE, TICKET):
-        said = burning("A shop", FAST, (short, words)).description
-        assert re.findall(r"sli_error:ratio_rate(\w+)\{", said) == [short]
-        assert f"No requests were counted in the last {words}:" in said
+    for alert in (PAGE, TICKET):
+        said = burning("A shop", FAST, alert).description
+        assert re.findall(r"sli_error:ratio_rate(\w+)\{", said) == [alert.window]
+        assert f"No requests were counted in the last {alert.in_words}:" in said
 
 
 def test_what_the_application_is_is_a_sentence() -> None:
