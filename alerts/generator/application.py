@@ -108,10 +108,6 @@ class Application(Model):
         """A selector for its series with these labels, with the braces."""
         return f"{{{', '.join([self.selector, *(f'{name}={quoted(value)}' for name, value in labels.items())])}}}"
 
-    def elsewhere(self, other: Application) -> bool:
-        """Whether both name hosts, and certainly no common one."""
-        return self.host is not None and other.host is not None and self.host.apart_from(other.host)
-
 
 def _check_servers(tier: str, servers: str, app: Names) -> None:
     if not re.fullmatch("[a-z][a-z0-9_]*", tier):
@@ -134,26 +130,22 @@ def read_application(document: Document) -> Application:
     return document.read(Application)
 
 
-def refuse_overlaps(applications: Mapping[Document, Application]) -> None:
-    """Raise `FileError` if two files certainly match the same application on the same host."""
-    for (first, other), (document, application) in itertools.combinations(applications.items(), 2):
-        hosts = application.host, other.host
-        hosts_differ = hosts[0] is not None and hosts[1] is not None and not hosts[0].may_overlap(hosts[1])
-        if application.app.may_overlap(other.app) and not hosts_differ:
-            problem = f"{application.app.text} has objectives in {first.place('app')} too; remove one of them"
+def check_overlaps(applications: Mapping[Document, Application]) -> list[str]:
+    """A warning for each pair of files that may match the same application on the same host.
+
+    Raises `FileError` if a pair certainly does.
+    """
+    doubts = []
+    for (first, earlier), (document, later) in itertools.combinations(applications.items(), 2):
+        apps = earlier.app.overlap(later.app)
+        hosts = earlier.host.overlap(later.host) if earlier.host and later.host else True
+        if apps and hosts:
+            problem = f"{later.app.text} has objectives in {first.place('app')} too; remove one of them"
             raise document.error(problem, "app")
-
-
-def doubtful_overlaps(applications: Mapping[Document, Application]) -> list[str]:
-    """A warning for each pair of files whose regular expressions may match the same application on the same host."""
-    return [
-        str(
-            document.error(
-                f"{later.app.text} may match an application that {earlier.app.text} in {first.place('app')} matches "
-                "too; its objectives would be mixed up: make sure that no name matches both",
-                "app",
+        if apps is not False and hosts is not False:
+            problem = (
+                f"{later.app.text} may match an application that {earlier.app.text} in {first.place('app')} matches"
             )
-        )
-        for (first, earlier), (document, later) in itertools.combinations(applications.items(), 2)
-        if not earlier.app.apart_from(later.app) and not earlier.elsewhere(later)
-    ]
+            remedy = "too; its objectives would be mixed up: make sure that no name matches both"
+            doubts.append(str(document.error(f"{problem} {remedy}", "app")))
+    return doubts

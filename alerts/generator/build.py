@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alerts.generator import objective_rules, thresholds
-from alerts.generator.application import Application, doubtful_overlaps, read_application, refuse_overlaps
+from alerts.generator.application import Application, check_overlaps, read_application
 from alerts.generator.histograms import Histogram, check_threshold, names_dropped, read_histograms, sensors_histogram
 from alerts.generator.requests import request_rules
 from alerts.generator.rule_file import render
@@ -42,6 +42,7 @@ class Inputs:
     mapped: tuple[Histogram, ...]
     sensors: Histogram
     thresholds: dict[str, float]
+    doubts: list[str]  # about the applications, for the user
 
 
 def read(checkout: Path, *, local: bool = False) -> Inputs:
@@ -55,14 +56,15 @@ def read(checkout: Path, *, local: bool = False) -> Inputs:
     mapped = read_histograms(documents.load(checkout / _HISTOGRAMS, _HISTOGRAMS), dropped)
     if local and (checkout / _LOCAL_HISTOGRAMS).exists():
         mapped += read_histograms(documents.load(checkout / _LOCAL_HISTOGRAMS, _LOCAL_HISTOGRAMS), dropped)
+    applications = {document: read_application(document) for document in files}
     inputs = Inputs(
-        applications={document: read_application(document) for document in files},
+        applications=applications,
         mapped=mapped,
         sensors=sensors_histogram(_sensors_edges(checkout)),
         thresholds=thresholds.read(checkout, own if local and (own := checkout / _LOCAL_SETTINGS).exists() else None),
+        doubts=check_overlaps(applications),
     )
-    refuse_overlaps(inputs.applications)
-    for document, application in inputs.applications.items():
+    for document, application in applications.items():
         check_threshold(document, application, inputs.mapped, inputs.sensors)
     return inputs
 
@@ -117,7 +119,7 @@ def main() -> None:
     check = parser.parse_args().check
     try:
         inputs = read(CHECKOUT, local=not check)
-        for line in doubtful_overlaps(inputs.applications):
+        for line in inputs.doubts:
             print(f"warning: {line}", file=sys.stderr)
         if go_programs.state("sloth").name != "built":
             build_time = go_programs.PROGRAMS["sloth"].module.build_time

@@ -39,22 +39,19 @@ class Names:
     def match(self, name: str) -> bool:
         return re.fullmatch(self.regex, name) is not None
 
-    def may_overlap(self, other: Names) -> bool:
-        """Whether a name certainly matches both; two different regular expressions are assumed to be disjoint."""
+    def overlap(self, other: Names) -> bool | None:
+        """Whether a name matches both; None: perhaps, as two different regular expressions may begin alike."""
         if self.single:
             return other.match(self.text)
-        return self.match(other.text) if other.single else self.text == other.text
-
-    def apart_from(self, other: Names) -> bool:
-        """Whether certainly no name matches both; two regular expressions must begin differently."""
-        if self.single or other.single:
-            return not self.may_overlap(other)
+        if other.single or self.text == other.text:
+            return self.text == other.text or self.match(other.text)
         theirs = [_beginning(part) for part in other.text.split("|")]
-        return not any(
+        alike = any(
             ours.startswith(each) or each.startswith(ours)
             for ours in map(_beginning, self.text.split("|"))
             for each in theirs
         )
+        return None if alike else False
 
     def matcher(self, label: str) -> str:
         """The label matcher of a PromQL selector."""

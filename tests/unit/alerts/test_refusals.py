@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from alerts.generator.application import Application, doubtful_overlaps, read_application
+from alerts.generator.application import Application, read_application
 from alerts.generator.build import CHECKOUT, read
 from alerts.generator.histograms import Histogram, names_dropped, read_histograms
 from deploy.documents import FileError, parse
@@ -194,11 +194,11 @@ def test_two_patterns_that_may_mean_one_application_are_reported(tmp_path: Path)
     overlapping = ("sho.*", "shop-[a-z]+-eu", "cart|(s|t).*", "s(a|h).*")
     for number, app in enumerate((*overlapping, "cart|rubis-[0-9]+", "shop", "shopping-.*")):
         second = SHOP.replace(" shop-", " x{app}-").replace("app: shop", f"app: {app}")
-        lines = doubtful_overlaps(read(checkout(tmp_path / f"{number}", first=first, second=second)).applications)
+        lines = read(checkout(tmp_path / f"{number}", first=first, second=second)).doubts
         expected = [f"alerts/objectives/second.yml:1: app: {app}"] if app in overlapping else []
         assert [line.partition(" may match ")[0] for line in lines] == expected
         elsewhere = checkout(tmp_path / f"{number} other", first=first, second=second.replace("xen1", "xen2"))
-        assert doubtful_overlaps(read(elsewhere).applications) == []
+        assert read(elsewhere).doubts == []
 
 
 def test_a_file_that_can_not_be_read_or_that_nobody_would_read(tmp_path: Path) -> None:
