@@ -129,7 +129,7 @@ group by (host, platform, app, cause) (
 )
 or on (host, platform, app)
 label_replace(
-  group by (host, platform, app) ({_steps(application, objective)}),
+  group by (host, platform, app) (objective:requests:rate1m{application.series(objective=objective)}),
   "cause", "unknown", "", ""
 )""",
         "labels": {"objective": objective},
@@ -176,10 +176,6 @@ def _alert(
             "dashboard": words.DASHBOARD,
         },
     }
-
-
-def _steps(application: Application, objective: str) -> str:
-    return f"objective:requests:rate1m{application.series(objective=objective)}"
 
 
 def _runbook(alert: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from virtscope.kvm.model import clean
@@ -109,11 +109,13 @@ def _qemu(options: Sequence[tuple[str, str]]) -> CommandLine | None:
     manager = _manager(by_name, vmid)
     netdevs = [pairs(value, "type") for option in ("netdev", "nic", "net") for value in by_name.get(option, [])]
     taps = [netdev for netdev in netdevs if netdev.get("type") == "tap"][:_MAX_TAPS]
+    uuids = [_last(by_name, "uuid"), *[pairs(value, "type").get("uuid", "") for value in by_name.get("smbios", [])]]
+    domain_id = next((found[1] for _, value in options if (found := _DOMAIN_FILES.search(value))), "")
     descriptors = [number for tap in taps for number in f"{tap.get('fd', '')}:{tap.get('fds', '')}".split(":")]
     return CommandLine(
         name=clean(pairs(_last(by_name, "name"), "guest").get("guest", "")),
-        uuid=_uuid(by_name),
-        id=vmid if manager == "proxmox" else _domain_id(options) if manager == "libvirt" else "",
+        uuid=next((uuid.lower() for uuid in uuids if _UUID.fullmatch(uuid)), ""),
+        id={"proxmox": vmid, "libvirt": domain_id}.get(manager, ""),
         manager=manager,
         accelerator=_accelerator(by_name, machines),
         vcpus=_vcpus(_last(by_name, "smp")),
@@ -234,22 +236,12 @@ def _last(by_name: Mapping[str, Sequence[str]], option: str) -> str:
     return by_name[option][-1] if option in by_name else ""
 
 
-def _uuid(by_name: Mapping[str, Sequence[str]]) -> str:
-    given = [_last(by_name, "uuid"), *[pairs(value, "type").get("uuid", "") for value in by_name.get("smbios", [])]]
-    return next((uuid.lower() for uuid in given if _UUID.fullmatch(uuid)), "")
-
-
 def _manager(by_name: Mapping[str, Sequence[str]], vmid: str) -> str:
     if vmid.isascii() and vmid.isdigit() and len(vmid) < 10:
         return "proxmox"
     # libvirt gives every guest its secrets' master key, and this name to its monitor.
     given = (*by_name.get("object", ()), *by_name.get("mon", ()))
     return "libvirt" if any("masterKey0" in value or "charmonitor" in value for value in given) else "qemu"
-
-
-def _domain_id(options: Iterable[tuple[str, str]]) -> str:
-    """Return libvirt's domain id, from the path of the domain's files."""
-    return next((found[1] for _, value in options if (found := _DOMAIN_FILES.search(value))), "")
 
 
 def _accelerator(by_name: Mapping[str, Sequence[str]], machines: Sequence[Mapping[str, str]]) -> str:

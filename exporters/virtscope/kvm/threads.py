@@ -230,16 +230,11 @@ class ThreadClocks:
 
     def _shown(self) -> tuple[Vcpu, ...]:
         uses: dict[str, Use] = {}
-        for thread, use in sorted(self._vcpus.values(), key=_by_number):
+        for thread, use in sorted(self._vcpus.values(), key=lambda vcpu: (len(vcpu[0].vcpu), vcpu[0].vcpu)):
             # Two threads may exist while a vCPU is replugged.
             before = uses.get(thread.vcpu) or self._ended_vcpus.get(thread.vcpu)
             uses[thread.vcpu] = _plus(before, use) if before else use
         return tuple([_vcpu(name, use) for name, use in uses.items()])
-
-
-def _by_number(vcpu: tuple[Kind, Use]) -> int:
-    name = vcpu[0].vcpu
-    return int(name) if name.isdigit() else -1
 
 
 def _plus(one: Use, other: Use) -> Use:

@@ -198,10 +198,9 @@ class ToolstackPoller:
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:
         """Poll every `interval` seconds, and early for new domains. `xl` replaces this machine's toolstack."""
-        self._rounds = Rounds()
-        self._xl = xl or Xl()
+        rounds, self._xl = Rounds(), xl or Xl()
         self._successors = Successors()
-        self.background = Background("xl", self._refresh, interval, self._xl.cpu_seconds)
+        self.background = Background("xl", lambda: rounds.parse(self._xl.read()), interval, self._xl.cpu_seconds)
 
     def close(self) -> None:
         """Stop polling, and end running programs."""
@@ -227,9 +226,6 @@ class ToolstackPoller:
             self.background.wake()
         self.background.wake_for(strangers)
         return host
-
-    def _refresh(self) -> Toolstack:
-        return self._rounds.parse(self._xl.read())
 
 
 class ReplayedToolstack:
