@@ -17,7 +17,7 @@ from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
 from tests.support.waiting import wait_for
 from tests.unit.kvm.captured import VERSION_1 as KVM  # without libvirt
 from tests.unit.xen.fake_host import FakeXen
-from tests.unit.xen.fake_xl import FakeXl
+from tests.unit.xen.fake_programs import FakeXl
 
 
 def record(

@@ -13,8 +13,7 @@ import requests
 from tests.e2e.running_exporter import RunningExporter, comparable, ended
 from tests.golden_pages import assert_golden, assert_lints
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
-from tests.unit.xen.fake_xentrace import FakeXentrace
-from tests.unit.xen.fake_xl import FakeXl
+from tests.unit.xen.fake_programs import FakeXentrace, FakeXl
 
 TESTS = Path(__file__).resolve().parents[1]
 TOOLSTACK = TESTS / "fixtures/toolstack/xl-4.17-credit"

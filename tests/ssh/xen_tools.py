@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from tests.unit.xen.fake_host import write_net_dev
-from tests.unit.xen.fake_xl import FakeXl
+from tests.unit.xen.fake_programs import FakeXl
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 

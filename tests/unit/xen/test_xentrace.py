@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.waiting import wait_for
-from tests.unit.xen.fake_xentrace import FakeXentrace
-from tests.unit.xen.fake_xl import FakeXl
+from tests.unit.xen.fake_programs import FakeXentrace, FakeXl
 from tests.unit.xen.traced import BLOCKED, RUNNABLE, RUNNING, change, goes_on, lost, on
 from virtscope.toolkit import collect
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable

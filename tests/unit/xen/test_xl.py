@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
-from tests.unit.xen.fake_xl import FakeXl
+from tests.unit.xen.fake_programs import FakeXl
 from virtscope.toolkit import collect
 from virtscope.toolkit.bounded import Commands, Finished
 from virtscope.toolkit.collect import SourceError, SourceTimeout, SourceUnavailable
