@@ -34,6 +34,12 @@ class Machine:
         for tid, status in threads.items():
             self.content[f"proc/{pid}/task/{tid[1:]}/stat"] = status
 
+    def starts(self, pid: int, *words: str, cgroup: str = "", **files: bytes) -> None:
+        """Run QEMU with these words in this cgroup; `files` of its folder are named with _ instead of /."""
+        self.runs(pid, command_line(*words), stat("qemu", 5))
+        files |= {"cgroup": f"0::{cgroup}\n".encode()} if cgroup else {}
+        self.content |= {f"proc/{pid}/{name.replace('_', '/')}": text for name, text in files.items()}
+
     def ends(self, pid: int) -> None:
         self.content = {path: text for path, text in self.content.items() if not path.startswith(f"proc/{pid}/")}
 
@@ -194,7 +200,5 @@ def test_libvirt_s_number_is_the_host_s_where_its_cgroup_has_it() -> None:
         ("user.slice/user-1000.slice/user@1000.service/machine-qemu\\x2d7\\x2dweb.scope", ""),
     ):
         machine = Machine()
-        line = command_line("-name", "web", "-mon", "chardev=charmonitor,path=/domain-7-web/")
-        machine.runs(9, line, stat("qemu", 5))
-        machine.content["proc/9/cgroup"] = f"0::/{cgroup}\n".encode()
+        machine.starts(9, "-name", "web", "-mon", "chardev=charmonitor,path=/domain-7-web/", cgroup=f"/{cgroup}")
         assert [(guest.id, guest.manager) for guest in machine.look().guests] == [(id_shown, "libvirt")], cgroup

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.kvm.captured import BOOTED, DEBIAN_12, FIXTURES, command_line, files, recorded
+from tests.unit.kvm.captured import BOOTED, DEBIAN_12, FIXTURES, files, recorded
 from tests.unit.kvm.test_guests import Machine
-from tests.unit.kvm.test_threads import stat
 from virtscope.kvm import libvirt
 from virtscope.kvm.guests import Guests
 from virtscope.kvm.libvirt import MAX_PAUSE, Answer, Raw, Virsh, domain, joined, understand
@@ -146,8 +145,7 @@ def fedora(*running: tuple[str, str]) -> tuple[Guest, ...]:
     machine = Machine()
     for pid, (uuid, cgroup) in enumerate(running, 9):
         words = ("-name", "fedora", "-uuid", uuid, "-mon", "chardev=charmonitor,path=/domain-1-fedora/")
-        machine.runs(pid, command_line(*words), stat("qemu", 5))
-        machine.content[f"proc/{pid}/cgroup"] = f"0::/{cgroup}\n".encode()
+        machine.starts(pid, *words, cgroup=f"/{cgroup}")
     return machine.look().guests
 
 

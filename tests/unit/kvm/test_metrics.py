@@ -17,8 +17,7 @@ def host(*guests: tuple[tuple[str, ...], str]) -> Machine:
     """A host with these guests, by command line and cgroups; their ids start at 9."""
     machine = Machine()
     for pid, (words, cgroup) in enumerate(guests, 9):
-        machine.runs(pid, command_line(*words), stat("qemu", 5))
-        machine.content[f"proc/{pid}/cgroup"] = f"0::{cgroup}\n".encode()
+        machine.starts(pid, *words, cgroup=cgroup)
     return machine
 
 
@@ -75,7 +74,7 @@ def test_a_process_of_any_command_line_changes_nothing_of_a_guest_s() -> None:
         *[("-name", f"big{number}", *["-x" + "y" * 126] * 1000) for number in range(60)],
     ]
     for pid, words in enumerate(hostile, 20):
-        machine.runs(pid, command_line(*words), stat("qemu", 5))
+        machine.starts(pid, *words)
     forged = {f"_{tid}": stat(f"CPU {tid}/KVM", 5) for tid in range(3000)}
     machine.runs(100, command_line("-name", "threads"), stat("qemu", 5), **forged)
     together = page(1)

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.kvm.captured import command_line
 from tests.unit.kvm.test_guests import Machine
-from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.proxmox import Configuration, joined, parse, read
 from virtscope.toolkit.collect import SourceUnavailable
 
@@ -37,8 +35,8 @@ def test_each_guest_of_this_node(tmp_path: Path) -> None:
 
 def test_a_guest_that_was_renamed_has_its_new_name() -> None:
     machine = Machine()
-    machine.runs(9, command_line("-id", "100", "-name", "old"), stat("kvm", 5))
-    machine.runs(10, command_line("-name", "web"), stat("qemu", 5))
+    machine.starts(9, "-id", "100", "-name", "old")
+    machine.starts(10, "-name", "web")
     found = joined(machine.look().guests, {"100": parse(CONFIGURATION), "101": Configuration("other", "")})
     assert [(guest.name, guest.domain.title if guest.domain else None) for guest in found] == [
         ("web01", "web shop of: sales"),
@@ -48,12 +46,10 @@ def test_a_guest_that_was_renamed_has_its_new_name() -> None:
 
 def test_a_forged_vmid_gets_no_other_guest_s_name() -> None:
     machine = Machine()
-    machine.runs(9, command_line("-id", "100", "-name", "forged"), stat("kvm", 5))
-    machine.content["proc/9/cgroup"] = b"0::/user.slice/user-1000.slice/session-1.scope\n"
+    machine.starts(9, "-id", "100", "-name", "forged", cgroup="/user.slice/user-1000.slice/session-1.scope")
     known = {"100": Configuration("payroll", "of all")}
     assert [(guest.name, guest.domain) for guest in joined(machine.look().guests, known)] == [("forged", None)]
-    machine.runs(10, command_line("-id", "100", "-name", "old"), stat("kvm", 5))
-    machine.content["proc/10/cgroup"] = b"0::/qemu.slice/100.scope\n"
+    machine.starts(10, "-id", "100", "-name", "old", cgroup="/qemu.slice/100.scope")
     guests = joined(machine.look(1).guests, known)
     assert [(guest.name, guest.id) for guest in guests] == [("forged", ""), ("payroll", "100")]
 

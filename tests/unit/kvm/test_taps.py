@@ -1,8 +1,7 @@
 """Guests' interfaces, from the guest's side."""
 
-from tests.unit.kvm.captured import command_line, recorded
+from tests.unit.kvm.captured import recorded
 from tests.unit.kvm.test_guests import Machine
-from tests.unit.kvm.test_threads import stat
 from virtscope.kvm.model import Domain, Network, Traffic
 from virtscope.kvm.taps import Taps, network, opened, parse
 
@@ -22,10 +21,6 @@ class Host(Machine):
     def __init__(self, interfaces: bytes = b"") -> None:
         super().__init__()
         self.content["proc/1/net/dev"] = HEAD + interfaces
-
-    def starts(self, pid: int, *words: str, **files: bytes) -> None:
-        self.runs(pid, command_line("-name", "web", *words), stat("qemu", 5))
-        self.content |= {f"proc/{pid}/{path.replace('_', '/')}": text for path, text in files.items()}
 
     def networks(self, now: float = 0, domain: Domain | None = None) -> list[tuple[Network, ...]]:
         guests = [each._replace(domain=domain) for each in self.look(now).guests]
@@ -67,7 +62,7 @@ def test_a_name_of_the_host_s_is_another_interface_in_a_pod() -> None:
 def test_an_interface_that_several_claim_is_the_one_s_that_its_manager_vouches_for() -> None:
     host = Host(row("tap100i0"))
     for pid, group in ((9, "qemu.slice/100.scope"), (10, "user.slice/user-7.slice"), (11, "system.slice/cron.service")):
-        host.starts(pid, "-id", "100", cgroup=f"0::/{group}\n".encode())
+        host.starts(pid, "-id", "100", cgroup=f"/{group}")
     assert [len(each) for each in host.networks()] == [1, 0, 0]
     host.ends(9)
     host.starts(12, "-id", "100")
