@@ -1,7 +1,5 @@
 """Events that graphs mark with a line: changes on a host, alerts, and steps of the lab."""
 
-from functools import partial
-
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards import palette
@@ -16,29 +14,23 @@ _OVERCOMMIT = f"host:vcpu_overcommit:ratio{_OF}"
 _ALIVE = f"vserver:cpu_usage:rate{_OF}"
 _STARTS = f"vserver:starts:count1h{_OF}"
 _CAPACITY = f"host:cpu_capacity:cpus{_OF}"
-_STEP = on_host("lab_step_info")
 
 
 class Marks(dashboard.AnnotationQuery):
     """A line wherever a query's series is above 0, with text from its labels."""
 
     def __init__(
-        self, name: str, expr: str, *, title: str, text: str, colour: str, step: str = "60s", at_first: bool = True
+        self, name: str, expr: str, *, colour: str, title: str = "{{what}}", text: str = "", step: str = "60s"
     ) -> None:
-        super().__init__(name=name, datasource=DATASOURCE, enable=at_first, icon_color=colour)
-        self._expr = expr
-        self._title = title
-        self._text = text
-        self._step = step  # minimum interval; Grafana's default is 60 s
+        super().__init__(name=name, datasource=DATASOURCE, icon_color=colour)
+        # The query is in `target`. At the top level, as before Grafana 8, Grafana 13's conversion to the new format
+        # would lose it. Its minimum interval is 60 s by default.
+        target = {"expr": expr, "interval": step, "refId": "Anno"}
+        self.of_prometheus = {"target": target, "titleFormat": title, "textFormat": text}
 
     def to_json(self) -> dict[str, object]:
-        """Grafana's own fields for Prometheus, which the SDK's model lacks.
-
-        The query is in `target`. At the top level, as before Grafana 8, Grafana 13's conversion to the new format would
-        lose it.
-        """
-        target = {"expr": self._expr, "interval": self._step, "refId": "Anno"}
-        return {**super().to_json(), "target": target, "titleFormat": self._title, "textFormat": self._text}
+        """Grafana's fields, including its own for Prometheus, which the SDK's model lacks."""
+        return super().to_json() | self.of_prometheus
 
 
 def changes() -> Marks:
@@ -61,8 +53,6 @@ def changes() -> Marks:
     return Marks(
         "Changes",
         _thinned(f"group by (what) ({each})", "Starts, ends and reallocations"),
-        title="{{what}}",
-        text="",
         colour=palette.BLUE,
     )
 
@@ -78,8 +68,6 @@ def alerts(*, any_hosts: bool = False) -> Marks:
         "Alerts",
         # Offset from the marks of changes: of two marks at the same time, one would hide the other.
         _thinned(f'group by (what) (label_join({began}, "what", " ", {labels}))', "Alerts", later=0.5),
-        title="{{what}}",
-        text="",
         colour=palette.CRITICAL,
     )
 
@@ -100,27 +88,20 @@ def _thinned(events: str, kind: str, *, later: float = 0) -> str:
     )
 
 
-def of_lab() -> list[Marks]:
-    """Where the lab changed the number of applications; also each step, hidden at first: too many marks for hours."""
-    tried = partial(Marks, text="{{placement}}, scenario {{scenario}}", colour=palette.VIOLET, step="15s")
-    crowd = "scenario, placement, instances"
-    title = "{{instances}} applications"
-    return [
-        tried("Applications in the lab", _begun(crowd), title=title),
-        tried(
-            "Each step of the lab",
-            _begun(f"{crowd}, clients, repetition"),
-            title=f"{title} x {{{{clients}}}} clients",
-            at_first=False,
-        ),
-    ]
-
-
-def _begun(labels: str) -> str:
-    """Where steps with these labels in common begin. Grafana would mark each sample of a whole step from an hour on."""
+def of_lab() -> Marks:
+    """Where the lab changed the number of applications."""
+    # Where steps with these labels in common begin. Grafana would mark each sample of a whole step from an hour on.
     # 45 s bridge the warm-up between two steps, which isn't measured. Beyond half a day, marks of a lab that always
     # runs would hide the graph.
     running, before = (
-        f"max by ({labels}) (last_over_time({_STEP}[45s]{offset}))" for offset in ("", " offset $__interval")
+        f"max by (scenario, placement, instances) (last_over_time({on_host('lab_step_info')}[45s]{offset}))"
+        for offset in ("", " offset $__interval")
     )
-    return f"({running} unless {before}) and on () (vector($__range_s) <= 43200)"
+    return Marks(
+        "Applications in the lab",
+        f"({running} unless {before}) and on () (vector($__range_s) <= 43200)",
+        title="{{instances}} applications",
+        text="{{placement}}, scenario {{scenario}}",
+        colour=palette.VIOLET,
+        step="15s",
+    )

@@ -45,7 +45,7 @@ PAGE = page(
         "cache misses by the number of applications."
     ),
     variables=variables.of_one_host(),
-    annotations=[*marks.of_lab(), marks.alerts()],
+    annotations=[marks.of_lab(), marks.alerts()],
     refresh="30s",
     rows=[
         Row(

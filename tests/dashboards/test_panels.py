@@ -21,7 +21,7 @@ MARKS = {
     "marks.changes": marks.changes(),
     "marks.alerts": marks.alerts(),
     "marks.alerts any": marks.alerts(any_hosts=True),
-    **dict(zip(("marks.lab_crowds", "marks.lab_steps"), marks.of_lab(), strict=True)),
+    "marks.of_lab": marks.of_lab(),
 }
 
 
