@@ -191,13 +191,9 @@ def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str])
     )
 
 
-def against_number(signal: Signal, label: str, axis: str, line: str, *, step: str) -> trend.Panel:
-    """The current signal against a whole-number label, with a line for each value of the label `line`.
-
-    axis: what the label counts.
-    step: sampling interval over days; over weeks it is longer.
-    """
-    x_field = rf"{label}\{line}"
+def against_apps(signal: Signal) -> trend.Panel:
+    """The current signal against the number of applications (label `apps`), with a line for each `placement`."""
+    x_field = r"apps\placement"
     # Without data this kind of panel fails: with a missing field X it reports an error; a bar chart shows "No data in
     # response". It shows its no-value text only if it has a numeric first field without rows. So a row is added, and
     # filtered out.
@@ -205,7 +201,7 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
     is_number = {"fieldName": "Value", "config": {"id": "greaterOrEqual", "options": {"value": 0}}}  # NaN isn't
     return (
         of(signal, trend.Panel(), as_table(never_empty))
-        .interval(step)
+        .interval("1m")  # at 15 s, six such queries over a day may exceed Grafana's timeout
         .max_data_points(5760)  # one per 5 minutes of a month, so that an hourly job appears at all its times
         .transformations(
             [
@@ -213,8 +209,8 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
                 transformation(
                     "organize", excludeByName={"Time": True}, indexByName={x_field: 0, "Value": 1}, renameByName={}
                 ),
-                transformation("sortBy", fields={}, sort=[{"field": line}]),
-                transformation("groupingToMatrix", rowField=label, columnField=line, valueField="Value"),
+                transformation("sortBy", fields={}, sort=[{"field": "placement"}]),
+                transformation("groupingToMatrix", rowField="apps", columnField="placement", valueField="Value"),
                 # Labels are strings.
                 transformation(
                     "convertFieldType", conversions=[{"targetField": x_field, "destinationType": "number"}], fields={}
@@ -232,7 +228,12 @@ def against_number(signal: Signal, label: str, axis: str, line: str, *, step: st
         .tooltip(common.VizTooltipOptions().mode(options.TooltipDisplayMode.MULTI))
         .override_by_name(
             x_field,
-            properties(custom_axisLabel=axis, displayName=axis, unit=units.NoUnit, mappings=_no_fractions()),
+            properties(
+                custom_axisLabel="applications",
+                displayName="applications",
+                unit=units.NoUnit,
+                mappings=_no_fractions(),
+            ),
         )
     )
 
@@ -249,7 +250,7 @@ def _no_fractions() -> list[dashboard.RangeMap]:
     ]
 
 
-def small(panel: timeseries.Panel) -> timeseries.Panel:
+def small(panel: _PanelT) -> _PanelT:
     """A graph of a third of the page's width."""
     return panel.span(8).height(8)
 

@@ -5,7 +5,6 @@ from math import ceil
 from types import MappingProxyType
 
 from grafana_foundation_sdk.builders import common, table
-from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as models
 from grafana_foundation_sdk.models import dashboard
@@ -15,13 +14,11 @@ from dashboards.panels import Properties, properties, transformation
 from dashboards.signals import Signal
 from dashboards.variables import DATASOURCE
 
-_GROUND = models.TableColoredBackgroundCellOptions(mode=models.TableCellBackgroundDisplayMode.BASIC)
+GROUND = models.TableColoredBackgroundCellOptions(mode=models.TableCellBackgroundDisplayMode.BASIC)
 _HEADER_PADDING, _SORT_ARROW = 14, 20  # pixels
 _NUMBER_WIDTH = 86  # pixels for "12.34 CPUs"
 _NAME_WIDTH = 95  # pixels, minimum
 _SORTED_BY = 2  # columns
-_CELL_WIDTH, _OF_ROWS_WIDTH = 84, 240  # of a matrix, in pixels: a cell, and a row's name
-_DARKEST = 0.5  # matrix cells have the darkest colour from this value on
 _WORD_WIDTHS = {
     "ID": 50,
     "vCPU": 56,
@@ -110,7 +107,7 @@ def columns(
         )
         .no_value(signals[0].absent)
         .thresholds(panels.steps([dashboard.Threshold(None, palette.NONE)]))
-        .sort_by(_descending(*(signal.name for signal in signals[:_SORTED_BY])))
+        .sort_by(descending(*(signal.name for signal in signals[:_SORTED_BY])))
         # The panel's own no-value text is a sentence.
         .override_by_regexp("/.*/", properties(noValue="-"))
     )
@@ -128,67 +125,6 @@ def columns(
     return panel
 
 
-def matrix(
-    signal: Signal, row: str, column: str, *, header: str, first: Sequence[str], without_page: str
-) -> table.Panel:
-    """A table of one signal with a row for each value of the label `row` and a column for each of `column`.
-
-    Both are names of the shown host's virtual servers, and link to their pages, in the order of the series.
-    header: of the column with the rows' names, sorted by the first of the other columns.
-    first: leading columns. The very first is a sum, so its cells have no coloured background.
-    without_page: a regular expression of columns that aren't virtual servers: their cells only link to the row's page.
-    """
-    corner = rf"{row}\{column}"
-    of_row, of_column = f'__data.fields["{header}"]', "__field.name"
-    to_row = to_virtual_server(f"${{{of_row}}} (waits)", of_row)
-    return (
-        panels.of(signal, table.Panel(), panels.as_table(signal))
-        .transformations(
-            [
-                transformation("groupingToMatrix", rowField=row, columnField=column, valueField="Value"),
-                transformation(
-                    "organize",
-                    excludeByName={},
-                    indexByName={name: place for place, name in enumerate([corner, *first])},
-                    renameByName={corner: header},
-                ),
-            ]
-        )
-        .decimals(signal.digits or 0)
-        .min(0)
-        .max(_DARKEST)
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.CONTINUOUS_BLUES))
-        .override_by_field_type(
-            "number",
-            properties(
-                noValue=None,
-                custom_cellOptions=_GROUND,
-                custom_minWidth=_CELL_WIDTH,
-                custom_wrapHeaderText=True,  # Grafana 12 and newer
-            ),
-        )
-        # If two overrides give a column links, it has both.
-        .override_by_regexp(
-            f"/^(?!({header}|{without_page})$)/", links(to_row, to_virtual_server(f"${{{of_column}}} (ran)", of_column))
-        )
-        .override_by_regexp(f"/^({without_page})$/", links(to_row))
-        .override_by_name(first[0], properties(custom_cellOptions={"type": "auto"}))
-        .override_by_name(
-            header,
-            [
-                *as_wide(_OF_ROWS_WIDTH),
-                *wrapped(),
-                *links(
-                    to_page("virtscope-neighbours", "Who ran meanwhile", {"vserver": header}, keep=["host"]),
-                    to_virtual_server("Virtual server", of_row),
-                    *to_own_words({"vserver": header}, keep=["host"]),
-                ),
-            ],
-        )
-        .sort_by(_descending(first[0]))
-    )
-
-
 def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel:
     """A table of alerts, ten rows visible: critical ones, then warnings, the oldest first."""
     known = {"alertname": "Alert", "severity": "Severity", **labels}
@@ -196,7 +132,7 @@ def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel
     to_application = to_page("virtscope-applications", "Application", {**_HOST, "app": "Application"})
     return (
         columns(title, active.description, known, [active], height=12)
-        .sort_by([common.TableSortByFieldState().display_name("Severity").desc(False), *_descending(active.name)])
+        .sort_by([common.TableSortByFieldState().display_name("Severity").desc(False), *descending(active.name)])
         .override_by_name("Severity", on_grounds(palette.SEVERITY))
         .override_by_name("Cause", [*on_grounds(palette.CAUSES), *links(to_neighbours)])
         .override_by_name("Alert", links(RUNBOOK, to_page("virtscope-applications", "Applications of its host", _HOST)))
@@ -205,7 +141,7 @@ def alerts(title: str, active: Signal, labels: Mapping[str, str]) -> table.Panel
     )
 
 
-def _descending(*names: str) -> list[Builder[models.TableSortByFieldState]]:
+def descending(*names: str) -> list[Builder[models.TableSortByFieldState]]:
     return [common.TableSortByFieldState().display_name(name).desc(True) for name in names]
 
 
@@ -258,12 +194,12 @@ def links(*to: dashboard.DashboardLink) -> Properties:
 def on_grounds(colours: Mapping[str, str]) -> Properties:
     """Show each word on a background of its colour."""
     words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
-    return properties(custom_cellOptions=_GROUND, mappings=[dashboard.ValueMap(words)])
+    return properties(custom_cellOptions=GROUND, mappings=[dashboard.ValueMap(words)])
 
 
 def as_severity() -> Properties:
     """Show severity points (`SEVERITY_POINTS`) as words."""
-    return properties(custom_cellOptions=_GROUND, mappings=panels.severity_words())
+    return properties(custom_cellOptions=GROUND, mappings=panels.severity_words())
 
 
 def _judged(signal: Signal) -> Properties:
@@ -271,7 +207,7 @@ def _judged(signal: Signal) -> Properties:
     if not signal.is_judged:
         return []
     steps = dashboard.ThresholdsConfig(dashboard.ThresholdsMode.ABSOLUTE, panels.severity_steps(signal))
-    return properties(custom_cellOptions=_GROUND, thresholds=steps, mappings=[panels.no_value("no data")])
+    return properties(custom_cellOptions=GROUND, thresholds=steps, mappings=[panels.no_value("no data")])
 
 
 def as_wide(width: int = 160) -> Properties:

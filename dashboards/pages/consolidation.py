@@ -7,7 +7,6 @@ from dashboards.layout import Row, page
 from dashboards.signals import application, consolidation, host, unfiltered
 
 _TALL = 10  # four legend lines in a third of the page's width
-_STEP_OF_MEANS = "1m"  # at 15 s, six such queries over a day may exceed Grafana's timeout
 
 
 def _cpu() -> timeseries.Panel:
@@ -70,12 +69,7 @@ PAGE = page(
         ),
         Row(
             "By number of applications (means over the time shown: choose days)",
-            *(
-                panels.against_number(signal, "apps", "applications", "placement", step=_STEP_OF_MEANS)
-                .span(8)
-                .height(8)
-                for signal in consolidation.AGAINST_APPS
-            ),
+            *(panels.small(panels.against_apps(signal)) for signal in consolidation.AGAINST_APPS),
         ),
     ],
 )

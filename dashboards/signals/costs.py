@@ -58,27 +58,29 @@ class Level(NamedTuple):
         """Bytes received and sent, or requests answered."""
         amount = self._of(self.chosen, by.record)
         if by is REQUESTS:
-            return self._signal("Requests", amount, units.RequestsPerSecond, "Requests answered.", by.absent)
+            return Signal("Requests", amount, units.RequestsPerSecond, "Requests answered.", by.absent)
         description = "Bytes received and sent per second."
-        return self._signal("Throughput", amount, units.BytesPerSecondSI, description, by.absent)
+        return Signal("Throughput", amount, units.BytesPerSecondSI, description, by.absent, legend=self.legend)
 
     def over_time(self) -> list[Signal]:
         """The study's measure; CPU seconds, which every platform has; and traffic."""
         traffic = self._of(self.chosen, BYTES.record)
         return [
-            self._signal(
+            Signal(
                 "Instructions per byte",
                 self._cost(self.chosen, _INSTRUCTIONS, traffic, BYTES),
                 units.NoUnit,
                 f"Instructions per byte received or sent. They include {_SAME_LOAD}",
                 _NO_EVENTS,
+                legend=self.legend,
             ),
-            self._signal(
+            Signal(
                 "CPU per byte",
                 self._cost(self.chosen, _USED, traffic, BYTES),
                 units.Seconds,
                 f"CPU time per byte received or sent. It includes {_SAME_LOAD}",
                 BYTES.absent,
+                legend=self.legend,
             ),
             self.amount(),
         ]
@@ -92,8 +94,8 @@ class Level(NamedTuple):
             self._ratio("Instr. ratio", *_INSTRUCTIONS, absent=absent),
             self._ratio("Traffic ratio", BYTES.record, absent=absent),
             self._cost_ratio("Cost (cycles)", _CYCLES, BYTES, absent),
-            self._signal("Instr./byte", self._cost_now(_INSTRUCTIONS, BYTES), units.NoUnit, decimals=1),
-            self._signal("CPU/byte", self._cost_now(_USED, BYTES), units.Seconds, decimals=1),
+            Signal("Instr./byte", self._cost_now(_INSTRUCTIONS, BYTES), units.NoUnit, decimals=1),
+            Signal("CPU/byte", self._cost_now(_USED, BYTES), units.Seconds, decimals=1),
         ]
 
     def of_requests(self) -> list[Signal]:
@@ -104,8 +106,8 @@ class Level(NamedTuple):
             self._cost_ratio("Cost (CPU)", _USED, REQUESTS, absent),
             self._ratio("Rate ratio", REQUESTS.record, by=REQUESTS, absent=absent),
             self._cost_ratio("Cost (cycles)", _CYCLES, REQUESTS, absent),
-            self._signal("Instr./request", self._cost_now(_INSTRUCTIONS, REQUESTS), units.Short),
-            self._signal("CPU/request", self._cost_now(_USED, REQUESTS), units.Seconds),
+            Signal("Instr./request", self._cost_now(_INSTRUCTIONS, REQUESTS), units.Short),
+            Signal("CPU/request", self._cost_now(_USED, REQUESTS), units.Seconds),
         ]
 
     def of_misses(self) -> list[Signal]:
@@ -167,12 +169,7 @@ class Level(NamedTuple):
 
     def _divided(self, name: str, now: str, then: str, absent: str) -> Signal:
         """A value divided by the baseline's, now or at an earlier time."""
-        return self._signal(name, f"({now}) / on () group_left () max({then})", units.NoUnit, "", absent, decimals=2)
-
-    def _signal(
-        self, name: str, query: str, unit: str, description: str = "", absent: str = "", *, decimals: int | None = None
-    ) -> Signal:
-        return Signal(name, query, unit, description, absent, legend=self.legend, decimals=decimals)
+        return Signal(name, f"({now}) / on () group_left () max({then})", units.NoUnit, "", absent, decimals=2)
 
 
 _OF_HOST = f'{_BASE_HOST}, platform="$base_platform"'
