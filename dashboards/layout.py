@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import text
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
@@ -60,7 +61,7 @@ def page(
             .keep_time(True)
             .include_vars(True)
         )
-        .with_panel(panels.note(f"**{question}** {answer}").span(20).height(2))
+        .with_panel(text.Panel().transparent(True).content(f"**{question}** {answer}").span(20).height(2))
     )
     for variable in variables:
         builder.with_variable(variable)

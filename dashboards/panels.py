@@ -1,6 +1,6 @@
 """How a signal looks: as a number, over time, or against a number. All dashboards share this style."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,7 +11,6 @@ from grafana_foundation_sdk.builders import (
     stat,
     statetimeline,
     table,
-    text,
     timeseries,
     trend,
 )
@@ -31,11 +30,6 @@ _RATE_STEP = "15s"  # minimum: $__rate_interval is four of these, the one minute
 
 Properties = list[dashboard.DynamicConfigValue]
 """Properties that an override sets."""
-
-
-def note(markdown: str) -> text.Panel:
-    """Short text on the page itself, without frame or title."""
-    return text.Panel().transparent(True).content(markdown)
 
 
 def number(signal: Signal) -> stat.Panel:
@@ -63,14 +57,12 @@ def tiles(*signals: Signal) -> list[stat.Panel]:
 
 def flag(signal: Signal, words: Sequence[str]) -> stat.Panel:
     """One of these words by value: the first at 0, the second, highlighted, at 1, and so on."""
-    shown = {
-        str(value): dashboard.ValueMappingResult(text=word, color=palette.PLAIN if value else palette.NONE)
-        for value, word in enumerate(words)
-    }
+    first, *highlighted = words
+    shown = in_words(enumerate(words), {first: palette.NONE, **dict.fromkeys(highlighted, palette.PLAIN)})
     return (
         number(signal)
         .title("")
-        .mappings([dashboard.ValueMap(shown), no_value(signal.gap)])
+        .mappings([shown, no_value(signal.gap)])
         .transparent(True)
         .text_mode(options.BigValueTextMode.VALUE)
         .text(common.VizTextDisplayOptions().value_size(20))
@@ -176,13 +168,9 @@ def heat_map(buckets: Signal) -> heatmap.Panel:
 
 def states(signal: Signal, words: Mapping[int, str], colours: Mapping[str, str]) -> statetimeline.Panel:
     """The state of each series over time: `words` for its numbers, and each word's colour."""
-    shown = {
-        str(state): dashboard.ValueMappingResult(text=word, color=colours[word], index=state)
-        for state, word in words.items()
-    }
     return (
         of(signal, statetimeline.Panel(), query(signal).range())
-        .mappings([dashboard.ValueMap(shown), no_value("no data")])
+        .mappings([in_words(words.items(), colours), no_value("no data")])
         .fill_opacity(100)  # the palette's own colours
         .show_value(options.VisibilityMode.NEVER)  # Grafana would truncate words at the end of a state
         .color_scheme(_fixed(palette.NO_DATA))  # colouring by thresholds would show these instead of the words
@@ -327,6 +315,13 @@ def severity_words() -> list[dashboard.RangeMap]:
         )
         for (word, points), end in zip(SEVERITY_POINTS.items(), [*ends, None], strict=True)
     ]
+
+
+def in_words(words: Iterable[tuple[object, str]], colours: Mapping[str, str]) -> dashboard.ValueMap:
+    """Show words instead of values, each in its colour, if it has one."""
+    return dashboard.ValueMap(
+        {str(value): dashboard.ValueMappingResult(text=word, color=colours.get(word)) for value, word in words}
+    )
 
 
 def no_value(words: str) -> dashboard.SpecialValueMap:

@@ -193,13 +193,9 @@ def links(*to: dashboard.DashboardLink) -> Properties:
 
 def on_grounds(colours: Mapping[str, str]) -> Properties:
     """Show each word on a background of its colour."""
-    words = {word: dashboard.ValueMappingResult(text=word, color=colour) for word, colour in colours.items()}
-    return properties(custom_cellOptions=GROUND, mappings=[dashboard.ValueMap(words)])
-
-
-def as_severity() -> Properties:
-    """Show severity points (`SEVERITY_POINTS`) as words."""
-    return properties(custom_cellOptions=GROUND, mappings=panels.severity_words())
+    return properties(
+        custom_cellOptions=GROUND, mappings=[panels.in_words(((word, word) for word in colours), colours)]
+    )
 
 
 def _judged(signal: Signal) -> Properties:
@@ -210,20 +206,9 @@ def _judged(signal: Signal) -> Properties:
     return properties(custom_cellOptions=GROUND, thresholds=steps, mappings=[panels.no_value("no data")])
 
 
-def as_wide(width: int = 160) -> Properties:
-    """Width for a few words, in pixels."""
-    return properties(custom_width=width)
-
-
-def wrapped() -> Properties:
-    """Wrap text onto several lines instead of truncating it."""
-    return properties(custom_wrapText=True)
-
-
-def in_words(words: Mapping[str, str]) -> Properties:
-    """Replace codes with words."""
-    mapped = {code: dashboard.ValueMappingResult(text=text) for code, text in words.items()}
-    return properties(mappings=[dashboard.ValueMap(mapped)])
+def as_wide(width: int, *, wrapped: bool = False) -> Properties:
+    """Width in pixels; `wrapped` text continues on the next line instead of being truncated."""
+    return properties(custom_width=width) + (properties(custom_wrapText=True) if wrapped else [])
 
 
 def as_bar(colour: str, width: int = 110) -> Properties:

@@ -62,7 +62,13 @@ PAGE = page(
                 width=18,
                 height=9,
             )
-            .override_by_name(_REASON, [*tables.as_wide(270), *tables.in_words(events.REASONS), *tables.wrapped()])
+            .override_by_name(
+                _REASON,
+                [
+                    *tables.as_wide(270, wrapped=True),
+                    *panels.properties(mappings=[panels.in_words(events.REASONS.items(), {})]),
+                ],
+            )
             .sort_by([common.TableSortByFieldState().display_name(events.SUPPORTED.name).desc(False)]),
         ),
         Row(

@@ -46,7 +46,10 @@ def _hosts() -> table.Panel:
     return (
         panel.override_by_name("Host", to_host)
         .override_by_name("Worst app", to_application)
-        .override_by_name(fleet.SEVERITY.name, tables.as_severity())
+        .override_by_name(
+            fleet.SEVERITY.name,
+            panels.properties(custom_cellOptions=tables.GROUND, mappings=panels.severity_words()),
+        )
         .override_by_name(fleet.WORST_BURN.name, to_application)
         .override_by_name(fleet.OVERHEAD.name, [*tables.as_bar(palette.HOST), *to_host])
         .override_by_name(fleet.CPU_USED.name, [*tables.as_bar(palette.GUESTS), *to_host])

@@ -75,7 +75,7 @@ PAGE = page(
                 {"host": "Host", "job": "Job", "source": "Source", "detail": "From"},
                 exporters.READS,
                 height=9,
-            ).override_by_name("From", [*tables.as_wide(230), *tables.wrapped()]),
+            ).override_by_name("From", tables.as_wide(230, wrapped=True)),
             panels.lines(exporters.CPU_RATE).span(12).height(8),
             panels.lines(exporters.ENCODING).span(12).height(8),
             *(

@@ -58,8 +58,7 @@ def _matrix() -> table.Panel:
         .override_by_name(
             "Waits",
             [
-                *tables.as_wide(_OF_ROWS_WIDTH),
-                *tables.wrapped(),
+                *tables.as_wide(_OF_ROWS_WIDTH, wrapped=True),
                 *tables.links(
                     tables.to_page("virtscope-neighbours", "Who ran meanwhile", {"vserver": "Waits"}, keep=["host"]),
                     tables.to_virtual_server("Virtual server", of_row),
