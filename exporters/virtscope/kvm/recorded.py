@@ -83,33 +83,37 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
     names = _Names(stand_ins)
     found: dict[str, bytes] = {}
     for path, content in recorded.items():
-        root, _, rest = path.partition("/")
-        file = path.rpartition("/")[2]
+        shown, text = path, content.decode("utf-8", "surrogateescape")
+        folder, _, file = path.rpartition("/")
         if "/root/" in path:  # the command line then includes its parsed parts
             continue
-        if root == "sys":
-            found[_cgroup_path(path, names)] = content
+        if path.startswith("sys/"):
+            shown = _cgroup_path(folder, file, names)
         elif file == "cmdline":
-            found[path] = _command_line(content, names, path.rpartition("/")[0], recorded)
-        elif file == "stat" and rest != "stat":
-            found[path] = _stat(content, names)
+            text = _command_line(content, names, folder, recorded)
+        elif file == "stat" and folder != "proc":
+            opened, closed = text.find("(") + 1, text.rfind(")")
+            text = text[:opened] + names.thread(text[opened:closed]) + text[closed:]
         elif file == "cgroup":
-            found[path] = b"\n".join(_cgroup_line(line, names) for line in content.split(b"\n"))
+            parts = [line.rpartition(":") for line in text.split("\n")]
+            text = "\n".join(head + colon + (names.cgroup(of) if colon else of) for head, colon, of in parts)
         elif file == "dev":
-            found[path] = _net_dev(content, names)
+            counted = [f"{names.interface(name)}: {' '.join(map(str, of))}" for name, of in taps.parse(content).items()]
+            text = "\n".join([*text.split("\n")[:2], *counted, ""])
         elif "/fdinfo/" in path:
-            found[path] = _fdinfo(content, names)
+            interface = taps.IFF.search(content)
+            text = f"iff:\t{names.interface(interface[1].decode('utf-8', 'replace'))}\n" if interface else ""
         elif file == "status":
-            found[path] = b"".join(b"%s:\t%s kB\n" % pair for pair in threads.MEMORY.findall(content))
+            text = "".join(f"{key.decode()}:\t{kib.decode()} kB\n" for key, kib in threads.MEMORY.findall(content))
         elif file == "exe":
-            found[path] = b"/usr/bin/" + _plain_program(content.decode("utf-8", "replace")).encode()
-        elif "/fd/" not in path or content.startswith(b"anon_inode:kvm-v"):
-            found[path] = content
+            text = "/usr/bin/" + _plain_program(text)
+        elif "/fd/" in path and not text.startswith("anon_inode:kvm-v"):
+            continue
+        found[shown] = text.encode("utf-8", "surrogateescape")
     return found
 
 
-def _cgroup_path(path: str, names: _Names) -> str:
-    folder, _, file = path.rpartition("/")
+def _cgroup_path(folder: str, file: str, names: _Names) -> str:
     roots = ("sys/fs/cgroup/unified", "sys/fs/cgroup/cpu", "sys/fs/cgroup")
     root = next(each for each in roots if f"{folder}/".startswith(f"{each}/") or each == roots[-1])
     below = folder[len(root) :]
@@ -129,7 +133,7 @@ def _program(folder: str, recorded: Mapping[str, bytes]) -> str:
     return name if command_line.program(name) else ""
 
 
-def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[str, bytes]) -> bytes:
+def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[str, bytes]) -> str:
     """Return a command line with only what command_line.parse() reads."""
     program = _program(folder, recorded)
     line = command_line.parse(content, program, runs_kvm=True)
@@ -137,14 +141,14 @@ def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[
         config = recorded.get(f"{folder}/root{line.config}", b"")
         line = command_line.parse(content, program, runs_kvm=True, config=config)
     if line is None:
-        return b""
+        return ""
     words = [f"/usr/bin/{_plain_program(program or content.partition(_NUL)[0].decode('utf-8', 'replace'))}"]
     if line.manager not in {"libvirt", "proxmox", "qemu"}:
         words += ["--id", names(line.name)] if line.name else []
         words += ["--cpus", f"boot={line.vcpus}"] if line.vcpus is not None else []
         words += ["--memory", f"size={line.memory_bytes}b"] if line.memory_bytes is not None else []
         words += [word for tap in line.taps for word in ("--net", f"tap={names.interface(tap)}")]
-        return "\0".join([*words, ""]).encode("utf-8", "backslashreplace")
+        return "\0".join([*words, ""])
     monitor = "chardev=charmonitor" + (f",path=/domain-{line.id}-/" if line.id else "")
     options = {
         "-name": line.name and "guest=" + names(line.name).replace(",", ",,"),
@@ -160,37 +164,7 @@ def _command_line(content: bytes, names: _Names, folder: str, recorded: Mapping[
         words += ["-netdev", f"tap,ifname={names.interface(tap)}".replace(",,", ",")]
     for descriptor in line.tap_descriptors:
         words += ["-netdev", f"tap,fd={descriptor}"]
-    return "\0".join([*words, ""]).encode("utf-8", "backslashreplace")
-
-
-def _stat(content: bytes, names: _Names) -> bytes:
-    opened, closed = content.find(b"("), content.rfind(b")")
-    comm = content[opened + 1 : closed].decode("utf-8", "surrogateescape")
-    return content[: opened + 1] + names.thread(comm).encode("utf-8", "surrogateescape") + content[closed:]
-
-
-def _cgroup_line(line: bytes, names: _Names) -> bytes:
-    head, _, path = line.rpartition(b":")
-    return (
-        head + b":" + names.cgroup(path.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        if head
-        else line
-    )
-
-
-def _net_dev(content: bytes, names: _Names) -> bytes:
-    lines = content.split(b"\n")
-    interfaces = taps.parse(content)
-    rows = [
-        f"{names.interface(name)}: {' '.join(map(str, counters))}".encode("utf-8", "backslashreplace")
-        for name, counters in interfaces.items()
-    ]
-    return b"\n".join([*lines[:2], *rows, b""])
-
-
-def _fdinfo(content: bytes, names: _Names) -> bytes:
-    found = taps.IFF.search(content)
-    return b"iff:\t" + names.interface(found[1].decode("utf-8", "replace")).encode() + b"\n" if found else b""
+    return "\0".join([*words, ""])
 
 
 def anonymised_libvirt(raw: Any, stand_ins: StandIns) -> Any:
