@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from virtscope.kvm.host_files import Files
@@ -30,22 +31,15 @@ _ROOT = "sys/fs/cgroup"
 _PART = re.compile(r"(vcpu|iothread)[0-9]+|emulator")
 
 
-class Own(NamedTuple):
-    """A guest's cgroups with a quota, by part of the guest."""
-
-    groups: tuple[tuple[str, str], ...]  # part, folder
-    version_1: bool
-
-
 class Found(NamedTuple):
     """The CPU limits of a guest."""
 
     limits: Limits
-    throttles: Own
+    throttles: tuple[tuple[str, str], ...]  # its cgroups with a quota: part of the guest, folder
     cgroup: str  # its path, or its pod's, as in labels; "" if shared
 
 
-NOTHING = Found(Limits(), Own((), version_1=False), "")
+NOTHING = Found(Limits(), (), "")
 
 
 def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
@@ -74,17 +68,12 @@ def parse_quota(text: bytes) -> float | None:
 
 def parse_stat(text: bytes) -> tuple[int, int, float] | None:
     """Return periods, throttled periods and throttled seconds of a cpu.stat; None if absent."""
-    found: dict[bytes, int] = {}
-    for line in text.split(b"\n"):
-        key, _, value = line.partition(b" ")
-        if value.isdigit() and len(value) < 21:
-            found[key] = int(value)
-    if b"nr_periods" not in found or b"nr_throttled" not in found:
+    lines = (line.partition(b" ") for line in text.split(b"\n"))
+    found = {key: int(value) for key, _, value in lines if value.isdigit() and len(value) < 21}
+    if not {b"nr_periods", b"nr_throttled"} <= found.keys():
         return None
-    if b"throttled_usec" in found:
-        seconds = found[b"throttled_usec"] / 1e6
-    else:
-        seconds = found.get(b"throttled_time", 0) / 1e9
+    microseconds = found.get(b"throttled_usec")
+    seconds = found.get(b"throttled_time", 0) / 1e9 if microseconds is None else microseconds / 1e6
     return found[b"nr_periods"], found[b"nr_throttled"], seconds
 
 
@@ -126,7 +115,7 @@ class Cgroups:
         text = (self._files.content(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") or b"").strip()
         weight = int(text) if own and text.isdigit() and len(text) < 20 else None
         cgroup = pod_of(path) or (path if own else "")  # KubeVirt has a pod for each guest
-        return Found(Limits(min(standing, default=None), weight), Own(tuple(throttles), version_1), label(cgroup))
+        return Found(Limits(min(standing, default=None), weight), tuple(throttles), label(cgroup))
 
     def _names(self, path: str) -> list[str] | None:
         """Return the names below the mount of a path in /proc/PID/cgroup; None if it is hidden."""
@@ -154,40 +143,28 @@ class Cgroups:
                 self._mounted = parse_mounts(mountinfo.decode("utf-8", "surrogateescape"), "cpu")
         return self._mounted
 
-    def throttling(self, own: Own) -> tuple[Throttling, ...]:
+    def throttling(self, cgroups: Iterable[tuple[str, str]]) -> tuple[Throttling, ...]:
         """Return the throttled time of each part so far."""
         sums: dict[str, tuple[int, int, float]] = {}
-        for part, folder in own.groups:
-            counted = parse_stat(self._files.content(f"{folder}/cpu.stat") or b"")
-            if counted:
+        for part, folder in cgroups:
+            if counted := parse_stat(self._files.content(f"{folder}/cpu.stat") or b""):
                 before = sums.get(part, (0, 0, 0.0))
                 sums[part] = (before[0] + counted[0], before[1] + counted[1], before[2] + counted[2])
         return tuple(Throttling(part, *counted) for part, counted in sums.items())
 
     def _below(self, top: str, version_1: bool) -> tuple[float | None, list[tuple[str, str]]]:
         """Return the combined cap of libvirt's cgroups below the guest's, and those with a quota."""
-        caps: list[float] = []
-        with_quota: list[tuple[str, str]] = []
-        quota = self._quota(f"{top}/libvirt", version_1)
-        if quota is not None:
-            caps.append(quota)
-            with_quota.append(("all", f"{top}/libvirt"))
-        vcpus: list[float | None] = []
+        groups = [("all", f"{top}/libvirt")]
         for level in (top, f"{top}/libvirt"):
-            for name in sorted(self._files.names(level)):
-                found = _PART.fullmatch(name)
-                if not found:
-                    continue
-                part = found[1] or name
-                quota = self._quota(f"{level}/{name}", version_1)
-                if quota is not None:
-                    with_quota.append((part, f"{level}/{name}"))
-                if part == "vcpu":
-                    vcpus.append(quota)
+            parts = filter(None, map(_PART.fullmatch, sorted(self._files.names(level))))
+            groups += [(part[1] or part[0], f"{level}/{part[0]}") for part in parts]
+        quotas = [self._quota(folder, version_1) for _, folder in groups]
+        caps = [quota for quota in quotas[:1] if quota is not None]
+        vcpus = [quota for (part, _), quota in zip(groups, quotas) if part == "vcpu"]
         with_quotas = [quota for quota in vcpus if quota is not None]
         if vcpus and len(with_quotas) == len(vcpus):
             caps.append(sum(with_quotas))
-        return min(caps, default=None), with_quota
+        return min(caps, default=None), [group for group, quota in zip(groups, quotas) if quota is not None]
 
     def _quota(self, folder: str, version_1: bool) -> float | None:
         if not version_1:

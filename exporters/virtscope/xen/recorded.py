@@ -16,6 +16,7 @@ from virtscope.xen.runstate import RawRunstate
 from virtscope.xen.xentop import Iteration
 from virtscope.xen.xentop_text import with_names
 from virtscope.xen.xl import Answer, RawToolstack
+from virtscope.xen.xl_domains import parse_details
 
 
 class Snapshot(NamedTuple):
@@ -77,7 +78,7 @@ toolstack = record(
 def without_secrets(raw: RawToolstack) -> RawToolstack:
     """Return the toolstack's answers without secrets of `xl list -l`, such as VNC passwords and disks.
 
-    Keeps only the fields that the exporter reads, and nothing of an answer that isn't JSON.
+    Keeps only what the exporter reads, and nothing of an answer that it can't read.
     """
     answers = [
         answer._replace(output=_kinds(answer.output)) if answer.command == "list -l" else answer
@@ -88,23 +89,12 @@ def without_secrets(raw: RawToolstack) -> RawToolstack:
 
 def _kinds(output: bytes) -> bytes:
     try:
-        listed = json.loads(output.decode("utf-8", "replace"))
-        kept = [
-            {
-                "domid": domain["domid"],
-                "config": {
-                    part: {key: value for key, value in domain["config"].get(part, {}).items() if key in _KEPT}
-                    for part in ("c_info", "b_info")
-                },
-            }
-            for domain in listed
-        ]
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        details = parse_details(output)
+    except SourceMalformed:
         return b""
-    return json.dumps(kept).encode()
+    kept = [{"domid": domid, "config": {"c_info": each._asdict()}} for domid, each in details.items()]
+    return json.dumps(kept).encode() if kept else b""
 
-
-_KEPT = {"type", "uuid", "pvh", "device_model_version"}
 
 # Xen's own names, not replaced. The first identifies Dom0.
 _XENS_OWN = {DOM0_NAME, b"(null)", b""}

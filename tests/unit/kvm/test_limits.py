@@ -140,7 +140,7 @@ def test_of_quotas_for_some_vcpus_none_is_the_guest_s() -> None:
     quotas = {f"{top}/vcpu0/cpu.max": b"20000 100000\n", f"{top}/vcpu1/cpu.max": b"max 100000\n"}
     found = cgroups(of_guest("/machine.slice/a.scope/libvirt/emulator") | quotas).find(9)
     assert found.limits.cpus is None
-    assert [part for part, _ in found.throttles.groups] == ["vcpu"]
+    assert [part for part, _ in found.throttles] == ["vcpu"]
 
 
 def test_a_weight_is_the_guest_s_own_or_none() -> None:
@@ -148,7 +148,7 @@ def test_a_weight_is_the_guest_s_own_or_none() -> None:
     for processes, weight in ((b"9\n", 300), (b"9\n10\n", None)):
         limited = {"cgroup_procs": processes, "cpu_weight": b"300\n", "cpu_max": b"50000 100000\n"}
         found = cgroups(of_guest("/system.slice/web.service", **limited)).find(9)
-        assert (found.limits, bool(found.throttles.groups)) == ((0.5, weight), weight is not None), processes
+        assert (found.limits, bool(found.throttles)) == ((0.5, weight), weight is not None), processes
 
 
 def test_without_cgroups_there_is_nothing() -> None:
