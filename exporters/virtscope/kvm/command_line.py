@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from virtscope.kvm.model import clean
@@ -45,6 +46,7 @@ _UNITS = {"b": 1, "": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 
 _SIZE = re.compile(r"([0-9]{1,18})([bkmgtBKMGT]?)(?:i?[bB])?")
 _DOMAIN_FILES = re.compile(r"/domain-([0-9]{1,9})-")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DESCRIPTOR = re.compile(r"[0-9]{1,8}")
 _ACCELERATORS = frozenset(["kvm", "mshv", "nitro", "qtest", "tcg", "xen"])
 # No guest has more: KVM's maximum of vCPUs, x86's address space, and network interfaces.
 _MAX_VCPUS = 4096
@@ -99,35 +101,42 @@ def parse(content: bytes, exe: str = "", *, runs_kvm: bool = False, config: byte
 
 
 def _qemu(options: Sequence[tuple[str, str]]) -> CommandLine | None:
-    by_name: dict[str, list[str]] = {}
-    for option, value in options:
-        by_name.setdefault(option, []).append(value)
-    machines = [pairs(value, "type") for option in ("machine", "M") for value in by_name.get(option, [])]
-    if _NO_GUEST & by_name.keys() or any(machine.get("type") in {"none", "help", "?"} for machine in machines):
+    last = dict(options)  # QEMU takes the last of several values
+
+    def every(*names: str) -> list[str]:
+        return [value for option, value in options if option in names]
+
+    machines = [pairs(value, "type") for value in every("machine", "M")]
+    if _NO_GUEST & last.keys() or any(machine.get("type") in {"none", "help", "?"} for machine in machines):
         return None
-    vmid = _last(by_name, "id")  # an option of Proxmox's QEMU only
-    manager = _manager(by_name, vmid)
-    netdevs = [pairs(value, "type") for option in ("netdev", "nic", "net") for value in by_name.get(option, [])]
+    vmid = last.get("id", "")  # an option of Proxmox's QEMU only
+    if vmid.isascii() and vmid.isdigit() and len(vmid) < 10:
+        manager = "proxmox"
+    else:
+        # libvirt gives every guest its secrets' master key, and this name to its monitor.
+        of_libvirt = any("masterKey0" in value or "charmonitor" in value for value in every("object", "mon"))
+        manager = "libvirt" if of_libvirt else "qemu"
+    netdevs = [pairs(value, "type") for value in every("netdev", "nic", "net")]
     taps = [netdev for netdev in netdevs if netdev.get("type") == "tap"][:_MAX_TAPS]
-    uuids = [_last(by_name, "uuid"), *[pairs(value, "type").get("uuid", "") for value in by_name.get("smbios", [])]]
-    domain_id = next((found[1] for _, value in options if (found := _DOMAIN_FILES.search(value))), "")
     descriptors = [number for tap in taps for number in f"{tap.get('fd', '')}:{tap.get('fds', '')}".split(":")]
+    uuids = [last.get("uuid", ""), *[pairs(value, "type").get("uuid", "") for value in every("smbios")]]
+    domain_id = next((found[1] for _, value in options if (found := _DOMAIN_FILES.search(value))), "")
+    accelerators = [pairs(value, "accel").get("accel", "") for value in every("accel")]
+    accelerators += [each for machine in machines for each in machine.get("accel", "").split(":")]
+    accelerators += ["kvm"] if "enable-kvm" in last else []
+    known = _ACCELERATORS.intersection(accelerators)  # of several, QEMU takes the first that works
     return CommandLine(
-        name=clean(pairs(_last(by_name, "name"), "guest").get("guest", "")),
+        name=clean(pairs(last.get("name", ""), "guest").get("guest", "")),
         uuid=next((uuid.lower() for uuid in uuids if _UUID.fullmatch(uuid)), ""),
         id={"proxmox": vmid, "libvirt": domain_id}.get(manager, ""),
         manager=manager,
-        accelerator=_accelerator(by_name, machines),
-        vcpus=_vcpus(_last(by_name, "smp")),
-        memory_bytes=_memory(pairs(_last(by_name, "m"), "size").get("size", "")),
+        accelerator="".join(known) if len(known) == 1 else "",
+        vcpus=_vcpus(last.get("smp", "")),
+        memory_bytes=_memory(pairs(last.get("m", ""), "size").get("size", "")),
         taps=tuple(clean(tap["ifname"]) for tap in taps if tap.get("ifname")),
-        tap_descriptors=tuple(
-            int(number)
-            for number in descriptors[:_MAX_TAPS]
-            if number.isascii() and number.isdigit() and len(number) < 9
-        ),
+        tap_descriptors=tuple(int(number) for number in descriptors[:_MAX_TAPS] if _DESCRIPTOR.fullmatch(number)),
         hugetlb=any("hugepages" in value or "hugetlb" in value for _, value in options),
-        config=path if (path := _last(by_name, "readconfig")).startswith("/") else "",
+        config=path if (path := last.get("readconfig", "")).startswith("/") else "",
     )
 
 
@@ -231,38 +240,13 @@ def _memory(text: str) -> int | None:
     return size if size is not None and size <= _MAX_MEMORY else None
 
 
-def _last(by_name: Mapping[str, Sequence[str]], option: str) -> str:
-    """Return the value of an option given last, as QEMU takes it."""
-    return by_name[option][-1] if option in by_name else ""
-
-
-def _manager(by_name: Mapping[str, Sequence[str]], vmid: str) -> str:
-    if vmid.isascii() and vmid.isdigit() and len(vmid) < 10:
-        return "proxmox"
-    # libvirt gives every guest its secrets' master key, and this name to its monitor.
-    given = (*by_name.get("object", ()), *by_name.get("mon", ()))
-    return "libvirt" if any("masterKey0" in value or "charmonitor" in value for value in given) else "qemu"
-
-
-def _accelerator(by_name: Mapping[str, Sequence[str]], machines: Sequence[Mapping[str, str]]) -> str:
-    """Return the accelerator if only one is given; of several, QEMU takes the first that works."""
-    named = [pairs(value, "accel").get("accel", "") for value in by_name.get("accel", [])]
-    named += [each for machine in machines for each in machine.get("accel", "").split(":")]
-    if "enable-kvm" in by_name:
-        named.append("kvm")
-    found = {name for name in named if name in _ACCELERATORS}
-    return found.pop() if len(found) == 1 else ""
-
-
 def _vcpus(value: str) -> int | None:
     given = pairs(value, "cpus")
     if "cpus" in given:
         return _count(given["cpus"])
     # Without a number of CPUs, the product of the topology.
-    parts = [_count(given[part]) for part in ("sockets", "dies", "clusters", "cores", "threads") if part in given]
-    product = 1
-    for part in parts:
-        product *= part or 0
+    parts = [_count(given[part]) or 0 for part in ("sockets", "dies", "clusters", "cores", "threads") if part in given]
+    product = prod(parts)
     return product if parts and 0 < product <= _MAX_VCPUS else None
 
 

@@ -23,6 +23,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from html import unescape
 from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
@@ -48,7 +49,6 @@ _STATES = ("", "running", "blocked", "paused", "shutdown", "shutoff", "crashed",
 _DOMAIN = re.compile(r"Domain: '(.*)'")
 _LISTED = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) +(.*)")
 _NOVA_NAME = re.compile(r"<(?:\w+:)?name>([^<]*)</")
-_ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
 _MAX_TITLE = 4 * MAX_CHARACTERS  # bytes
 
 
@@ -166,17 +166,11 @@ def parse_titles(output: bytes, secret: str) -> dict[str, bytes]:
     for uuid, what, printed in zip(parts[1::3], parts[2::3], parts[3::3]):
         title = printed.strip()
         if what == b"metadata":
-            title = _nova_name(title)
+            name = _NOVA_NAME.search(title.decode("utf-8", "backslashreplace"))
+            title = unescape(name[1]).strip().encode() if name else b""
         key = uuid.decode()
         found[key] = found.get(key) or title[:_MAX_TITLE]
     return found
-
-
-def _nova_name(metadata: bytes) -> bytes:
-    found = _NOVA_NAME.search(metadata.decode("utf-8", "backslashreplace"))
-    if not found:
-        return b""
-    return re.sub("&([a-z]+);", lambda entity: _ENTITIES.get(entity[1], entity[0]), found[1]).strip().encode()
 
 
 def title_commands(uuids: Sequence[str], secret: str) -> str:
