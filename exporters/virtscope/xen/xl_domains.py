@@ -22,20 +22,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NamedTuple, TypeVar
 
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.xen.model import Placement, decoded, number
+from virtscope.xen.model import Placement, decoded
 
 T = TypeVar("T")
 
+NUMBER = re.compile(rb"[0-9]{1,19}")
 _SECONDS = re.compile(rb"[0-9]{1,20}\.[0-9]")
 
 _LISTED_UUID = re.compile(rb" ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?= )")
 _MAX_LINE = 8192  # bytes of a line; names are XenStore's values, of up to 4096
 _LISTED_STATE = re.compile(rb"[-rbpscdwS?]{5,10}")
 
+_CPU = re.compile(rb"-|[0-9]{1,19}")
 _VCPU_STATE = re.compile(rb"[-r][-b][-p]")
 _CPUS = re.compile(rb"all|none|[0-9]{1,5}(?:[-,^][0-9]{1,5})*")
 _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
@@ -92,14 +94,8 @@ def parse_rows(lines: Iterable[bytes], row: Callable[[bytes], T | None]) -> tupl
 
 
 def _list_row(line: bytes) -> Listed | None:
-    row = split_columns(line, 5)
-    if row is None:
-        return None
-    name, (domid, memory, vcpus, state, seconds) = row
-    values = numbers([domid, memory, vcpus])
-    if values is None or not _LISTED_STATE.fullmatch(state) or not _SECONDS.fullmatch(seconds):
-        return None
-    return Listed(values[0], name, float(seconds), "", "")
+    row = split_columns(line, [NUMBER, NUMBER, NUMBER, _LISTED_STATE, _SECONDS])
+    return Listed(int(row[1][0]), row[0], float(row[1][4]), "", "") if row else None
 
 
 def _verbose_list_row(line: bytes, pools: bool) -> Listed | None:
@@ -141,20 +137,11 @@ def _vcpu_row(line: bytes, soft_too: bool) -> tuple[int, int, Placement] | None:
     for words, word in _AFFINITY_WORDS.items():
         if line.endswith(b" " + words):
             line = line[: -len(words)] + word
-    row = split_columns(line, 6)
-    if row is None:
+    row = split_columns(line, [NUMBER, NUMBER, _CPU, _VCPU_STATE, _SECONDS, _CPUS])
+    if row is None or not _CPUS.fullmatch(soft if soft_too else b"all"):
         return None
-    domid, vcpu, cpu, state, seconds, hard = row[1]
-    values = numbers([domid, vcpu, *([] if cpu == b"-" else [cpu])])
-    if (
-        values is None
-        or not _VCPU_STATE.fullmatch(state)
-        or not _SECONDS.fullmatch(seconds)
-        or not _CPUS.fullmatch(hard)
-        or not _CPUS.fullmatch(soft if soft_too else b"all")
-    ):
-        return None
-    return values[0], values[1], Placement(values[2] if cpu != b"-" else None, hard.decode(), soft.decode())
+    domid, vcpu, cpu, _, _, hard = row[1]
+    return int(domid), int(vcpu), Placement(None if cpu == b"-" else int(cpu), hard.decode(), soft.decode())
 
 
 def cpus_of(affinity: str) -> frozenset[int] | None:
@@ -224,18 +211,14 @@ def _from_sxp(output: bytes) -> dict[int, Details]:
     return details
 
 
-def split_columns(line: bytes, count: int) -> tuple[str, list[bytes]] | None:
-    """Split a line into a name and `count` columns; None if it has too few.
+def split_columns(line: bytes, forms: Sequence[re.Pattern[bytes]]) -> tuple[str, list[bytes]] | None:
+    """Split a line into a name and columns of these forms; None if it has others.
 
     Blanks at the name's end are stripped, as padding looks the same. "" is a domain without a name.
     """
-    fields = line.rsplit(None, count)
-    if len(fields) == count + 1:
-        return decoded(fields[0].rstrip(b" ")), fields[1:]
-    return ("", fields) if len(fields) == count and line[:1].isspace() else None
-
-
-def numbers(columns: list[bytes]) -> list[int] | None:
-    """Return the numbers in these columns, None if one is malformed."""
-    values = [value for value in map(number, columns) if value is not None]
-    return values if len(values) == len(columns) else None
+    fields = line.rsplit(None, len(forms))
+    if len(fields) == len(forms) and line[:1].isspace():
+        fields.insert(0, b"")
+    if len(fields) <= len(forms) or not all(form.fullmatch(field) for form, field in zip(forms, fields[1:])):
+        return None
+    return decoded(fields[0].rstrip(b" ")), fields[1:]

@@ -33,7 +33,7 @@ import re
 from collections.abc import Sequence
 
 from virtscope.xen.model import Host, Pool, Share, Timing, decoded, number
-from virtscope.xen.xl_domains import numbers, parse_rows, split_columns
+from virtscope.xen.xl_domains import NUMBER, parse_rows, split_columns
 
 SCHEDULER_COMMANDS = {"credit": "sched-credit", "credit2": "sched-credit2", "rtds": "sched-rtds"}
 PSR_KINDS = ("cache-occupancy", "total-mem-bandwidth", "local-mem-bandwidth")
@@ -45,10 +45,11 @@ _SHARE_TITLES = {b"Weight", b"Cap", b"Period", b"Budget", b"Slice", b"Latency", 
 _PARAMETER = re.compile(rb"[a-z-]+=[A-Za-z0-9]+")
 _TIME = re.compile(rb"(tslice|ratelimit)=([0-9]{1,10})(ms|us)")
 _IN_A_SECOND = {b"ms": 1000, b"us": 1_000_000}
-_MAX_CPU_DIGITS = 4
+_ANY = re.compile(rb".*", re.DOTALL)
+_CPUS, _ACTIVE = re.compile(rb"[0-9]{1,4}"), re.compile(rb"[yn]")
 _CPU_LIST = re.compile(r" *((?:[0-9]{1,4}(?:,[0-9]{1,4})*)?)")
 
-_PSR_UNITS = {b"KB", b"KB/s"}
+_PSR_UNIT = re.compile(rb"KB(?:/s)?")
 _PSR_PASSED_OVER = (b"Total RMID:", b"Total L3 Cache Size ")
 
 
@@ -84,9 +85,8 @@ def parse_pools(output: bytes) -> tuple[list[Pool], list[bytes]]:
 
 
 def _pool_row(line: bytes) -> Pool | None:
-    name, (cpus, scheduler, active, _) = split_columns(line, 4) or ("", [b""] * 4)
-    count = number(cpus) if len(cpus) <= _MAX_CPU_DIGITS else None
-    return Pool(name, decoded(scheduler), count) if count is not None and active in {b"y", b"n"} else None
+    row = split_columns(line, [_CPUS, _ANY, _ACTIVE, _ANY])
+    return Pool(row[0], decoded(row[1][1]), int(row[1][0])) if row else None
 
 
 def parse_pool_cpus(output: bytes, names: Sequence[str]) -> dict[str, frozenset[int]]:
@@ -134,7 +134,7 @@ def _pool(line: bytes) -> tuple[str, Timing] | None:
 
 
 def _share(line: bytes, header: list[bytes]) -> tuple[int, Share] | None:
-    row = split_columns(line, len(header) - 1) if header else None
+    row = split_columns(line, [_ANY] * (len(header) - 1)) if header else None
     if row is None:
         return None
     cells = dict(zip(header[1:], row[1]))
@@ -164,7 +164,7 @@ def parse_psr(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:
     for line in filter(None, output.split(b"\n")):
         words = line.split()
         if words[:2] == [b"Name", b"ID"] and words[-2:-1] == [b"Socket"]:  # a row ends in a unit, whatever its name
-            sockets = numbers(words[3::2]) or []
+            sockets = [int(each) for each in words[3::2]] if all(map(NUMBER.fullmatch, words[3::2])) else []
         elif sockets and (row := _psr_row(line, len(sockets))):
             sizes[row[0]] = dict(zip(sockets, row[1]))
         elif not line.startswith(_PSR_PASSED_OVER):
@@ -173,8 +173,5 @@ def parse_psr(output: bytes) -> tuple[dict[int, dict[int, int]], list[bytes]]:
 
 
 def _psr_row(line: bytes, sockets: int) -> tuple[int, list[int]] | None:
-    row = split_columns(line, 1 + 2 * sockets)
-    if row is None or not _PSR_UNITS.issuperset(row[1][2::2]):
-        return None
-    values = numbers(row[1][:1] + row[1][1::2])
-    return (values[0], [value * 1024 for value in values[1:]]) if values else None
+    row = split_columns(line, [NUMBER, *([NUMBER, _PSR_UNIT] * sockets)])
+    return (int(row[1][0]), [int(value) * 1024 for value in row[1][1::2]]) if row else None
