@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from alerts.generator import alert_rules, sloth, words
 from alerts.generator.application import Application
-from alerts.generator.names import decimal
+from alerts.generator.names import Names, decimal, quoted
 from alerts.generator.rule_file import Group, Rule
-from alerts.generator.virtual_servers import mapping_rules
 from alerts.generator.words import Judged
 
 # The windows that pages need within seconds. The others change slowly, and would have to read many samples: they are
@@ -40,7 +39,7 @@ class _Budget:
 
 def groups(name: str, application: Application) -> list[Group]:
     """The groups of the application's rule file; raises `SlothError`. name: the file of objectives, such as "shop"."""
-    fast = mapping_rules(application)
+    fast = [_mapping(application, tier, servers) for tier, servers in application.tiers.items()]
     slow: list[Rule] = []
     for budget in _budgets(application):
         often, each_minute = _of_budget(name, application, budget)
@@ -60,6 +59,26 @@ def groups(name: str, application: Application) -> list[Group]:
         {"name": f"objectives of {name}", "rules": fast},
         {"name": f"objectives of {name}, long windows", "interval": "1m", "rules": slow},
     ]
+
+
+def _mapping(application: Application, tier: str, servers: str) -> Rule:
+    """The application and tier of virtual servers. Of several applications, their names have `{app}`."""
+    app, host = application.app, [application.host.matcher("host")] if application.host else []
+    # The parts before and after {app} may be regular expressions.
+    plain = Names(servers.replace("{app}", "")).single
+    before, _, after = (Names(part).regex if plain else part for part in servers.partition("{app}"))
+    if app.single:
+        vserver = Names(servers.replace("{app}", app.text if plain else app.regex)).matcher("vserver")
+        expr, labels = _running(*host, vserver), {"app": app.text, "tier": tier}
+    else:
+        regex = quoted(f"{before}(?P<app>{app.text}){after}")
+        expr = f'label_replace(\n  {_running(*host, f"vserver=~{regex}")},\n  "app", "${{app}}", "vserver", {regex}\n)'
+        labels = {"tier": tier}
+    return {"record": "vserver:app:info", "expr": expr, "labels": labels}
+
+
+def _running(*matchers: str) -> str:
+    return f"group by (host, platform, vserver, role) (vserver:cpu_usage:rate{{{', '.join(matchers)}}})"
 
 
 def _budgets(application: Application) -> Iterator[_Budget]:
