@@ -35,7 +35,8 @@ _DEFAULTS: dict[str, Any] = {
     # Grafana before 12; later versions have a column option instead.
     "footer": {"countRows": False, "reducer": [], "show": False},
 }
-"""What the SDK writes although it is Grafana's default, or misread by newer versions: a tenth of a page."""
+"""What the SDK writes although it is Grafana's default, or misread by newer versions."""
+
 DASHBOARDS: dict[str, Dashboard] = {
     f"{page.name.replace('_', '-')}.json": import_module(f"{pages.__name__}.{page.name}").PAGE
     for page in iter_modules(pages.__path__)
