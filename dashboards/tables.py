@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from types import MappingProxyType
 
 from grafana_foundation_sdk.builders import common, table
 from grafana_foundation_sdk.cog.builder import Builder
@@ -61,21 +60,17 @@ def columns(
     labels: Mapping[str, str],
     signals: Sequence[Signal],
     *,
-    whose: Mapping[str, Signal] = MappingProxyType({}),
     width: int = 24,
     height: int = 8,
 ) -> table.Panel:
     """A table with a row for each set of labels, sorted by the first two signals, highest first.
 
     labels: label names and their column headers; a column for each signal follows.
-    whose: labels that belong to a single signal; their column is right before it.
     """
     letters = [panels.ref_id(number) for number in range(len(signals))]
     fields = [f"Value #{letter}" for letter in letters] if len(signals) > 1 else ["Value"]
     values = dict(zip(fields, signals, strict=True))
-    shown = [label for label in labels if label not in whose]
-    for column, signal in values.items():
-        shown += [*(label for label, of in whose.items() if of is signal), column]
+    shown = [*labels, *values]
     last = {column: f"{column} (lastNotNull)" for column in values}
     # If several signals have no series, the table would show headers without rows and without the reason. Label columns
     # exist only with rows: grouping by them leaves nothing, otherwise one group per row.

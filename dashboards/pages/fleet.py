@@ -22,7 +22,6 @@ _OVER_TIME = {
 
 
 def _hosts() -> table.Panel:
-    worst_burn = fleet.of_shown(fleet.WORST_BURN)
     panel = tables.columns(
         "Hosts by severity",
         f"The {fleet.ROWS} hosts with the severest alerts. Burn rate: the highest of the host's applications. "
@@ -32,10 +31,8 @@ def _hosts() -> table.Panel:
         [
             fleet.SEVERITY,
             fleet.FIRING,
-            worst_burn,
-            *map(fleet.of_shown, (fleet.HEADROOM, fleet.OVERHEAD, fleet.CPU_USED, fleet.LLC_MISSES)),
+            *map(fleet.of_shown, (fleet.WORST_BURN, fleet.HEADROOM, fleet.OVERHEAD, fleet.CPU_USED, fleet.LLC_MISSES)),
         ],
-        whose={"app": worst_burn},
     )
     to_host = tables.links(tables.to_page("virtscope-host", "Host", _THE_HOST))
     to_application = tables.links(
@@ -47,8 +44,7 @@ def _hosts() -> table.Panel:
         panel.override_by_name("Host", to_host)
         .override_by_name("Worst app", to_application)
         .override_by_name(
-            fleet.SEVERITY.name,
-            panels.properties(custom_cellOptions=tables.GROUND, mappings=panels.severity_words()),
+            fleet.SEVERITY.name, panels.properties(custom_cellOptions=tables.GROUND, mappings=panels.severity_words())
         )
         .override_by_name(fleet.WORST_BURN.name, to_application)
         .override_by_name(fleet.OVERHEAD.name, [*tables.as_bar(palette.HOST), *to_host])
