@@ -150,12 +150,9 @@ class Processes:
 def recorded_paths(paths: Iterable[str], guests: Iterable[int], serving: Iterable[str]) -> list[str]:
     """Return the guests' files among those read; other processes' files stay private."""
     theirs = {*map(str, guests), *serving}
-    kept = []
-    for path in paths:
-        root, _, rest = path.partition("/")
-        pid = rest.partition("/")[0]
-        if rest in {"self/mountinfo", "self/cgroup"}:
-            continue
-        if root != "proc" or not pid.isdigit() or pid in theirs or rest == "1/net/dev":
-            kept.append(path)
-    return kept
+
+    def is_kept(path: str) -> bool:
+        root, pid, *_ = [*path.split("/"), ""]
+        return root != "proc" or not pid.isdigit() or pid in theirs or path == "proc/1/net/dev"
+
+    return [path for path in paths if path not in {"proc/self/mountinfo", "proc/self/cgroup"} and is_kept(path)]

@@ -14,6 +14,7 @@ Format: https://pve.proxmox.com/wiki/Manual:_qm.conf. By hand: `qm config VMID`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,13 +58,11 @@ def read(folder: Path = FOLDER) -> dict[str, bytes]:
     Raises SourceUnavailable without Proxmox or permission, SourceError if reading fails.
     """
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".conf")
         found = {}
-        for path in paths:
-            try:
-                found[path.stem] = read_bytes(path)
-            except FileNotFoundError:
-                continue
+        for path in sorted(folder.iterdir()):
+            if path.suffix == ".conf":
+                with contextlib.suppress(FileNotFoundError):
+                    found[path.stem] = read_bytes(path)
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{folder} is absent: Proxmox is not here") from error
     except PermissionError as error:

@@ -54,12 +54,8 @@ def opened(files: Files, pid: int, descriptors: Sequence[int]) -> list[str]:
 
     Reading them waits for the kernel's global lock of interfaces.
     """
-    found = []
-    for descriptor in descriptors:
-        name = IFF.search(files.beginning(f"proc/{pid}/fdinfo/{descriptor}") or b"")
-        if name:
-            found.append(name[1].decode("utf-8", "backslashreplace"))
-    return found
+    found = [IFF.search(files.beginning(f"proc/{pid}/fdinfo/{descriptor}") or b"") for descriptor in descriptors]
+    return [name[1].decode("utf-8", "backslashreplace") for name in found if name]
 
 
 class Taps:

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter
-from typing import Callable, TypeVar
+from operator import itemgetter
+from typing import TypeVar
 
 from virtscope.xen.model import Block, Network, Requests, Traffic
 
@@ -21,8 +21,7 @@ _SECTOR_BYTES = 512
 _LOST_READ_SECTORS = re.compile(r"4\.(?:13\.[0-3]|14\.[0-2]|15\.0)(?![0-9])")
 
 T = TypeVar("T", Network, Block)
-VIF: Callable[[Network], str] = attrgetter("vif")
-VBD: Callable[[Block], str] = attrgetter("vbd")
+_name = itemgetter(0)  # of both: vif, vbd
 
 
 def network(number: int, counters: Sequence[int], emulated: bool = False) -> Network:
@@ -68,7 +67,7 @@ def loses_read_sectors(xen_version: str | None) -> bool:
     return _LOST_READ_SECTORS.match(xen_version or "") is not None
 
 
-def known_apart(devices: Sequence[T], name: Callable[[T], str], maximum: int | None = None) -> tuple[T, ...]:
+def known_apart(devices: Sequence[T], maximum: int | None = None) -> tuple[T, ...]:
     """Leave out a domain's devices that share a name; leave out all if there are more than `maximum`.
 
     An HVM guest's interface has two ends in Dom0, vif3.0 and QEMU's vif3.0-emu; the guest uses one or the other,
@@ -77,8 +76,8 @@ def known_apart(devices: Sequence[T], name: Callable[[T], str], maximum: int | N
     """
     if maximum is not None and len(devices) > maximum:
         return ()  # some lines belong to another domain, whose row is lost
-    times = Counter(map(name, devices))
-    return tuple(devices) if len(times) == len(devices) else tuple([each for each in devices if times[name(each)] == 1])
+    times = Counter(map(_name, devices))
+    return tuple(devices) if len(times) == len(devices) else tuple([each for each in devices if times[each[0]] == 1])
 
 
 @lru_cache(maxsize=1024)  # hosts have few numbers, guests many devices

@@ -24,7 +24,7 @@ from typing import Any, Callable, NamedTuple
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.xen import hypervisor
-from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors
+from virtscope.xen.devices import block, known_apart, loses_read_sectors
 from virtscope.xen.model import Block, Domain, Host, Missing, Vcpu, decoded
 from virtscope.xen.netdev import NetDev, RawNetwork, WhereReadable, guests_end
 
@@ -107,8 +107,8 @@ def host(node: RawNode) -> Host:
 
 def _domain(raw: RawDomain, read_sectors_lost: bool) -> Domain:
     """Return a domain, without devices that share a name."""
-    networks = known_apart([guests_end(each) for each in raw.networks], VIF)
-    blocks = known_apart([_block(each, read_sectors_lost) for each in raw.vbds], VBD)
+    networks = known_apart([guests_end(each) for each in raw.networks])
+    blocks = known_apart([_block(each, read_sectors_lost) for each in raw.vbds])
     return Domain(
         domid=raw.id,
         name=decoded(raw.name),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Callable
 
-from virtscope.xen.devices import VIF, known_apart
+from virtscope.xen.devices import known_apart
 from virtscope.xen.model import Domain, Host
 from virtscope.xen.netdev import RawNetwork, guests_end
 
@@ -66,5 +66,5 @@ class TextNetworks:
 
 
 def _with_networks(domain: Domain, raw: Sequence[RawNetwork]) -> Domain:
-    networks = known_apart(tuple(map(guests_end, raw)), VIF)
+    networks = known_apart(tuple(map(guests_end, raw)))
     return domain._replace(networks=networks, missing=domain.missing._replace(networks=len(raw) - len(networks)))

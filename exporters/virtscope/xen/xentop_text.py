@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.xen.devices import VBD, VIF, block, known_apart, loses_read_sectors, network
+from virtscope.xen.devices import block, known_apart, loses_read_sectors, network
 from virtscope.xen.model import DOM0, DOM0_NAME, STATES, Block, Domain, Host, Missing, Network, Vcpu, decoded, number
 
 MAX_VCPUS = 8192  # Xen's own bound for a PV domain
@@ -147,7 +147,7 @@ def parse(iteration: bytes, xen_version: str | None = None) -> Parsed:
 def _domain(row: _Row, domid: int | None) -> Domain:
     numbers = row.numbers
     limit, vifs, vbds = numbers.get(b"MAXMEM(k)"), numbers.get(b"NETS"), numbers.get(b"VBDS")
-    networks, blocks = known_apart(row.networks, VIF, vifs), known_apart(row.blocks, VBD, vbds)
+    networks, blocks = known_apart(row.networks, vifs), known_apart(row.blocks, vbds)
     return Domain(
         domid=domid,
         name=decoded(row.name),
