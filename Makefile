@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/complete
 
 ##@ Run
-.PHONY: up demo down status logs service service-remove compose-up compose-demo compose-down
+.PHONY: up demo down status logs doctor service service-remove compose-up compose-demo compose-down
 up: ## Start the stack on this machine, and install what is missing into the checkout
 	@$(PYTHON) -m deploy.stack up
 demo: ## Start simulated hosts instead of the stack, with a day of history
@@ -19,6 +19,8 @@ status: ## Show what runs and whether its targets are up
 	@$(PYTHON) -m deploy.stack status
 logs: ## Show recent log lines; NAME=prometheus for one part, FOLLOW=1 to follow
 	@$(PYTHON) -m deploy.stack logs $(if $(FOLLOW),--follow) $(NAME)
+doctor: $(READY) ## Check a Prometheus that runs elsewhere: PROMETHEUS=http://HOST:9090, GRAFANA=http://HOST:3000
+	@$(BIN)/python -m deploy.doctor $(PROMETHEUS) $(if $(GRAFANA),--grafana $(GRAFANA))
 service: ## Start the stack now and at each boot, by a systemd unit
 	@$(PYTHON) -m deploy.service install
 service-remove: ## Stop it, and remove the unit
