@@ -8,7 +8,7 @@ from demo import story
 from demo.model import Counters
 from demo.sensors import Page, pages
 from demo.targets import Ports, page_path, targets
-from virtscope.toolkit.exposition import Encoder, Format
+from virtscope.toolkit.exposition import CONTENT_TYPE, Encoder
 
 _HEALTHY = "/-/healthy"
 
@@ -31,7 +31,7 @@ def serve(port: int, origin: float) -> None:
                 shown = [page.families for page in pages(host, counters[host], now) if _path(page) == self.path]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", Format.TEXT.value)
+            self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -27,7 +27,6 @@ from tests.fuzz.parsers import CHECKOUT, Parser
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, TLS, Pki
 from virtscope.ssh.child import Child, Room
 from virtscope.toolkit.collect import SourceError
-from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.server import Server
 
 PATIENCE_SECONDS = 15
@@ -44,8 +43,8 @@ class _Scraped:
 
     name = "fuzzed"
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        del form, seconds, gzipped, shared
+    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        del seconds, gzipped, shared
         return b"fuzzed_up 1\n" * 500
 
 

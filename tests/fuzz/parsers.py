@@ -33,7 +33,7 @@ from virtscope.perf.perf_record import Xensyms
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.hierarchy import parse_mounts
-from virtscope.toolkit.pages import HeadError, accepts_gzip, negotiate, parse_head, time_for_sources
+from virtscope.toolkit.pages import HeadError, accepts_gzip, parse_head, time_for_sources
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
@@ -180,7 +180,6 @@ def _vzlist(data: bytes) -> None:
 
 def _request_headers(data: bytes) -> None:
     header = data.decode("latin-1")  # as virtscope.toolkit.pages decodes them
-    negotiate(header)
     accepts_gzip(header)
     basic_credentials(header)
     assert 0 < time_for_sources(header) < 60
@@ -284,7 +283,6 @@ _HEADS = [
     b"POST / HTTP/1.0\nContent-Length: 60\nConnection: keep-alive, close\n\n",
 ]
 _HEADERS = [
-    b"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1",
     b"gzip;q=1.0, identity; q=0.5, *;q=0",
     b"Basic YWxpY2U6b3BlbiBzZXNhbWU=",
     b"10.5",

@@ -23,7 +23,6 @@ from virtscope.ssh.xen_host import XenHost
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Outcome, Read, SourceError, SourceReader
-from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.pages import NotScraped
 from virtscope.toolkit.scrape import Exporter, Source
 
@@ -128,10 +127,10 @@ class Target(Exporter):
         self._host = host
         self._fetches = SourceReader(f"{host.name} of {host.connection.host}", self._fetch, FETCH_SECONDS)
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
         """Return the exposition like Exporter.scrape(); raises NotScraped if the host is unreachable."""
         try:
-            return super().scrape(form, seconds, gzipped=gzipped, shared=shared)
+            return super().scrape(seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
             raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
 

@@ -1,13 +1,13 @@
-"""Prometheus's text format 0.0.4 and OpenMetrics 1.0.0, written and compressed cheaply.
+"""Prometheus's text format 0.0.4, written and compressed cheaply.
 
 Takes the client library's metric families (counters, gauges, histograms, infos) and writes the same bytes as its
 ``generate_latest``, for a fraction of the CPU. Timestamps, exemplars and units are not supported; no exporter uses
 them. Between two scrapes mostly values change, and guests keep their labels. So the encoder caches each line up to its
 value, and the next scrape only compares labels instead of sorting, escaping and formatting them.
 
-Formats: https://prometheus.io/docs/instrumenting/exposition_formats/ and
-https://prometheus.io/docs/specs/om/open_metrics_spec/. Names outside the classic character set get underscores, as the
-client gives them to a scraper that asks for no other escaping.
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/. Names outside the classic character set get
+underscores, as the client gives them to a scraper that asks for no other escaping. OpenMetrics isn't offered: it adds
+timestamps, exemplars and units.
 """
 
 from __future__ import annotations
@@ -16,21 +16,15 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterable
-from enum import Enum
 from operator import itemgetter
 from typing import Callable, NamedTuple
 
 from prometheus_client import Metric
 
 from virtscope.toolkit.families import Block, Blocks
-from virtscope.toolkit.lines import escaped, metric_name, numbers, quoted, start_of_line
+from virtscope.toolkit.lines import escaped, metric_name, numbers, start_of_line
 
-
-class Format(Enum):
-    """An exposition format; the value is its Content-Type."""
-
-    TEXT = "text/plain; version=0.0.4; charset=utf-8"
-    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class FamilyError(Exception):
@@ -48,40 +42,36 @@ class Encoder:
     A family that can't be written is dropped and passed to `on_refused` as a FamilyError, so a bad collector loses only
     its own metrics. Without `on_refused` the FamilyError is raised.
 
-    Memory is bounded by the series of the last scrape in each format.
+    Memory is bounded by the series of the last scrape.
     """
 
     def __init__(self, on_refused: Callable[[FamilyError], object] | None = None) -> None:
         self._on_refused = on_refused
-        self._kept: dict[Format, dict[str, _Samples | _Blocks]] = {}  # by family name
+        self._kept: dict[str, _Samples | _Blocks] = {}  # by family name
 
     def text(self, families: Iterable[Metric]) -> bytes:
-        """Return a scrape in the text format 0.0.4."""
-        return b"".join(self.pieces(families, Format.TEXT))
+        """Return a scrape."""
+        return b"".join(self.pieces(families))
 
-    def openmetrics(self, families: Iterable[Metric]) -> bytes:
-        """Return a scrape in OpenMetrics 1.0.0, `# EOF` included."""
-        return b"".join(self.pieces(families, Format.OPENMETRICS))
-
-    def pieces(self, families: Iterable[Metric], form: Format) -> list[bytes]:
+    def pieces(self, families: Iterable[Metric]) -> list[bytes]:
         """Return a scrape in pieces; an unchanged piece is the same object as in the last scrape."""
-        before, kept = self._kept.get(form, {}), dict[str, "_Samples | _Blocks"]()
+        before, kept = self._kept, dict[str, "_Samples | _Blocks"]()
         pieces = []
         for family in families:
             try:
                 last = before.get(family.name)
                 if isinstance(family, Blocks):
-                    kept[family.name] = _write_blocks(family, last if isinstance(last, _Blocks) else None, form)
+                    kept[family.name] = _write_blocks(family, last if isinstance(last, _Blocks) else None)
                 else:
-                    kept[family.name] = _write_samples(family, last if isinstance(last, _Samples) else None, form)
+                    kept[family.name] = _write_samples(family, last if isinstance(last, _Samples) else None)
                 pieces.append(kept[family.name].written)
             except Exception as error:  # a collector's objects may raise anything
                 refused = FamilyError(str(getattr(family, "name", family)), error)
                 if self._on_refused is None:
                     raise refused from error
                 self._on_refused(refused)
-        self._kept[form] = kept
-        return [*pieces, b"# EOF\n"] if form is Format.OPENMETRICS else pieces
+        self._kept = kept
+        return pieces
 
 
 class _Blocks(NamedTuple):
@@ -92,8 +82,8 @@ class _Blocks(NamedTuple):
     written: bytes
 
 
-def _write_blocks(family: Blocks, last: _Blocks | None, form: Format) -> _Blocks:
-    header = _header(family, form)
+def _write_blocks(family: Blocks, last: _Blocks | None) -> _Blocks:
+    header = _header(family)
     if last and last.blocks == family.blocks and last.header == header:
         return last
     text = "".join([header, *[block.lines for block in family.blocks], "\n"])
@@ -115,7 +105,7 @@ class _Samples(NamedTuple):
 _NAME, _LABELS, _VALUE = map(itemgetter, range(3))
 
 
-def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samples:
+def _write_samples(family: Metric, last: _Samples | None) -> _Samples:
     """Encode this family separately: UTF-8 rejects the lone surrogates that a guest's name may hold."""
     samples = family.samples
     about = (family.type, family.documentation)
@@ -125,7 +115,7 @@ def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samp
     else:
         labels = [dict(each or ()) for each in labels]  # copies: the collector may modify its own later
         starts = map(start_of_line, names, labels)
-        pieces = [_header(family, form), *[piece for start in starts for piece in (start, "")], "\n"]
+        pieces = [_header(family), *[piece for start in starts for piece in (start, "")], "\n"]
         pieces[:2] = ["".join(pieces[:2])]
         last = None
     numeric = list(map(_VALUE, samples))
@@ -136,17 +126,14 @@ def _write_samples(family: Metric, last: _Samples | None, form: Format) -> _Samp
     return _Samples(about, names, labels, pieces, values, "".join(pieces).encode())
 
 
-# In the text format: suffix of the family's name, and its type.
+# Suffix of the family's name, and its type.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 _TYPES = {"info": "gauge", "unknown": "untyped"}
 
 
-def _header(family: Metric, form: Format) -> str:
-    name, help_text, kind = family.name, quoted(family.documentation), family.type
-    if form is Format.TEXT:
-        name, help_text = name + _SUFFIXES.get(kind, ""), escaped(family.documentation)
-        kind = _TYPES.get(kind, kind)
-    return f"# HELP {metric_name(name)} {help_text}\n# TYPE {metric_name(name)} {kind}"
+def _header(family: Metric) -> str:
+    name = metric_name(family.name + _SUFFIXES.get(family.type, ""))
+    return f"# HELP {name} {escaped(family.documentation)}\n# TYPE {name} {_TYPES.get(family.type, family.type)}"
 
 
 # --- gzip -------------------------------------------------------------------------------------------------------------

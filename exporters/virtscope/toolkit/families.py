@@ -138,7 +138,7 @@ class Block:
 
     @property
     def lines(self) -> str:
-        """The lines of the exposition, the same in every format, each with a line break before it."""
+        """The lines of the exposition, each with a line break before it."""
         if self._lines is None:
             if not self._starts:
                 self._starts[:] = [start_of_line(self.name, labels) for labels in self.labels]
@@ -150,14 +150,9 @@ class Block:
 
 
 class Blocks(Metric):
-    """A metric family made of blocks, all named `name`: a counter where that ends in _total, else a gauge.
-
-    Raises ValueError for a name with a colon: colons are for recording rules, and OpenMetrics writes them differently.
-    """
+    """A metric family made of blocks, all named `name`: a counter where that ends in _total, else a gauge."""
 
     def __init__(self, name: str, documentation: str, blocks: Iterable[Block]) -> None:
-        if ":" in name:
-            raise ValueError(f"{name!r} has a colon")
         kind = "counter" if name.endswith("_total") else "gauge"
         super().__init__(name[: -len("_total")] if kind == "counter" else name, documentation, kind)
         self.blocks = list(blocks)

@@ -1,4 +1,4 @@
-"""HTTP of every exporter: request parsing, format negotiation and pages."""
+"""HTTP of every exporter: request parsing and pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from email.utils import formatdate
 from http import HTTPStatus
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import parse_qs
 
 from virtscope import __version__
-from virtscope.toolkit.exposition import Format
+from virtscope.toolkit.exposition import CONTENT_TYPE
 from virtscope.toolkit.webconfig import TooManyGuesses, WebConfig
 
 log = logging.getLogger(__name__)
@@ -89,38 +89,10 @@ def parse_head(head: bytes) -> Head:
     return Head(method.decode(), target.decode(), headers, keep)
 
 
-def negotiate(accept: str) -> Format:
-    """Return the format for an Accept header: OpenMetrics if listed with at least the quality of text, else text."""
-    openmetrics = 0.0
-    text: dict[str, float] = {}
-    for media_range, parameters, quality in _preferences(accept):
-        version = parameters.get("version")
-        if media_range == "application/openmetrics-text" and version in {None, "1.0.0"}:
-            openmetrics = max(openmetrics, quality)
-        elif media_range in {"text/plain", "text/*", "*/*"} and version in {None, "0.0.4"}:
-            text[media_range] = quality
-    # The most specific matching range counts (RFC 9110, section 12.5.1).
-    text_quality = next((text[exact] for exact in ("text/plain", "text/*", "*/*") if exact in text), 0.0)
-    return Format.OPENMETRICS if openmetrics > 0 and openmetrics >= text_quality else Format.TEXT
-
-
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Return whether an Accept-Encoding header allows gzip; ``gzip;q=0`` forbids it."""
-    qualities = {coding: quality for coding, _, quality in _preferences(accept_encoding)}
-    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
-
-
-def _preferences(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Split an Accept-like header into (what, parameters, quality 0..1), without the malformed parts."""
-    for item in header.lower().split(","):
-        what, *rest = (part.strip() for part in item.split(";"))
-        parameters = {key.strip(): value.strip(' "') for key, _, value in (part.partition("=") for part in rest)}
-        try:
-            quality = float(parameters.pop("q", "1"))
-        except ValueError:
-            continue
-        if what and 0 <= quality <= 1:
-            yield what, parameters, quality
+    """Return whether an Accept-Encoding header names gzip; ``gzip;q=0`` forbids it."""
+    codings = dict(each.partition(";q=")[::2] for each in accept_encoding.lower().replace(" ", "").split(","))
+    return codings.get("gzip", "0").strip("0.") != "" or codings.get("gzip") == ""
 
 
 # --- Pages ------------------------------------------------------------------------------------------------------------
@@ -131,7 +103,7 @@ class Scrapes(Protocol):
 
     name: str
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes: ...
+    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes: ...
 
 
 class NotScraped(Exception):
@@ -257,15 +229,14 @@ class Pages:
             return Page(refusal.status, f"{refusal}\n")
 
     def _metrics(self, exporter: Scrapes, asked: dict[str, str], waited: float) -> Page:
-        form = negotiate(asked.get("accept", ""))
         timeout = asked.get("x-prometheus-scrape-timeout-seconds")
         gzipped = accepts_gzip(asked.get("accept-encoding", ""))
-        headers = {"Content-Type": form.value, "Vary": "Accept, Accept-Encoding"}
+        headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
         if gzipped:
             headers["Content-Encoding"] = "gzip"
         seconds = max(time_for_sources(timeout) - waited, 0.0)
         # Two requests by curl, which sends no timeout, get fresh values each.
-        exposition = exporter.scrape(form, seconds, gzipped=gzipped, shared=timeout is not None)
+        exposition = exporter.scrape(seconds, gzipped=gzipped, shared=timeout is not None)
         return Page(HTTPStatus.OK, exposition, headers)
 
     def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import platform
-import resource
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
-from prometheus_client import Metric
+from prometheus_client import Metric, ProcessCollector
 
 from virtscope import __version__
 from virtscope.toolkit.collect import (
@@ -29,7 +26,7 @@ from virtscope.toolkit.collect import (
     SourceUnavailable,
     reason_of,
 )
-from virtscope.toolkit.exposition import Encoder, FamilyError, Format, Gzip
+from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
 from virtscope.toolkit.families import Info, Labels, family
 
 log = logging.getLogger(__name__)
@@ -91,7 +88,7 @@ class _Round:
         self.began = began
         self.waiting = 0  # scrapes that wait for the reads to be requested
         self.reads: list[Read[Any]] | None = None  # None: not requested yet
-        self.pages: dict[tuple[Format, bool, tuple[bool, ...]], bytes] = {}
+        self.pages: dict[tuple[bool, ...], bytes] = {}  # by gzipped, and whether each source timed out
 
 
 class Exporter:
@@ -108,7 +105,7 @@ class Exporter:
         self._about = {"target": target} if target else {}  # in each log line
         reader = InlineReader if target else SourceReader
         self._watched = [_Watched(source, reader(source.name, source.read)) for source in sources]
-        self._process = None if target else Process()
+        self._process = None if target else ProcessCollector(registry=None)
         self._encoder = Encoder(on_refused=self._note_refused)
         self._gzip = Gzip()
         # One at a time: the encoder caches lines between scrapes, and the counters below belong together.
@@ -120,14 +117,14 @@ class Exporter:
         self._refused: set[str] = set()  # families that could not be written, each logged once
         self._refusals = 0
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        """Return the exposition in `form`, waiting at most `seconds` for the sources.
+    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        """Return the exposition, waiting at most `seconds` for the sources.
 
         A `shared` scrape may get the values of another one at this moment.
         """
         deadline = time.monotonic() + seconds
         with self._in_a_round(seconds, shared=shared) as round_:
-            return self._page(round_, form, deadline, gzipped=gzipped)
+            return self._page(round_, deadline, gzipped=gzipped)
 
     def _ask(self) -> list[Read[Any]]:
         """Request reads of the sources."""
@@ -137,7 +134,7 @@ class Exporter:
         """Return each source's result by `deadline`."""
         return [each.reader.answer(read, deadline) for each, read in zip(self._watched, reads)]
 
-    def _page(self, round_: _Round, form: Format, deadline: float, *, gzipped: bool) -> bytes:
+    def _page(self, round_: _Round, deadline: float, *, gzipped: bool) -> bytes:
         assert round_.reads
         outcomes = self._outcomes(round_.reads, deadline)
         with self._lock:
@@ -151,9 +148,9 @@ class Exporter:
                 else:
                     self._note_success(watched)
                     families += outcome
-            key = form, gzipped, tuple(isinstance(outcome, SourceTimeout) for outcome in outcomes)
+            key = gzipped, *(isinstance(outcome, SourceTimeout) for outcome in outcomes)
             if key not in round_.pages:
-                round_.pages[key] = self._encode([*families, *self._about_itself()], form, gzipped=gzipped)
+                round_.pages[key] = self._encode([*families, *self._about_itself()], gzipped=gzipped)
             return round_.pages[key]
 
     @contextmanager
@@ -199,9 +196,9 @@ class Exporter:
         with suppress(RuntimeError):  # no thread left: the next scrape frees them
             timer.start()
 
-    def _encode(self, families: list[Metric], form: Format, *, gzipped: bool) -> bytes:
+    def _encode(self, families: list[Metric], *, gzipped: bool) -> bytes:
         begun = time.thread_time()
-        pieces = self._encoder.pieces(families, form)
+        pieces = self._encoder.pieces(families)
         exposition = self._gzip.compress(pieces) if gzipped else b"".join(pieces)
         self._encode_seconds += time.thread_time() - begun
         return exposition
@@ -317,66 +314,5 @@ class Exporter:
             yield scalar("tls_certificate_not_after_seconds", expires, not_after)
         versions = {"version": __version__, "python": platform.python_version()}
         yield Info[Labels](f"{name}_build", "Versions of the exporter and of Python.").family([({}, versions)])
-        if self._process is None:
-            return
-        try:
-            yield from self._process.families()
-        except OSError as error:  # no file descriptors left
-            self._note_refused(FamilyError("process_*", error))
-
-
-# --- Its process ------------------------------------------------------------------------------------------------------
-
-
-# Up to this many descriptors are listed if the kernel doesn't report their number; takes at most 0.5 ms.
-MAX_LISTED = 1024
-
-# Always below /proc: with another host's --path.procfs this process's id belongs to another process.
-_SELF = Path("/proc/self")
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class Process:
-    """The standard process metrics of Prometheus clients: process_cpu_seconds_total and so on.
-
-    The client library's ProcessCollector lists all file descriptors, which takes 9 ms per scrape with the 16,384 of a
-    perf-exporter with many cgroups.
-
-    https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics
-    """
-
-    def __init__(self) -> None:
-        stat = Path("/proc/stat").read_text()
-        self._boot_time = float(stat.partition("\nbtime ")[2].split(maxsplit=1)[0])
-
-    def families(self) -> Iterator[Metric]:
-        """Return the process's metrics; raises OSError.
-
-        process_open_fds is missing if only a long list would give the number.
-        """
-        fields = (_SELF / "stat").read_bytes().rpartition(b")")[2].split()  # proc(5), from its third field on
-        user, system, started, virtual, resident = (int(fields[index]) for index in (11, 12, 19, 20, 21))
-        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        started_at, resident_bytes = self._boot_time + started / _TICKS, resident * resource.getpagesize()
-        for name, documentation, value in (
-            ("virtual_memory_bytes", "Virtual memory size in bytes.", virtual),
-            ("resident_memory_bytes", "Resident memory size in bytes.", resident_bytes),
-            ("start_time_seconds", "Start time of the process since unix epoch in seconds.", started_at),
-            ("cpu_seconds_total", "Total user and system CPU time spent in seconds.", (user + system) / _TICKS),
-            ("open_fds", "Number of open file descriptors.", open_descriptors()),
-            ("max_fds", "Maximum number of open file descriptors.", None if limit == resource.RLIM_INFINITY else limit),
-        ):
-            if value is not None:
-                yield family(f"process_{name}", documentation, [({}, value)])
-
-
-def open_descriptors() -> int | None:
-    """Return the number of open file descriptors, None if listing them takes too long."""
-    counted = (_SELF / "fd").stat().st_size  # since Linux 6.2, before that 0
-    if counted:
-        return counted
-    # FDSize: a power of two that never shrinks.
-    room = int((_SELF / "status").read_text().partition("\nFDSize:")[2].split(maxsplit=1)[0])
-    if room > MAX_LISTED:
-        return None
-    return len(os.listdir(_SELF / "fd")) - 1  # noqa: PTH208  half of iterdir's cost; without the one that it is read by
+        if self._process:
+            yield from self._process.collect()

@@ -15,7 +15,6 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from prometheus_client import Metric, generate_latest
-from prometheus_client.openmetrics import exposition as openmetrics
 
 from deploy import programs
 from tests.proofs.bench import counters, hosts, over_ssh, scraping, sensors, waits
@@ -54,16 +53,11 @@ def _verdict(ratio: float, bar: float) -> str:
 
 def _encoding() -> None:
     print(f"\nEncoding alone, CPU ms per 1,000 series; bar: {ENCODING_BAR:.0f} times less than stock")
-    print("  series  format            ours     stock")
+    print("  series   ours     stock")
     for series in SIZES:
-        ours = Encoder()
-        formats = {
-            "text 0.0.4": (ours.text, _stock(generate_latest)),
-            "OpenMetrics 1.0": (ours.openmetrics, _stock(openmetrics.generate_latest)),
-        }
-        for name, encoders in formats.items():
-            mine, theirs = (seconds / series * 1e6 for seconds in _encode_in_turns(encoders, Guests(series)))
-            print(f"{series:8,}  {name:15}{mine:7.2f}{theirs:10.2f}   {_verdict(theirs / mine, ENCODING_BAR)}")
+        encoders = Encoder().text, _stock(generate_latest)
+        mine, theirs = (seconds / series * 1e6 for seconds in _encode_in_turns(encoders, Guests(series)))
+        print(f"{series:8,}{mine:7.2f}{theirs:10.2f}   {_verdict(theirs / mine, ENCODING_BAR)}")
 
 
 class _Given(NamedTuple):
@@ -98,7 +92,7 @@ def _encode_in_turns(encoders: Sequence[Encode], guests: Guests) -> list[float]:
 
 def _whole_scrapes() -> None:
     print(
-        "\nWhole scrapes as Prometheus makes them: HTTP on a kept connection, OpenMetrics, gzip; the server's CPU"
+        "\nWhole scrapes as Prometheus makes them: HTTP on a kept connection, gzip; the server's CPU"
         f"\nBar: {SCRAPE_BAR:.0f} times less per series than node_exporter (a server's own metrics count as series)"
         "\n  series  server                       ms per scrape  ms per 1,000 series"
     )

@@ -9,7 +9,6 @@ from deploy.parts import SCHED_EXPORTER
 from tests.support import Exposition
 from tests.support.refusals import assert_refused
 from virtscope.toolkit.collect import SourceUnavailable
-from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.scrape import Exporter, Source
 
 
@@ -35,7 +34,7 @@ def page(why: str) -> str:
         return []
 
     sources = [Source("here", list, lambda: "/sys"), Source("sched_switch", read, lambda: "absent", required=False)]
-    return Exporter("sched", sources).scrape(Format.TEXT, 30).decode()
+    return Exporter("sched", sources).scrape(30).decode()
 
 
 def test_why_a_source_is_absent_is_the_exporter_s_own_reason_in_one_line() -> None:

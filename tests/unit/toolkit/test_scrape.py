@@ -1,6 +1,6 @@
 """Scrapes, and an exporter's metrics about itself and its process."""
 
-import errno
+import gzip
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -10,24 +10,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import Metric, ProcessCollector
+from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import CollectorRegistry
 
 from tests.golden_pages import assert_golden
 from tests.support.waiting import wait_for
 from virtscope.toolkit import collect, scrape
 from virtscope.toolkit.collect import Background, SourceError, SourceMalformed, SourceUnavailable
-from virtscope.toolkit.exposition import Format
-from virtscope.toolkit.scrape import Exporter, Process, Source
+from virtscope.toolkit.scrape import Exporter, Source
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/every-exporter.prom"
 
 
 def values(exporter: Exporter) -> dict[str, float]:
     """Scrape; return the value of each series by name and label values: "demo_source_up good"."""
-    text = exporter.scrape(Format.TEXT, 30).decode()
+    text = exporter.scrape(30).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {" ".join([sample.name, *sorted(sample.labels.values())]): sample.value for sample in samples}
 
@@ -63,8 +61,8 @@ class Counted:
         self.let.wait(60)
         return [GaugeMetricFamily("reads", "Reads.", self.reads)]
 
-    def scrape(self, form: Format = Format.TEXT, seconds: float = 60, *, shared: bool = True) -> str:
-        return self.exporter.scrape(form, seconds, shared=shared).decode()
+    def scrape(self, seconds: float = 60, *, shared: bool = True) -> str:
+        return self.exporter.scrape(seconds, shared=shared).decode()
 
 
 def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,24 +83,23 @@ def test_scrapes_that_come_together_share_a_page(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(exporter, "_encode", write)
     with ThreadPoolExecutor(20) as pool:
-        first = pool.submit(exporter.scrape, Format.TEXT, 30)
+        first = pool.submit(exporter.scrape, 30)
         assert writing.wait(30)
-        others = [pool.submit(exporter.scrape, Format.TEXT, 30) for _ in range(19)]
+        others = [pool.submit(exporter.scrape, 30) for _ in range(19)]
         wait_for(lambda: exporter._newest and exporter._newest.waiting == 19)
         assert counted.reads == 1
         let.set()
         pages = {id(scrape.result(60)): scrape.result() for scrape in (first, *others)}
     assert len(pages) == counted.reads == 2
-    assert exporter.scrape(Format.OPENMETRICS, 30).endswith(b"# EOF\n")
 
 
-def test_what_comes_in_the_same_moment_has_the_same_values_in_each_format(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_in_the_same_moment_has_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that don't share, such as repeated curl calls, get their own values."""
     monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     first = counted.scrape()
     assert counted.scrape() == first
-    assert "\nreads 1.0\n" in counted.scrape(Format.OPENMETRICS)
+    assert "\nreads 1.0\n" in gzip.decompress(counted.exporter.scrape(60, gzipped=True, shared=True)).decode()
     for turn in ("2", "3"):
         assert f"\nreads {turn}.0\n" in counted.scrape(shared=False)
     monkeypatch.setattr(scrape, "MOMENT_SECONDS", 0.0)
@@ -113,8 +110,8 @@ def test_a_short_timeout_decides_only_its_own_page(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scrape, "MOMENT_SECONDS", 3600.0)
     counted = Counted()
     counted.let.clear()
-    pages = [counted.exporter.scrape(form, 0.2, shared=True) for form in (Format.TEXT, Format.OPENMETRICS, Format.TEXT)]
-    assert pages[0] is pages[2], "those who miss the same sources share a page"
+    pages = [counted.exporter.scrape(0.2, shared=True) for _ in range(2)]
+    assert pages[0] is pages[1], "those who miss the same sources share a page"
     impatient = [page.decode() for page in pages]
     with ThreadPoolExecutor(1) as pool:
         patient = pool.submit(counted.scrape)
@@ -136,7 +133,7 @@ def test_a_scrape_waits_for_others_a_quarter_of_its_time_and_a_second_at_most(mo
     held_back: list[float] = []
     monkeypatch.setattr(exporter._rounds, "wait_for", lambda _, timeout: held_back.append(timeout))
     for seconds in (2.0, 0.4, 30.0):
-        exporter.scrape(Format.TEXT, seconds)
+        exporter.scrape(seconds)
     assert held_back == [0.5, 0.1, 1.0]
 
 
@@ -164,7 +161,7 @@ def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFi
     exporter = Exporter("demo", [Source("main", read, str)])
     for said in (["status 1"], [], ["what?"], []):
         caplog.clear()
-        exporter.scrape(Format.TEXT, 30)
+        exporter.scrape(30)
         assert [record.__dict__["fields"]["err"] for record in caplog.records] == said
 
 
@@ -217,27 +214,7 @@ def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_d
 
     exporter = Exporter("every", [slow])
     exporter.certificate_not_after = lambda: 1798416000.0
-    page = exporter.scrape(Format.TEXT, 30).decode()
+    page = exporter.scrape(30).decode()
     background.close()
     page = re.sub(r'python="[^"]*"', 'python="VARIES"', re.sub(r"(?m)^([^#].* ).*$", r"\1VARIES", page))
     assert_golden(GOLDEN, page)
-
-
-def test_it_says_what_the_client_library_says_of_its_process_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = {family.name: family for family in ProcessCollector(registry=CollectorRegistry()).collect()}
-    ours = {family.name: family for family in Process().families()}
-    described = [{name: (each.type, each.documentation) for name, each in of.items()} for of in (ours, theirs)]
-    assert described[0] == described[1]
-    for name in ("process_start_time_seconds", "process_max_fds"):
-        assert ours[name].samples == theirs[name].samples
-    for name in ("virtual_memory_bytes", "resident_memory_bytes", "cpu_seconds", "open_fds"):
-        ours_and_theirs = [of[f"process_{name}"].samples[0].value for of in (ours, theirs)]
-        assert ours_and_theirs[0] == pytest.approx(ours_and_theirs[1], rel=0.2, abs=0.1)
-
-    def none_left(_: Process) -> list[Metric]:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(Process, "families", none_left)
-    alone = values(Exporter("demo", [GOOD]))
-    assert alone["value"] == alone["demo_up"] == 1
-    assert "process_open_fds" not in alone

@@ -15,7 +15,6 @@ import pytest
 
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering, server
-from virtscope.toolkit.exposition import Format
 from virtscope.toolkit.server import MAX_CONNECTIONS, Server
 
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: xen1\r\n\r\n"
@@ -36,8 +35,8 @@ class Scraped:
         if not held:
             self.let.set()
 
-    def scrape(self, form: Format, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        del form, gzipped, shared
+    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
+        del gzipped, shared
         self.seconds.append(seconds)
         self.let.wait(30)
         if self.faulty:
