@@ -112,7 +112,7 @@ class _Host:
         self._library = LibraryView(self._guests.add_to, lambda: self._seconds)
         self._waiting = WaitingView(lambda: self._seconds)
         self._procfs = RecordedProcfs()
-        self._sources = openvz_exporter.sources(self._procfs)
+        self._sources = openvz_exporter.sources(self._procfs, openvz_exporter.Vz(self._procfs))
         self._files = RecordedFiles()
         self._libvirt = libvirt.Answer(0, {}, {}, 0)
         self._kvm = HostView(self._files, [self._add_libvirt], recorded_ones=True)

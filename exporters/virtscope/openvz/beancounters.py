@@ -23,14 +23,13 @@ from prometheus_client import Metric
 
 from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, page, scalars, table
+from virtscope.toolkit.families import Block, Blocks, info, scalar
 
 # --- The files --------------------------------------------------------------------------------------------------------
 
 _COLUMNS = ("held", "maxheld", "barrier", "limit", "failcnt")  # of the values, in the order of Usage
 _PLACEHOLDER = "dummy"  # an obsolete row that the kernel prints as a placeholder
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
-_UID_WIDTH = 10  # of its column
 _MAX_DIGITS = 20  # of a 64-bit number
 _MAX_ID = 64  # a UUID has 36 characters; bounded because a hundred series repeat it
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
@@ -116,9 +115,6 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
         raise SourceMalformed(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
     unended = body[body.rfind("\n") + 1 :]
-    # Its last value may be truncated, unless it ends at the header's end, plus the excess width of its uid.
-    cut = bool(unended) and len(unended.rstrip()) - max(unended.find(":") - _UID_WIDTH, 0) < len(header.rstrip())
-
     # Only uids are followed by a colon: between two colons are the rows of one uid, and the next uid.
     *pieces_but_last, last_piece = body.rstrip().split(":")
     pieces = [piece.rpartition("\n") for piece in (*pieces_but_last, f"{last_piece}\n")]
@@ -129,7 +125,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
         try:
             if len(uid.split()) != 1 or len(uid.strip()) > _MAX_ID or len(rest.split()) > 1:
                 raise SourceMalformed(f"a row has no uid where one should be: {(rest or uid)[-300:]!r}")
-            if cut and rows is pieces[-1][0]:
+            if unended and rows is pieces[-1][0]:
                 raise SourceMalformed(f"the last row is cut: {unended[:300]!r}")
             ctid = uid.strip()
             containers[ctid] = _beancounter(ctid, rows, known, before.get(ctid))
@@ -184,7 +180,7 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
         and max(max(map(len, column)) for column in values) <= _MAX_DIGITS
         and "".join(map("".join, values)).encode().isdigit()  # bytes.isdigit() accepts only ASCII
     ):
-        raise SourceMalformed(f"a row is malformed: {_offending(rows, columns.width)[:300]!r}")
+        raise SourceMalformed(f"a row is malformed: {rows[:300]!r}")
     known = {name: values[place] for name, place in columns.places.items()}
     in_bytes, in_counts = (_usage(chosen, known) for chosen in _layout(names))
     return Beancounter(ctid, in_bytes, in_counts, rows, columns)
@@ -206,16 +202,6 @@ def _usage(chosen: Chosen, known: Mapping[str, Sequence[str]]) -> Usage:
         return tuple(map(mul, map(int, values), chosen.sizes))
 
     return Usage(chosen.resources, *map(column, _COLUMNS))
-
-
-def _offending(rows: str, width: int) -> str:
-    """Return the malformed row for the message, or all rows if unclear."""
-    for row in rows.splitlines():
-        _name, *values = row.split() or [""]
-        right = [v for v in values if v.isascii() and v.isdigit() and len(v) <= _MAX_DIGITS]
-        if len(values) != width or values != right:
-            return row
-    return rows
 
 
 @lru_cache(maxsize=16)  # all containers of a kernel have the same rows
@@ -287,27 +273,6 @@ _METRICS = {
 }
 
 
-_UNLABELLED: tuple[Table[Beancounters], ...] = (
-    table(
-        lambda beancounters: [({}, beancounters.version)] if beancounters.version is not None else [],
-        Info("openvz_beancounters", "Version of the beancounters.", lambda version: {"version": version}),
-        optional=True,
-    ),
-    scalars(
-        Definition(
-            "openvz_beancounters_refused_containers",
-            "Containers skipped because their beancounters were malformed.",
-            lambda beancounters: beancounters.refused,
-        ),
-        Definition(
-            "openvz_beancounters_unknown_columns",
-            "Unknown columns of the beancounters, which are skipped.",
-            lambda beancounters: beancounters.unknown_columns,
-        ),
-    ),
-)
-
-
 class _Shown(NamedTuple):
     """A container, and its block in each of _METRICS."""
 
@@ -325,8 +290,23 @@ class Families:
         """Return the beancounters of every container, and of the host."""
         self._shown = {each.ctid: _show(each, self._shown.get(each.ctid)) for each in beancounters.containers}
         by_metric = zip(*[shown.blocks for shown in self._shown.values()]) if self._shown else [()] * len(_METRICS)
-        blocks = [Blocks(name, text, each) for (name, text), each in zip(_METRICS.items(), by_metric)]
-        return [*page(_UNLABELLED, beancounters), *blocks]
+        version, refused, unknown = beancounters.version, beancounters.refused, beancounters.unknown_columns
+        of_all = [
+            scalar(
+                "openvz_beancounters_refused_containers",
+                "Containers skipped because their beancounters were malformed.",
+                refused,
+            ),
+            scalar(
+                "openvz_beancounters_unknown_columns",
+                "Unknown columns of the beancounters, which are skipped.",
+                unknown,
+            ),
+            *(Blocks(name, text, each) for (name, text), each in zip(_METRICS.items(), by_metric)),
+        ]
+        if version is None:
+            return of_all
+        return [info("openvz_beancounters", "Version of the beancounters.", {"version": version}), *of_all]
 
 
 def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:

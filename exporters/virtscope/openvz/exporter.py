@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Callable
 
 from prometheus_client import Metric
 
@@ -31,9 +30,6 @@ log = logging.getLogger(__name__)
 DEFAULT_PORT = 10291
 READ_SECONDS = 1.0
 """Time between two reads of vestat between scrapes. A container that lives shorter may be in no total."""
-
-# Returns metrics from outside the kernel, given the ids of the running containers.
-Describe = Callable[[Sequence[str]], list[Metric]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,51 +67,39 @@ def _flags() -> argparse.ArgumentParser:
 def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> list[Source]:
     """Return the sources of this procfs, and vzlist if enabled; `at_end` stops reading in the background."""
     names = Vzlist(vzlist_interval) if vzlist_interval else None
-    vz = Vz(procfs, names.describe if names else describe_none)
+    vz = Vz(procfs, names)
     between_scrapes = Background("vestat", vz.count, READ_SECONDS)
     between_scrapes.start()
     at_end.callback(between_scrapes.close)
-    if names is None:
-        return sources_of(procfs, vz)
-    names.background.start()
-    at_end.callback(names.close)
-    return [*sources_of(procfs, vz), vzlist(names)]
+    if names:
+        names.background.start()
+        at_end.callback(names.close)
+    return sources(procfs, vz)
 
 
-def vzlist(names: Vzlist) -> Source:
-    """Return the source for the state of vzlist."""
-    return Source("vzlist", names.read, names.origin, required=False, background=names.background)
-
-
-def describe_none(_running: Sequence[str]) -> list[Metric]:
-    """Return no families; replaces vzlist if that is disabled."""
-    return []
-
-
-def sources(procfs: Procfs, describe: Describe = describe_none) -> list[Source]:
-    """Return the sources of this procfs, which is read by scrapes alone."""
-    return sources_of(procfs, Vz(procfs, describe))
-
-
-def sources_of(procfs: Procfs, vz: Vz) -> list[Source]:
-    """Return the sources of this procfs, of which `vz` reads the first."""
+def sources(procfs: Procfs, vz: Vz) -> list[Source]:
+    """Return the sources of this procfs, of which `vz` reads the first, and the state of its vzlist."""
+    names = vz.names
     resources, exposed = beancounters.BeancounterReader(procfs), beancounters.Families()
     disk = ioacct.DiskTotals()
-    return [
+    found = [
         Source("vestat", vz.read, vz.origin),
         Source("beancounters", lambda: exposed.of(resources.read()), lambda: str(procfs)),
         Source("ioacct", lambda: disk.families(ioacct.read(procfs)), lambda: str(procfs / "bc"), required=False),
         Source("quota", lambda: quota.families(quota.read(procfs)), lambda: str(procfs / "vz/vzquota"), required=False),
     ]
+    if names:
+        found.append(Source("vzlist", names.read, names.origin, required=False, background=names.background))
+    return found
 
 
 class Vz:
     """The source "vestat": /proc/vz/vestat, and version, veinfo and latency."""
 
-    def __init__(self, procfs: Procfs, describe: Describe = describe_none) -> None:
+    def __init__(self, procfs: Procfs, names: Vzlist | None = None) -> None:
+        self.names = names
         self._vestat = vestat.VestatReader(procfs)
         self._secondary = SecondaryFiles(procfs)
-        self._describe = describe
         # A container that is away for longer was migrated, and comes back with what it used elsewhere.
         self._totals = Totals(remembered=1)
         self._lock = threading.Lock()  # reads are added in their order
@@ -141,7 +125,7 @@ class Vz:
             made += veinfo.families(veinfo.parse(processes))
         if waits is not None:
             made += latency.families(latency.parse(waits), units)
-        return made + self._describe([row.ctid for row in read.rows])
+        return made + (self.names.describe([row.ctid for row in read.rows]) if self.names else [])
 
 
 def recordable(procfs: Path) -> Recordable:
@@ -165,7 +149,7 @@ def replayed(played: Playback) -> list[Source]:
 
     def new_view(place: int) -> View[Files]:
         procfs = RecordedProcfs()
-        read = sources(procfs)[place].read
+        read = sources(procfs, Vz(procfs))[place].read
 
         def families(files: Files) -> list[Metric]:
             procfs.show(files)
@@ -175,5 +159,5 @@ def replayed(played: Playback) -> list[Source]:
 
     return [
         played.source(source.name, "procfs", recorded.files, partial(new_view, place), source.required)
-        for place, source in enumerate(sources(RecordedProcfs()))
+        for place, source in enumerate(sources(RecordedProcfs(), Vz(RecordedProcfs())))
     ]

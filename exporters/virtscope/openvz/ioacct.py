@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.procfs import Procfs, read_each_bc
+from virtscope.openvz.procfs import Procfs, is_number, read_each_bc
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.families import family, scalar
 from virtscope.toolkit.totals import CPU, Totals
 
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
@@ -66,12 +66,7 @@ def parse(text: str) -> dict[str, int]:
     values: dict[str, int] = {}
     for line in lines:
         words = line.split()
-        if (
-            len(words) != 2
-            or words[0] in values
-            or not words[1].encode(errors="replace").isdigit()
-            or len(words[1]) > 20
-        ):
+        if len(words) != 2 or words[0] in values or not is_number(words[1]):
             raise SourceMalformed(f"a line of ioacct is malformed: {line[:80]!r}")
         values[words[0]] = int(words[1]) * (_PAGE_BYTES if words[0] == "io_pbs" else 1)
     return values
@@ -137,55 +132,24 @@ _FIELDS = {  # metric and help by the kernel's name
 }
 
 
-def _containers(ioaccts: Ioaccts) -> list[tuple[Labels, dict[str, int]]]:
-    return [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
-
-
-def _unknown(ioaccts: Ioaccts) -> list[tuple[Labels, int]]:
-    known = {*_FIELDS, _WRONG}
-    return parts(
-        _containers(ioaccts), "field", lambda values: [each for each in values.items() if each[0] not in known]
-    )
-
-
-def _field(name: str) -> Definition[dict[str, int]]:
-    return Definition(*_FIELDS[name], lambda values: values.get(name))
-
-
-_TABLES: tuple[Table[Ioaccts], ...] = (
-    scalars(
-        Definition(
-            "openvz_ioacct_refused_files",
-            "Containers skipped because their ioacct was malformed.",
-            lambda ioaccts: ioaccts.refused,
-        )
-    ),
-    table(_containers, *map(_field, _FIELDS)),
-    table(
-        _unknown,
-        Definition("openvz_container_io_unknown", "Unknown fields of ioacct, in the unit that the kernel prints."),
-    ),
-)
-
-_HOST: Table[Totals] = scalars(
-    Definition(
-        "openvz_host_containers_io_read_bytes_total",
-        "Bytes read from disk for all containers since the exporter's start, ended ones included up to their last "
-        "read.",
-        lambda totals: totals.values.get("read", 0.0),
-    ),
-    Definition(
-        "openvz_host_containers_io_write_bytes_total",
-        "Bytes written to disk for all containers since the exporter's start, ended ones included up to their last "
-        "read.",
-        lambda totals: totals.values.get("write", 0.0),
-    ),
-)
-
-
 def families(ioaccts: Ioaccts) -> list[Metric]:
     """Return the families of every container's I/O."""
-    return page(_TABLES, ioaccts)
+    of_each = [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
+    unknown = [
+        ({**labels, "field": name}, value)
+        for labels, values in of_each
+        for name, value in values.items()
+        if name not in _FIELDS and name != _WRONG
+    ]
+    refused = "Containers skipped because their ioacct was malformed."
+    return [
+        scalar("openvz_ioacct_refused_files", refused, ioaccts.refused),
+        *(
+            family(*about, [(labels, values.get(name)) for labels, values in of_each])
+            for name, about in _FIELDS.items()
+        ),
+        family("openvz_container_io_unknown", "Unknown fields of ioacct, in the unit that the kernel prints.", unknown),
+    ]
 
 
 class DiskTotals:
@@ -203,4 +167,12 @@ class DiskTotals:
             if each.ctid != "0"
         }
         self._totals.add(moved, 0)
-        return families(ioaccts) + page([_HOST], self._totals)
+        return families(ioaccts) + [
+            scalar(
+                f"openvz_host_containers_io_{way}_bytes_total",
+                f"Bytes {done} disk for all containers since the exporter's start, ended ones included up to their "
+                "last read.",
+                self._totals.values.get(way, 0.0),
+            )
+            for way, done in (("read", "read from"), ("write", "written to"))
+        ]

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
+from virtscope.openvz.procfs import is_number
 from virtscope.openvz.vestat import Units
-from virtscope.toolkit.families import Definition, Labels, Table, page, scalars, table
+from virtscope.toolkit.families import family, scalar
 
 _COLUMNS = ["Type", "Lat", "Total_lat", "Calls"]
 
@@ -48,9 +49,8 @@ def parse(text: str) -> Latency:
     header, _, body = rest.partition("\n")
     table, ended, _ = body.partition("\n\n")
     rows = table.split("\n")
-    refused = (
-        0 if ended else int(bool(rows.pop().strip()))
-    )  # without a blank line after it, the last row may be truncated
+    # Without a blank line after it, the last row may be truncated.
+    refused = 0 if ended else int(bool(rows.pop().strip()))
     columns = header.split()
     if not found or columns[: len(_COLUMNS)] != _COLUMNS:
         return Latency((), 1)
@@ -58,10 +58,7 @@ def parse(text: str) -> Latency:
     for row in rows:
         kind, *values = row.split() or [""]
         well_formed = (
-            kind.endswith(":")
-            and kind not in waits
-            and len(values) == len(columns) - 1
-            and all(value.isascii() and value.isdigit() and len(value) <= 20 for value in values)
+            kind.endswith(":") and kind not in waits and len(values) == len(columns) - 1 and all(map(is_number, values))
         )
         if well_formed:
             waits[kind] = Wait(kind[:-1], *map(int, values[:3]))
@@ -70,56 +67,30 @@ def parse(text: str) -> Latency:
     return Latency(tuple(waits.values()), refused)
 
 
-class _Timed(NamedTuple):
-    latency: Latency
-    units: Units | None
-
-
-def _waits(timed: _Timed) -> list[tuple[Labels, Wait]]:
-    return [({"type": wait.kind}, wait) for wait in timed.latency.waits]
-
-
-def _seconds(timed: _Timed) -> list[tuple[Labels, tuple[float, float]]]:
-    """Return the total and the longest recent wait of kinds with a known unit."""
-    units = timed.units
-    return [
-        (labels, (wait.total / units.per_second, wait.longest / units.per_second))
-        for labels, wait in _waits(timed)
+def families(latency: Latency, units: Units | None) -> list[Metric]:
+    """Return the families of the host's waits; without times if the unit is unknown."""
+    waits = [({"type": wait.kind}, wait) for wait in latency.waits]
+    in_seconds = [
+        (labels, wait.total / units.per_second, wait.longest / units.per_second)
+        for labels, wait in waits
         if units and (units.unit == "cycles" or wait.kind not in _CYCLES_ALWAYS)
     ]
-
-
-_TABLES: tuple[Table[_Timed], ...] = (
-    table(
-        _seconds,
-        Definition(
+    return [
+        family(
             "openvz_host_latency_seconds_total",
             "Time that processes of the whole host waited, by type of wait, in seconds; absent if the unit is unknown.",
-            lambda seconds: seconds[0],
+            [(labels, total) for labels, total, _ in in_seconds],
         ),
-        Definition(
+        family(
             "openvz_host_latency_max_seconds",
             "Longest recent wait of a process of the whole host, by type of wait, in seconds; absent if the unit is "
             "unknown.",
-            lambda seconds: seconds[1],
+            [(labels, longest) for labels, _, longest in in_seconds],
         ),
-    ),
-    table(
-        _waits,
-        Definition(
+        family(
             "openvz_host_latency_calls_total",
             "Waits of processes of the whole host, by type of wait.",
-            lambda wait: wait.calls,
+            [(labels, wait.calls) for labels, wait in waits],
         ),
-    ),
-    scalars(
-        Definition(
-            "openvz_latency_refused_rows", "Malformed rows of /proc/vz/latency.", lambda timed: timed.latency.refused
-        )
-    ),
-)
-
-
-def families(latency: Latency, units: Units | None) -> list[Metric]:
-    """Return the families of the host's waits; without times if the unit is unknown."""
-    return page(_TABLES, _Timed(latency, units))
+        scalar("openvz_latency_refused_rows", "Malformed rows of /proc/vz/latency.", latency.refused),
+    ]

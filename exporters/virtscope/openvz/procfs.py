@@ -35,6 +35,11 @@ class Unread(NamedTuple):
 Files = Mapping[str, Union[bytes, Unread]]
 
 
+def is_number(word: str) -> bool:
+    """Whether this is a number as the kernel prints it: of at most 64 bits, in ASCII digits."""
+    return word.isascii() and word.isdigit() and len(word) <= 20
+
+
 class RecordedProcfs:
     """A path in a recorded procfs, used like a pathlib.Path. show() sets the files."""
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.procfs import Procfs, read_text
+from virtscope.openvz.procfs import Procfs, is_number, read_text
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.toolkit.families import Definition, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.families import family, scalar
 
 _BLOCK_BYTES = 1024
 _COLUMNS = ("usage", "softlimit", "hardlimit", "time", "expire")
@@ -75,13 +75,9 @@ def parse(text: str) -> Quotas:
         raise SourceMalformed(f"/proc/vz/vzquota begins with {header[:300]!r}")
 
     quotas: dict[str, Quota] = {}
-    refused = 0
     ctid, on, rows = "", False, dict[str, Usage]()
     *lines, unended = body.split("\n")
-    if len(unended.rstrip()) >= len(header.rstrip()):  # complete except for the newline
-        lines.append(unended)
-    else:
-        refused += bool(unended.strip())
+    refused = int(bool(unended.strip()))
     for line in lines:
         head = re.fullmatch(r"([0-9]+): (.*)", line)
         if head:
@@ -89,7 +85,7 @@ def parse(text: str) -> Quotas:
             ctid, on, rows = head[1], head[2] not in _OFF, {}
             continue
         name, *values = line.split() or [""]
-        well_formed = len(values) == len(columns) and all(v.isascii() and v.isdigit() and len(v) <= 20 for v in values)
+        well_formed = len(values) == len(columns) and all(map(is_number, values))
         if not ctid or name not in _ROWS or name in rows or not well_formed:
             refused += bool(line.strip())
             continue
@@ -128,74 +124,63 @@ def read(procfs: Procfs) -> Quotas:
     return parse(read_text(procfs, "vz/vzquota", absence=absence))
 
 
-def _containers(quotas: Quotas) -> list[tuple[Labels, Quota]]:
-    return [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]
-
-
-_TABLES: tuple[Table[Quotas], ...] = (
-    scalars(
-        Definition(
-            "openvz_quota_refused_rows",
-            "Malformed lines of /proc/vz/vzquota, and incomplete quotas.",
-            lambda quotas: quotas.refused,
+def families(quotas: Quotas) -> list[Metric]:
+    """Return the families of every container's disk quota."""
+    of_each = [({"ctid": quota.ctid}, quota) for quota in quotas.quotas]
+    made = [
+        scalar(
+            "openvz_quota_refused_rows", "Malformed lines of /proc/vz/vzquota, and incomplete quotas.", quotas.refused
         ),
-        Definition(
+        scalar(
             "openvz_quota_unknown_columns",
             "Unknown columns of /proc/vz/vzquota, which are skipped.",
-            lambda quotas: quotas.unknown_columns,
+            quotas.unknown_columns,
         ),
-    ),
-    table(
-        _containers,
-        Definition(
+        family(
             "openvz_quota_on",
             "1 if the container's disk quota is enforced, 0 while it is set up or removed.",
-            lambda quota: quota.on,
+            [(labels, quota.on) for labels, quota in of_each],
         ),
-        Definition(
-            "openvz_quota_used_bytes", "Disk space used by the container, in bytes.", lambda quota: quota.bytes.used
-        ),
-        Definition(
-            "openvz_quota_soft_limit_bytes",
-            "Soft limit of the container's disk space, in bytes; absent if unlimited.",
-            lambda quota: quota.bytes.soft_limit,
-        ),
-        Definition(
-            "openvz_quota_hard_limit_bytes",
-            "Hard limit of the container's disk space, in bytes; absent if unlimited.",
-            lambda quota: quota.bytes.hard_limit,
-        ),
-        Definition("openvz_quota_used_inodes", "Inodes used by the container.", lambda quota: quota.inodes.used),
-        Definition(
-            "openvz_quota_soft_limit_inodes",
-            "Soft limit of the container's inodes; absent if unlimited.",
-            lambda quota: quota.inodes.soft_limit,
-        ),
-        Definition(
-            "openvz_quota_hard_limit_inodes",
-            "Hard limit of the container's inodes; absent if unlimited.",
-            lambda quota: quota.inodes.hard_limit,
-        ),
-    ),
-    table(
-        lambda quotas: parts(
-            _containers(quotas), "limit", lambda quota: [("bytes", quota.bytes), ("inodes", quota.inodes)]
-        ),
-        Definition(
+    ]
+    in_bytes = [(labels, quota.bytes) for labels, quota in of_each]
+    in_inodes = [(labels, quota.inodes) for labels, quota in of_each]
+    for unit, what, in_unit, usages in (
+        ("bytes", "disk space", ", in bytes", in_bytes),
+        ("inodes", "inodes", "", in_inodes),
+    ):
+        made += [
+            family(
+                f"openvz_quota_used_{unit}",
+                f"{what.capitalize()} used by the container{in_unit}.",
+                [(labels, usage.used) for labels, usage in usages],
+            ),
+            family(
+                f"openvz_quota_soft_limit_{unit}",
+                f"Soft limit of the container's {what}{in_unit}; absent if unlimited.",
+                [(labels, usage.soft_limit) for labels, usage in usages],
+            ),
+            family(
+                f"openvz_quota_hard_limit_{unit}",
+                f"Hard limit of the container's {what}{in_unit}; absent if unlimited.",
+                [(labels, usage.hard_limit) for labels, usage in usages],
+            ),
+        ]
+    of_both = [
+        ({**labels, "limit": unit}, usage)
+        for labels, quota in of_each
+        for unit, usage in (("bytes", quota.bytes), ("inodes", quota.inodes))
+    ]
+    return [
+        *made,
+        family(
             "openvz_quota_grace_period_seconds",
             "Grace period of this soft limit, in seconds.",
-            lambda usage: usage.grace_period,
+            [(labels, usage.grace_period) for labels, usage in of_both],
         ),
-        Definition(
+        family(
             "openvz_quota_grace_end_timestamp_seconds",
             "Unix time at which the grace period of the exceeded soft limit ends; absent while the limit isn't "
             "exceeded.",
-            lambda usage: usage.grace_end,
+            [(labels, usage.grace_end) for labels, usage in of_both],
         ),
-    ),
-)
-
-
-def families(quotas: Quotas) -> list[Metric]:
-    """Return the families of every container's disk quota."""
-    return page(_TABLES, quotas)
+    ]

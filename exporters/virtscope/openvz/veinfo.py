@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Table, page, scalars, table
+from virtscope.openvz.procfs import is_number
+from virtscope.toolkit.families import family, scalar
 
 
 class Container(NamedTuple):
@@ -39,28 +40,26 @@ def parse(text: str) -> Veinfo:
         if not fields:
             continue
         numbers = fields[1:3]
-        well_formed = len(numbers) == 2 and all(n.isascii() and n.isdigit() and len(n) <= 20 for n in numbers)
-        if not well_formed or fields[0] in containers:
+        if len(numbers) < 2 or not all(map(is_number, numbers)) or fields[0] in containers:
             refused += 1
         elif fields[0] != "0":
             containers[fields[0]] = Container(fields[0], int(fields[2]), len(fields) - 3)
     return Veinfo(tuple(containers.values()), refused)
 
 
-_TABLES: tuple[Table[Veinfo], ...] = (
-    table(
-        lambda veinfo: [({"ctid": container.ctid}, container) for container in veinfo.containers],
-        Definition("openvz_container_processes", "Processes of the container.", lambda container: container.processes),
-        Definition(
-            "openvz_container_addresses", "IP addresses of the container.", lambda container: container.addresses
-        ),
-    ),
-    scalars(
-        Definition("openvz_veinfo_refused_rows", "Malformed lines of /proc/vz/veinfo.", lambda veinfo: veinfo.refused)
-    ),
-)
-
-
 def families(veinfo: Veinfo) -> list[Metric]:
     """Return the families of every container's processes and addresses."""
-    return page(_TABLES, veinfo)
+    of_each = [({"ctid": container.ctid}, container) for container in veinfo.containers]
+    return [
+        family(
+            "openvz_container_processes",
+            "Processes of the container.",
+            [(labels, container.processes) for labels, container in of_each],
+        ),
+        family(
+            "openvz_container_addresses",
+            "IP addresses of the container.",
+            [(labels, container.addresses) for labels, container in of_each],
+        ),
+        scalar("openvz_veinfo_refused_rows", "Malformed lines of /proc/vz/veinfo.", veinfo.refused),
+    ]

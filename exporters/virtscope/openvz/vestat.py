@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median_low
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from prometheus_client import Metric
 
 from virtscope.openvz.procfs import Procfs, read_optional, read_text
 from virtscope.toolkit.collect import SourceMalformed
-from virtscope.toolkit.families import Definition, Info, Labels, Table, page, parts, scalars, table
+from virtscope.toolkit.families import family, info, scalar
 from virtscope.toolkit.totals import CPU, Counter, Counters, Totals
 
 log = logging.getLogger(__name__)
@@ -77,21 +77,13 @@ def parse(text: str) -> Vestat:
     places = _places(columns)
     if not places:
         raise SourceMalformed(f"/proc/vz/vestat, version {version[:20]}, has the columns {header[:300]!r}")
-    lines = body.split("\n")
-    unended = lines.pop()  # "" if the last row is complete
+    *lines, unended = body.split("\n")
     rows: dict[str, Row] = {}
-    refused = 0
+    refused = int(bool(unended.strip()))
     for line in lines:
         row = _row(line, places, len(columns))
         if row is None or row.ctid in rows:
             refused += bool(line.strip())
-        else:
-            rows[row.ctid] = row
-    if unended.strip():
-        row = _row(unended, places, len(columns))
-        # Its last number may be truncated, unless it ends at the header's end.
-        if row is None or row.ctid in rows or _after_id(unended) != _after_id(header):
-            refused += 1
         else:
             rows[row.ctid] = row
     if refused and not rows:
@@ -116,11 +108,6 @@ def _row(line: str, places: Sequence[int], columns: int) -> Row | None:
     return Row(ctid, *map(int, values))
 
 
-def _after_id(line: str) -> int:
-    """Return the number of characters after the first word."""
-    return len(line.strip().partition(" ")[2])
-
-
 # --- Units ------------------------------------------------------------------------------------------------------------
 
 NANOSECONDS = 1_000_000_000
@@ -134,6 +121,9 @@ _SLOWEST, _FASTEST = 1_000_000_000, 5_000_000_000
 # Minimum uptime in jiffies, for a precision of 0.01 %.
 _LONG_ENOUGH = 10_000
 
+# The kernel prints a negative difference as an unsigned number, which would be centuries.
+_NEGATIVE = 1 << 63
+
 # Tolerance of a quotient for nanoseconds, besides that jiffy. Narrow, because otherwise 2.4999 GHz at 250 Hz looks like
 # nanoseconds at 100 Hz.
 _TOLERANCE = 1e-5
@@ -146,6 +136,10 @@ class Units(NamedTuple):
     per_second: int
     hz: int
     decided_by: str  # the file
+
+    def seconds(self, ticks: int) -> float | None:
+        """Convert nanoseconds or cycles; None for a negative difference."""
+        return ticks / self.per_second if ticks < _NEGATIVE else None
 
 
 class Stats(NamedTuple):
@@ -273,142 +267,8 @@ class VestatReader:
 
 # --- Metrics ----------------------------------------------------------------------------------------------------------
 
-# The kernel prints a negative difference as an unsigned number, which would be centuries.
-_NEGATIVE = 1 << 63
-
-
-class _Host(NamedTuple):
-    vestat: Vestat
-    kernel: str | None
-    unread: int
-
-
-class _Timed(NamedTuple):
-    """A container and its units."""
-
-    row: Row
-    units: Units
-
-    def of_jiffies(self, jiffies: int) -> float:
-        return jiffies / self.units.hz
-
-    def of_ticks(self, ticks: int) -> float | None:
-        """Convert nanoseconds or cycles to seconds; None for a negative difference."""
-        return ticks / self.units.per_second if ticks < _NEGATIVE else None
-
-    def modes(self) -> list[tuple[str, float]]:
-        row = self.row
-        return [(mode, self.of_jiffies(jiffies)) for mode, jiffies in zip(("user", "nice", "system"), row[1:4])]
-
-
-def _containers(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
-    return [({"ctid": each.row.ctid}, each) for each in timed]
-
-
-def _waiting(timed: Sequence[_Timed]) -> list[tuple[Labels, _Timed]]:
-    """Return the containers if the kernel counts waits: every container waits at least once within seconds."""
-    counted = any(row.maxlat or row.totlat or row.numsched for row, _ in timed)
-    return _containers(timed) if counted else []
-
-
-_HOST: Table[_Host] = scalars(
-    Info(
-        "openvz_host",
-        "Version of the OpenVZ kernel.",
-        lambda host: None if host.kernel is None else {"version": host.kernel.strip()},
-    ),
-    Definition("openvz_host_containers", "Running containers.", lambda host: len(host.vestat.rows)),
-    Info("openvz_vestat", "Version of /proc/vz/vestat.", lambda host: {"version": host.vestat.version}),
-    Definition(
-        "openvz_vestat_refused_rows",
-        "Containers skipped because their row of /proc/vz/vestat was malformed.",
-        lambda host: host.vestat.refused,
-    ),
-    Definition(
-        "openvz_vestat_unknown_columns",
-        "Unknown columns of /proc/vz/vestat, which are skipped.",
-        lambda host: host.vestat.unknown_columns,
-    ),
-    Definition(
-        "openvz_vestat_unread_files",
-        "Existing files of /proc/vz (version, veinfo, latency) that could not be read; the log has the reason.",
-        lambda host: host.unread,
-    ),
-)
-_UNITS: Table[Units] = scalars(
-    Info(
-        "openvz_vestat_units",
-        "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
-        lambda units: {"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by},
-    )
-)
-_TIMES: tuple[Table[Sequence[_Timed]], ...] = (
-    table(
-        lambda timed: parts(_containers(timed), "mode", _Timed.modes),
-        Definition(
-            "openvz_container_cpu_seconds_total",
-            "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
-        ),
-    ),
-    table(
-        _containers,
-        Definition(
-            "openvz_container_uptime_seconds",
-            "Time since the container's start, in seconds.",
-            lambda timed: timed.of_jiffies(timed.row.uptime_jiffies),
-        ),
-        Definition(
-            "openvz_container_cpu_used_seconds_total",
-            "CPU time used by the container, in seconds, with the kernel's finest resolution.",
-            lambda timed: timed.of_ticks(timed.row.used),
-        ),
-        Definition(
-            "openvz_container_cpu_idle_seconds_total",
-            "Idle time of the container's virtual CPUs, in seconds.",
-            lambda timed: timed.of_ticks(timed.row.idle),
-        ),
-    ),
-    table(
-        _waiting,
-        Definition(
-            "openvz_container_scheduling_latency_seconds_total",
-            "Time that the container's processes were runnable without a CPU, in seconds; absent if the kernel doesn't "
-            "count it.",
-            lambda timed: timed.of_ticks(timed.row.totlat),
-        ),
-        Definition(
-            "openvz_container_scheduling_latency_max_seconds",
-            "Longest recent wait of a process of the container for a CPU, in seconds; absent if the kernel doesn't "
-            "count it.",
-            lambda timed: timed.of_ticks(timed.row.maxlat),
-        ),
-        Definition(
-            "openvz_container_schedulings_total",
-            "Context switches to processes of the container; absent if the kernel doesn't count them.",
-            lambda timed: timed.row.numsched,
-        ),
-        optional=True,
-    ),
-)
-
-
 _WAIT: Counter = ("wait", None)
-_TOTAL: Table[Totals] = scalars(
-    Definition(
-        "openvz_host_containers_cpu_seconds_total",
-        "CPU time used by all containers since the exporter's start, in seconds, ended ones included; what these used "
-        "after their last read is estimated.",
-        lambda totals: totals.with_ends("cpu"),
-    )
-)
-_WAITED: Table[Totals] = scalars(
-    Definition(
-        "openvz_host_containers_scheduling_latency_seconds_total",
-        "Time that processes of all containers were runnable without a CPU since the exporter's start, in seconds, "
-        "ended containers included; absent if the kernel doesn't count it.",
-        lambda totals: totals.with_ends("wait"),
-    )
-)
+_MODES = ("user", "nice", "system")
 
 
 def families(vestat: Vestat, units: Units | None, totals: Totals, kernel: str | None, unread: int) -> list[Metric]:
@@ -417,21 +277,105 @@ def families(vestat: Vestat, units: Units | None, totals: Totals, kernel: str | 
     `totals` include this read. `kernel` is the content of /proc/vz/version, None if absent; `unread` is the number of
     other files that exist but are unreadable.
     """
-    made = page([_HOST], _Host(vestat, kernel, unread))
-    if units:
-        waits = totals.with_ends("wait") or any(row.totlat for row in vestat.rows)
-        timed = [_Timed(row, units) for row in vestat.rows]
-        made += page([_UNITS], units) + page([_TOTAL, _WAITED] if waits else [_TOTAL], totals) + page(_TIMES, timed)
-    return made
+    made = [
+        info("openvz_host", "Version of the OpenVZ kernel.", None if kernel is None else {"version": kernel.strip()}),
+        scalar("openvz_host_containers", "Running containers.", len(vestat.rows)),
+        info("openvz_vestat", "Version of /proc/vz/vestat.", {"version": vestat.version}),
+        scalar(
+            "openvz_vestat_refused_rows",
+            "Containers skipped because their row of /proc/vz/vestat was malformed.",
+            vestat.refused,
+        ),
+        scalar(
+            "openvz_vestat_unknown_columns",
+            "Unknown columns of /proc/vz/vestat, which are skipped.",
+            vestat.unknown_columns,
+        ),
+        scalar(
+            "openvz_vestat_unread_files",
+            "Existing files of /proc/vz (version, veinfo, latency) that could not be read; the log has the reason.",
+            unread,
+        ),
+    ]
+    return made if units is None else [*made, *_totals(vestat, units, totals), *_times(vestat, units)]
+
+
+def _totals(vestat: Vestat, units: Units, totals: Totals) -> Iterator[Metric]:
+    yield info(
+        "openvz_vestat_units",
+        "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
+        {"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by},
+    )
+    yield scalar(
+        "openvz_host_containers_cpu_seconds_total",
+        "CPU time used by all containers since the exporter's start, in seconds, ended ones included; what these used "
+        "after their last read is estimated.",
+        totals.with_ends("cpu"),
+    )
+    waited = totals.with_ends("wait")
+    if waited or any(row.totlat for row in vestat.rows):
+        yield scalar(
+            "openvz_host_containers_scheduling_latency_seconds_total",
+            "Time that processes of all containers were runnable without a CPU since the exporter's start, in seconds, "
+            "ended containers included; absent if the kernel doesn't count it.",
+            waited,
+        )
+
+
+def _times(vestat: Vestat, units: Units) -> Iterator[Metric]:
+    rows = [({"ctid": row.ctid}, row) for row in vestat.rows]
+    yield family(
+        "openvz_container_cpu_seconds_total",
+        "CPU time used by the container by mode, in seconds, with the resolution of a jiffy.",
+        [
+            ({**labels, "mode": mode}, jiffies / units.hz)
+            for labels, row in rows
+            for mode, jiffies in zip(_MODES, (row.user, row.nice, row.system))
+        ],
+    )
+    yield family(
+        "openvz_container_uptime_seconds",
+        "Time since the container's start, in seconds.",
+        [(labels, row.uptime_jiffies / units.hz) for labels, row in rows],
+    )
+    yield family(
+        "openvz_container_cpu_used_seconds_total",
+        "CPU time used by the container, in seconds, with the kernel's finest resolution.",
+        [(labels, units.seconds(row.used)) for labels, row in rows],
+    )
+    yield family(
+        "openvz_container_cpu_idle_seconds_total",
+        "Idle time of the container's virtual CPUs, in seconds.",
+        [(labels, units.seconds(row.idle)) for labels, row in rows],
+    )
+    # If the kernel counts waits: every container waits at least once within seconds.
+    if any(row.maxlat or row.totlat or row.numsched for _, row in rows):
+        yield family(
+            "openvz_container_scheduling_latency_seconds_total",
+            "Time that the container's processes were runnable without a CPU, in seconds; absent if the kernel doesn't "
+            "count it.",
+            [(labels, units.seconds(row.totlat)) for labels, row in rows],
+        )
+        yield family(
+            "openvz_container_scheduling_latency_max_seconds",
+            "Longest recent wait of a process of the container for a CPU, in seconds; absent if the kernel doesn't "
+            "count it.",
+            [(labels, units.seconds(row.maxlat)) for labels, row in rows],
+        )
+        yield family(
+            "openvz_container_schedulings_total",
+            "Context switches to processes of the container; absent if the kernel doesn't count them.",
+            [(labels, row.numsched) for labels, row in rows],
+        )
 
 
 def counted(vestat: Vestat, units: Units) -> tuple[dict[str, Counters], dict[str, float]]:
     """Return the containers' counters of which there are totals of the host, and their uptimes in seconds, by ctid."""
     counters: dict[str, Counters] = {}
     uptimes: dict[str, float] = {}
-    for each in (_Timed(row, units) for row in vestat.rows):
-        uptime = each.of_ticks(each.row.uptime)
+    for row in vestat.rows:
+        uptime = units.seconds(row.uptime)
         if uptime is not None:
-            uptimes[each.row.ctid] = uptime
-            counters[each.row.ctid] = {CPU: each.of_ticks(each.row.used), _WAIT: each.of_ticks(each.row.totlat)}
+            uptimes[row.ctid] = uptime
+            counters[row.ctid] = {CPU: units.seconds(row.used), _WAIT: units.seconds(row.totlat)}
     return counters, uptimes

@@ -19,7 +19,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import Commands, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.families import Info, Labels, family
+from virtscope.toolkit.families import Info, Labels, scalar
 
 TIMEOUT = 20.0  # seconds per run; usually one on a host of hundreds
 
@@ -81,8 +81,7 @@ class Vzlist:
     def read(self) -> list[Metric]:
         """Return the metrics of no container; raises like Background.latest()."""
         refused = sum(field.refused for field in self.background.latest().values())
-        metric = "openvz_vzlist_refused_rows", "Malformed lines of vzlist's output."
-        return [family(*metric, [({}, refused)])]
+        return [scalar("openvz_vzlist_refused_rows", "Malformed lines of vzlist's output.", refused)]
 
     def describe(self, living: Sequence[str]) -> list[Metric]:
         """Return the running containers' names; none without a recent answer."""

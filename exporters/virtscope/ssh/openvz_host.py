@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Metric
 
-from virtscope.openvz.exporter import describe_none, sources, vzlist
+from virtscope.openvz.exporter import Vz, sources
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.openvz.vzlist import TIMEOUT, Vzlist
 from virtscope.ssh.connection import Connection, RemotePrograms, Unreachable
@@ -22,11 +22,10 @@ class OpenvzHost:
         self._procfs = RecordedProcfs()
         self._failure: SourceError | None = None
         self._names = Vzlist(vzlist_interval, RemotePrograms(connection, TIMEOUT)) if vzlist_interval else None
-        describe = self._names.describe if self._names else describe_none
-        self.sources = [self._fetched(source) for source in sources(self._procfs, describe)]
         if self._names:
             self._names.background.start()
-            self.sources.append(vzlist(self._names))
+        of_host = sources(self._procfs, Vz(self._procfs, self._names))
+        self.sources = [each if each.background else self._fetched(each) for each in of_host]
 
     def fetch(self, deadline: float) -> None:
         """Read the host's files; raises Unreachable without a connection. Other failures are the sources'."""

@@ -115,6 +115,16 @@ def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float 
     return Definition[Any](name, documentation).family(samples)
 
 
+def scalar(name: str, documentation: str, value: float | None) -> Metric:
+    """Return the family of one value without labels."""
+    return family(name, documentation, [({}, value)])
+
+
+def info(name: str, documentation: str, labels: Labels | None) -> Metric:
+    """Return an info metric of one thing; `name` is without _info."""
+    return Info[Any](name, documentation).family([({}, labels)])
+
+
 # --- Families of blocks -----------------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,7 @@
 """Recordings of vestat-exporter: files unchanged, or without addresses and UUIDs."""
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +9,7 @@ from tests.fuzz.parsers import FIXTURES
 from tests.support.refusals import refusal
 from virtscope.openvz import procfs as files
 from virtscope.openvz import recorded
-from virtscope.openvz.procfs import RecordedProcfs, Unread
+from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import encode
@@ -59,24 +57,6 @@ def test_an_id_has_the_same_stand_in_in_every_file() -> None:
         ids = set(UUID.findall(files.read_text(procfs, name)))
         assert len(ids) == 2
         assert ids < folders
-
-
-def test_a_forbidden_file_is_recorded_as_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may read anything, so the kernel's refusal is faked."""
-    (tmp_path / "vz").mkdir()
-    (tmp_path / "vz/vestat").write_text("Version: 2.2\n")
-
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(13, os.strerror(13))
-
-    monkeypatch.setattr(Path, "open", refused)
-    read = recorded.files(encode(dict(recorded.read(tmp_path))))
-    assert read["vz/vestat"] == Unread("EACCES")
-    procfs = RecordedProcfs()
-    procfs.show(read)
-    with pytest.raises(Exception, match="must not be read") as caught:
-        files.read_text(procfs, "vz/vestat")
-    assert isinstance(caught.value.__cause__, PermissionError)
 
 
 def test_what_is_no_reading_is_refused() -> None:
