@@ -81,12 +81,8 @@ class _Full(Exception):
     """The limit on open files is reached."""
 
 
-class _CpuGone(Exception):
-    """The CPU has just gone offline, so failures on it say nothing about the events."""
-
-
 class Counters:
-    """Keeps the groups open, from the first open() or read() to close().
+    """Keeps the groups open, from the first read() on.
 
     A descriptor belongs to one CPU. If the CPU goes offline, its descriptors stop counting for good, so they are closed
     and reopened when it comes back. Totals continue.
@@ -132,8 +128,11 @@ class Counters:
         self._standing: set[Member] = set()
 
     def read(self, cgroups: Iterable[Cgroup]) -> Counts:
-        """Open and close groups as needed, then read all open ones: of the host and of these cgroups."""
-        self.open(cgroups)
+        """Open and close groups as needed, then read all open ones: of the host and of these cgroups.
+
+        Raises like Machine.online().
+        """
+        self._open(list(cgroups))
         now = self._clock()
         long_since, self._read_at = now - self._read_at >= 1, now
         host = [
@@ -156,13 +155,11 @@ class Counters:
         self._refusals.update(support)
         return Counts(host, counted, support, self._files, self._reopened, self._left_out)
 
-    def open(self, cgroups: Iterable[Cgroup]) -> None:
-        """Close groups that are gone; open new ones, and retry refused ones.
+    # --- Opening ------------------------------------------------------------------------------------------------------
 
-        Raises like Machine.online().
-        """
+    def _open(self, cgroups: list[Cgroup]) -> None:
+        """Close groups that are gone; open new ones, and retry refused ones."""
         cpus = self._cpus()
-        cgroups = list(cgroups)
         retry = self._time_to_retry()
         situation = (cpus, cgroups)
         if situation == self._situation and not retry and not self._holes:
@@ -173,16 +170,6 @@ class Counters:
         changed = self._open_host(cpus, retry)
         self._open_cgroups(cgroups, reopen=changed or retry or holes)
         self._situation = situation
-
-    def close(self) -> None:
-        """Close everything."""
-        for cgroup in list(self._cgroups):
-            self._leave(cgroup)
-        for place in list(self._host):
-            self._close(self._host.pop(place))
-        self._situation = None
-
-    # --- Opening ------------------------------------------------------------------------------------------------------
 
     def _time_to_retry(self) -> bool:
         paranoid, now = self._machine.paranoid(), self._clock()
@@ -223,8 +210,6 @@ class Counters:
                             self._close(self._host.pop(place))
                     if place not in self._host:
                         self._open_on(place)
-            except _CpuGone:
-                self._holes = True
             except _Full:
                 self._no_room.add(index)
                 for place in places:
@@ -247,9 +232,7 @@ class Counters:
             for index, event in enumerate(group.events):
                 try:
                     self._join(opened, index, event, -1, place.cpu)
-                except OSError as error:
-                    if place.cpu not in self._machine.online():
-                        raise _CpuGone from None
+                except OSError as error:  # also if the CPU has just gone, which the next read notices
                     opened.refused[index] = self._why(error, event, opened, place.cpu)
             self._start(opened)
         except Exception:  # on any exception: nothing else closes these descriptors
@@ -276,9 +259,9 @@ class Counters:
                 left_out.append(cgroup)
             except OSError as error:  # the host's events could be opened, so the cgroup is the reason
                 self._leave(cgroup)
-                if error.errno == errno.ENODEV:  # one of the CPUs has just gone
+                if error.errno in {errno.ENODEV, errno.ENOENT}:  # one of the CPUs, or the cgroup, has just gone
                     self._holes = True
-                elif error.errno != errno.ENOENT:  # otherwise the cgroup has gone
+                else:
                     left_out.append(cgroup)
                     log.warning("cgroup can't be counted", extra={"fields": {"cgroup": cgroup.path, "err": error}})
         self._log_left_out(left_out)

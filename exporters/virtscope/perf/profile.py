@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Definition, Info, Table, page, scalars, table
+from virtscope.toolkit.families import Info, Labels, family, scalar
 
 NO_SYMBOL = "(no symbols)"  # the symbol of images without symbols
 GUESTS = "guests"  # the domain of samples in guests, if the kernel doesn't report which
@@ -213,40 +213,25 @@ class Profiled(NamedTuple):
     events: list[tuple[str, str, str]]  # name, pace and scope
 
 
-_PROFILE: Table[Profile] = table(
-    lambda profile: [(place._asdict(), hits) for place, hits in profile.items()],
-    Definition(
-        "perf_profile_samples_total",
-        "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
-        lambda hits: hits.samples,
-    ),
-    Definition(
-        "perf_profile_events_total",
-        "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
-        "varies the period of its samples.",
-        lambda hits: hits.events,
-    ),
-)
-_ROUNDS: tuple[Table[Profiled], ...] = (
-    table(
-        lambda profiled: [
-            ({"event": event, "pace": pace, "scope": scope}, {}) for event, pace, scope in profiled.events
-        ],
-        Info("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope)."),
-    ),
-    scalars(
-        Definition(
-            "perf_profile_seconds_total", "Duration of sampling, in seconds.", lambda profiled: profiled.seconds
-        ),
-        Definition(
-            "perf_profile_lost_samples_total",
-            "Samples that perf lost because it was too slow.",
-            lambda profiled: profiled.lost,
-        ),
-    ),
-)
-
-
 def live_families(profiled: Profiled) -> list[Metric]:
     """Return the families of the profile and its sampling."""
-    return page([_PROFILE], profiled.profile) + page(_ROUNDS, profiled)
+    places = [(place._asdict(), hits) for place, hits in profiled.profile.items()]
+    events = [({"event": event, "pace": pace, "scope": scope}, {}) for event, pace, scope in profiled.events]
+    return [
+        family(
+            "perf_profile_samples_total",
+            "Samples of the event in this symbol; (other) is the sum of all symbols without a series.",
+            [(labels, hits.samples) for labels, hits in places],
+        ),
+        family(
+            "perf_profile_events_total",
+            "Events that the samples represent, or seconds for events that count time; use these for shares, as perf "
+            "varies the period of its samples.",
+            [(labels, hits.events) for labels, hits in places],
+        ),
+        Info[Labels]("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope).").family(
+            events
+        ),
+        scalar("perf_profile_seconds_total", "Duration of sampling, in seconds.", profiled.seconds),
+        scalar("perf_profile_lost_samples_total", "Samples that perf lost because it was too slow.", profiled.lost),
+    ]

@@ -22,7 +22,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
-from virtscope.toolkit.families import Definition, Table, page, table
+from virtscope.toolkit.families import family
 
 # Exposed values by file.
 _METRICS = {
@@ -130,36 +130,23 @@ def _values(cache: Path) -> dict[str, int | NoValue]:
     return values
 
 
-def _of_file(file: str) -> Definition[dict[str, int | NoValue]]:
-    def value(values: dict[str, int | NoValue]) -> int | None:
-        read = values.get(file)
-        return read if isinstance(read, int) else None
-
-    return Definition(*_METRICS[file], value)
-
-
-_TABLES: tuple[Table[Sequence[Monitored]], ...] = (
-    table(
-        lambda monitored: [({"group": each.group, "cache": each.cache}, each.values) for each in monitored],
-        *map(_of_file, _METRICS),
-    ),
-    table(
-        lambda monitored: [
-            (
-                {"reason": word.value.lower()},
-                [value for each in monitored for value in each.values.values()].count(word),
-            )
-            for word in NoValue
-        ],
-        Definition(
+def families(monitored: Sequence[Monitored]) -> list[Metric]:
+    """Return the families of each resctrl group, and of missing values."""
+    of_each = [({"group": each.group, "cache": each.cache}, each.values) for each in monitored]
+    read = [value for each in monitored for value in each.values.values()]
+    return [
+        *(
+            family(*about, [(labels, _number(values.get(file))) for labels, values in of_each])
+            for file, about in _METRICS.items()
+        ),
+        family(
             "resctrl_missing_values",
             "Values that the kernel reported as Unavailable (now), Error (not measurable here) or Unassigned (no "
             "counter for the group).",
+            [({"reason": word.value.lower()}, read.count(word)) for word in NoValue],
         ),
-    ),
-)
+    ]
 
 
-def families(monitored: Sequence[Monitored]) -> list[Metric]:
-    """Return the families of each resctrl group, and of missing values."""
-    return page(_TABLES, monitored)
+def _number(value: int | NoValue | None) -> int | None:
+    return value if isinstance(value, int) else None

@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Labels, Table, page, scalars, table
+from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, page, table
 from virtscope.toolkit.lines import numbers
 
 
@@ -168,8 +168,6 @@ def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a
             Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
             Info("demo_build", "Version.", lambda number: {"version": "1"} if number else None),
         ),
-        scalars(Definition("demo", "Itself.")),
-        table(lambda _: list[tuple[Labels, int]](), Definition("demo_absent", "Absent."), optional=True),
     ]
     some = {"thing": "some"}
     reads = CounterMetricFamily("demo_reads", "Reads.", labels=["thing"])
@@ -180,7 +178,6 @@ def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a
     assert shown == [
         ("demo_size_bytes", "gauge", [("demo_size_bytes", {"thing": "none"}, 0), ("demo_size_bytes", some, 14)]),
         ("demo_build", "info", [("demo_build_info", {**some, "version": "1"}, 1)]),
-        ("demo", "gauge", [("demo", {}, 7)]),
     ]
 
 
