@@ -100,11 +100,14 @@ def _without_guests(planned: list[Group]) -> list[Group]:
 def _hierarchy(procfs: Path) -> Source:
     """Return the source for the state of the cgroup hierarchy; cgroups' counts are among the counters'."""
 
+    root = ""
+
     def read() -> list[Metric]:
-        hierarchy(procfs, CONTROLLER)
+        nonlocal root
+        root = str(hierarchy(procfs, CONTROLLER).root)
         return []
 
-    return Source("cgroups", read, lambda: str(hierarchy(procfs, CONTROLLER).root))
+    return Source("cgroups", read, lambda: root)
 
 
 def _caches(sysfs: Path) -> Source:

@@ -216,7 +216,9 @@ class Profiled(NamedTuple):
 def live_families(profiled: Profiled) -> list[Metric]:
     """Return the families of the profile and its sampling."""
     places = [(place._asdict(), hits) for place, hits in profiled.profile.items()]
-    events = [({"event": event, "pace": pace, "scope": scope}, {}) for event, pace, scope in profiled.events]
+    events: list[tuple[Labels, Labels]] = [
+        ({}, {"event": event, "pace": pace, "scope": scope}) for event, pace, scope in profiled.events
+    ]
     return [
         family(
             "perf_profile_samples_total",

@@ -43,8 +43,8 @@ class Header(NamedTuple):
     exporter: str  # the exporter: "xentop", "vestat"
     sources: tuple[str, ...]  # names of its sources
     interval: float  # seconds between two readings of a source
-    recorded: str  # when, in words or as a date; "" where unknown
-    anonymised: bool
+    recorded: str = ""  # when, in words or as a date; "" where unknown
+    anonymised: bool = False
     begins: float | None = None  # Unix time of t=0, for a recording that continues other values
 
 
@@ -65,12 +65,12 @@ class Failed(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A reading of a source: JSON data, or a failure."""
+    """A reading of a source, `t` seconds after the recording began: JSON data, or a failure."""
 
-    seconds: float  # since the recording began
+    t: float
     source: str
-    data: object
-    failed: Failed | None
+    data: object = None
+    failed: Failed | None = None
 
 
 class Writer:
@@ -128,9 +128,9 @@ class Reader:
         before = -math.inf
         while (line := self._line()) is not None:
             reading = self._reading(line)
-            if reading.seconds < before:
-                raise self._malformed(f'"t" goes back from {before} to {reading.seconds}')
-            before = reading.seconds
+            if reading.t < before:
+                raise self._malformed(f'"t" goes back from {before} to {reading.t}')
+            before = reading.t
             yield reading
 
     def close(self) -> None:
@@ -147,31 +147,23 @@ class Reader:
             raise SourceMalformed(
                 f"{self._path} is a recording of version {line.get('version')!r}; this exporter reads version {VERSION}"
             )
-        sources, interval = line.get("sources"), _number(line.get("interval"))
-        exporter, recorded, anonymised = line.get("exporter"), line.get("recorded", ""), line.get("anonymised", False)
-        if not isinstance(sources, list) or not sources or not all(isinstance(source, str) for source in sources):
-            raise self._malformed('"sources" must be a list of names')
-        if not 0 < interval < 1e9:
-            raise self._malformed('"interval" must be a number of seconds above 0')
-        if not (isinstance(exporter, str) and isinstance(recorded, str) and isinstance(anonymised, bool)):
-            raise self._malformed('"exporter" and "recorded" must be text, "anonymised" true or false')
-        begins = line.get("begins")
-        if begins is not None and not 0 <= (begins := _number(begins)) < 1e12:
-            raise self._malformed('"begins" must be seconds of Unix time')
-        return Header(exporter, tuple(sources), float(interval), recorded, anonymised, begins)
+        header = self._decoded(_HEADER, line)
+        if not header.sources or not header.interval:
+            raise self._malformed("it needs the names of its sources, and an interval above 0")
+        return header
 
     def _reading(self, line: Mapping[str, Any]) -> Reading:
-        seconds, source = _number(line.get("t")), line.get("source")
-        if not 0 <= seconds < 1e12 or not isinstance(source, str):
-            raise self._malformed('"t" must be seconds since the beginning, and "source" a name')
         if "failed" in line:
-            try:
-                return Reading(float(seconds), source, None, _failed(line))
-            except SourceMalformed as error:
-                raise self._malformed(str(error)) from error
+            return self._decoded(_READING, line)._replace(failed=self._decoded(_failed, line))
         if "data" not in line:
             raise self._malformed('neither "data" nor "failed"')
-        return Reading(float(seconds), source, line["data"], None)
+        return self._decoded(_READING, line)
+
+    def _decoded(self, decode: Callable[[Mapping[str, Any]], T], line: Mapping[str, Any]) -> T:
+        try:
+            return decode(line)
+        except SourceMalformed as error:
+            raise self._malformed(str(error)) from error
 
     def _line(self) -> dict[str, Any] | None:
         """Return the next line; None at the end, also of a truncated file."""
@@ -204,11 +196,6 @@ class Reader:
         return SourceMalformed(f"line {self._number} of {self._path}: {what}")
 
 
-def _number(value: object) -> float:
-    """Return a number unchanged; NaN, which no range contains, for anything else."""
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-
-
 def encode(raw: object) -> object:
     """Convert a reading to JSON: named tuples and dicts to objects, other tuples to arrays, bytes to text."""
     if isinstance(raw, bytes):
@@ -230,8 +217,8 @@ def whole(value: object) -> int:
 
 def real(value: object) -> float:
     """Decode a number that isn't negative."""
-    if 0 <= (found := _number(value)) < 1 << 64:
-        return found
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1 << 64:
+        return value
     raise SourceMalformed(f"it has {str(value)[:80]!r} for a number")
 
 
@@ -318,3 +305,9 @@ def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[A
         return kind(*[decode(value[field]) if field in value else defaults[field] for field, decode in by_field])
 
     return decoded
+
+
+_HEADER = record(
+    Header, Header._fields, exporter=word, sources=many(word), interval=real, recorded=word, begins=optional(real)
+)
+_READING = record(Reading, ("t", "source", "data"), t=real, source=word, data=lambda data: data)

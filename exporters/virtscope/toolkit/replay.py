@@ -103,8 +103,8 @@ class Playback:
             try:
                 raw = decode(turn.reading.data)
             except SourceMalformed as error:
-                raise SourceMalformed(f"the reading at {turn.reading.seconds:g} s of {self._path}: {error}") from error
-            self._shown[name] = turn.reading.seconds
+                raise SourceMalformed(f"the reading at {turn.reading.t:g} s of {self._path}: {error}") from error
+            self._shown[name] = turn.reading.t
             return continued.families(turn.number, view_of_pass[1](raw))
 
         def read() -> list[Metric]:
@@ -126,7 +126,7 @@ class Playback:
         first = next(readings, None)
         if first is None:
             raise SourceMalformed(f"{self._path} holds no whole reading")
-        self._origin = first.seconds
+        self._origin = first.t
         return reader, readings, first
 
     def _advance(self) -> None:
@@ -139,7 +139,7 @@ class Playback:
         position = (now - self._began_at) * self._speed
         while True:
             if self._next:
-                if self._pass_began + self._next.seconds - self._origin > position:
+                if self._pass_began + self._next.t - self._origin > position:
                     return
                 self._take(self._next)
             elif self._length is not None and position >= self._pass_began + self._length:
@@ -177,11 +177,11 @@ class Playback:
             self._failure = error
             raise
         if self._next is None and self._length is None:
-            self._length = reading.seconds - self._origin + self.header.interval
+            self._length = reading.t - self._origin + self.header.interval
             if self._reader.cut:
                 log.warning(
                     "the recording is cut off; it is played up to its last whole reading",
-                    extra={"fields": {"file": self._path, "seconds": reading.seconds}},
+                    extra={"fields": {"file": self._path, "seconds": reading.t}},
                 )
 
 

@@ -27,7 +27,7 @@ from virtscope.toolkit.collect import (
     reason_of,
 )
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
-from virtscope.toolkit.families import Info, Labels, family
+from virtscope.toolkit.families import Info, Labels, family, info
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +42,7 @@ REASONS = ("timeout", "unavailable", "error", "malformed")
 class Source(NamedTuple):
     """A source: `read` returns metric families or raises, `origin` returns where the values come from.
 
-    `origin` is called after each successful read; it is the `detail` label of `*_source_info`. If it raises, only that
-    sample is missing.
+    `origin` is called after each successful read, and never raises; it is the `detail` label of `*_source_info`.
 
     A source that isn't required may be missing on a healthy machine: SourceUnavailable then means *absent* instead of
     failed, and its message becomes `detail`. (So the message must not change from scrape to scrape.)
@@ -66,7 +65,7 @@ class _Watched:
         self.reader = reader
         self.state = ""  # "up", "absent" or the last failure's reason
         self.absence = ""  # reason for its absence
-        self.origin: str | None = ""  # as of the last successful read; None if it raised
+        self.origin = ""  # as of the last successful read
         self.errors = dict.fromkeys(REASONS, 0)
 
     def cost(self) -> Cost:
@@ -223,18 +222,10 @@ class Exporter:
         watched.state, watched.absence = "absent", str(error)
 
     def _note_success(self, watched: _Watched) -> None:
-        source = watched.source
-        origin = None
-        try:
-            origin = source.origin()
-        except Exception as error:  # the values are valid
-            watched.errors[reason_of(error)] += 1
-            if watched.origin is not None:  # not logged already
-                self._log(logging.WARNING, "origin of a source's values unknown", {"source": source.name}, error)
+        watched.origin = watched.source.origin()
         if watched.state != "up":
-            detail = {} if origin is None else {"detail": origin}
-            self._log(logging.INFO, "source answers", {"source": source.name, **detail})
-        watched.state, watched.origin = "up", origin
+            self._log(logging.INFO, "source answers", {"source": watched.source.name, "detail": watched.origin})
+        watched.state = "up"
 
     def _note_refused(self, error: FamilyError) -> None:
         self._refusals += 1
@@ -261,13 +252,13 @@ class Exporter:
             "1 if this source was read for this scrape, else 0.",
             lambda each: None if each.state == "absent" else float(each.state == "up"),
         )
-        details = [
-            (each.source.name, f"absent: {each.absence}" if each.state == "absent" else each.origin)
+        yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
+            (
+                {"source": each.source.name},
+                {"detail": f"absent: {each.absence}" if each.state == "absent" else each.origin},
+            )
             for each in watched
             if each.state in {"up", "absent"}
-        ]
-        yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
-            ({"source": source}, {"detail": detail}) for source, detail in details if detail is not None
         )
         yield family(
             f"{name}_source_errors_total",
@@ -313,6 +304,6 @@ class Exporter:
             expires = "Unix time at which the first certificate of the served chain expires."
             yield scalar("tls_certificate_not_after_seconds", expires, not_after)
         versions = {"version": __version__, "python": platform.python_version()}
-        yield Info[Labels](f"{name}_build", "Versions of the exporter and of Python.").family([({}, versions)])
+        yield info(f"{name}_build", "Versions of the exporter and of Python.", versions)
         if self._process:
             yield from self._process.collect()

@@ -66,7 +66,7 @@ def test_each_reading_is_written_and_the_same_one_once(tmp_path: Path, capsys: p
     readings = recorded(file, script("first", again, again, again, "third"), lambda: again)
     assert [each.data for each in readings if each.source == "a"] == ["first", "second", "third"]
     assert [each.data for each in readings if each.source == "b"] == ["second"], "it hides no other"
-    assert [each.seconds for each in readings] == sorted(each.seconds for each in readings)
+    assert [each.t for each in readings] == sorted(each.t for each in readings)
     said = capsys.readouterr().out
     assert f"x-exporter: 4 readings (0 failed), {file.stat().st_size} bytes in {file}\n" in said
     assert "Names and addresses are not replaced; use --anonymise for that.\n" in said

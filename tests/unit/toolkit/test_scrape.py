@@ -3,7 +3,7 @@
 import gzip
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -163,26 +163,6 @@ def test_a_failure_is_logged_when_its_reason_changes(caplog: pytest.LogCaptureFi
         caplog.clear()
         exporter.scrape(30)
         assert [record.__dict__["fields"]["err"] for record in caplog.records] == said
-
-
-def test_an_origin_that_raises_costs_its_own_sample_alone(caplog: pytest.LogCaptureFixture) -> None:
-    origins: Iterator[str | None] = iter([None, None, None, "cgroup v2"])
-
-    def origin() -> str:
-        if known := next(origins):
-            return known
-        raise SourceUnavailable("mountinfo is gone")
-
-    another = Source("cgroups", lambda: [GaugeMetricFamily("another", "Another value.", 1)], origin)
-    exporter = Exporter("demo", [GOOD, another])
-    for _ in range(3):
-        series = values(exporter)
-    assert (series["value"], series["another"], series["demo_source_info good here"]) == (1, 1, 1)
-    assert not any(name.startswith("demo_source_info") and "cgroups" in name for name in series)
-    assert series["demo_source_up cgroups"] == 1, "its values are right all the same"
-    assert series["demo_source_errors_total cgroups unavailable"] == 3
-    assert [record.__dict__["fields"]["err"] for record in caplog.records] == ["mountinfo is gone"]
-    assert values(exporter)["demo_source_info cgroup v2 cgroups"] == 1
 
 
 def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
