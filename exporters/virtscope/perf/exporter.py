@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from prometheus_client import Metric
 from virtscope.perf import groups, resctrl
 from virtscope.perf.cgroups import CONTROLLER, Cgroup, Cgroups
 from virtscope.perf.counters import Counters
-from virtscope.perf.groups import Group, GroupsError, Plan
+from virtscope.perf.groups import Group, Plan
 from virtscope.perf.kernel import Kernel, raise_file_limit
 from virtscope.perf.machine import Machine
 from virtscope.perf.metrics import families
@@ -25,6 +26,7 @@ from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import duration, interval_or_never
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
+from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.hierarchy import GlobError, hierarchy
 from virtscope.toolkit.scrape import Exporter, Source
 
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plan = groups.load(given.events, sysfs)
         chosen = Cgroups(procfs, given.include, given.exclude)
         kernel = Kernel()
-    except (GroupsError, GlobError, SourceUnavailable) as error:
+    except (DocumentError, GlobError, SourceUnavailable) as error:
         sys.exit(f"perf-exporter: {error}")
     profiler = _profiler(given, words, "cache-misses" if machine.core_pmu else "cpu-clock")
     most_files = min(given.most_counters, raise_file_limit() - SPARE_FILES)
@@ -129,53 +131,51 @@ def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
 
 
 def _add_flags(known_flags: argparse.ArgumentParser) -> None:
-    def flag(name: str, dest: str, metavar: str, help_: str, **more: Any) -> None:
-        known_flags.add_argument(name, dest=dest, metavar=metavar, help=help_, **more)
-
+    add = partial(cli.add, known_flags)
     several: dict[str, Any] = {"action": "append", "default": []}
-    flag("--events", "events", "FILE", "YAML with the groups of events to count", type=Path, default=groups.DEFAULT)
-    flag(
+    add("--events", "FILE", "YAML with the groups of events to count", type=Path, default=groups.DEFAULT)
+    add(
         "--cgroup.include",
-        "include",
         "GLOB",
         "count these cgroups one by one, such as '/machine.slice/*'; ** stands for any levels; may be repeated",
+        dest="include",
         **several,
     )
-    flag("--cgroup.exclude", "exclude", "GLOB", "but not these", **several)
-    flag(
+    add("--cgroup.exclude", "GLOB", "but not these", dest="exclude", **several)
+    add(
         "--perf.max-counters",
-        "most_counters",
         "NUMBER",
         "open no more counters than this; each takes a file descriptor: one for every event of every group, on every "
         "CPU, for the host and again for each cgroup",
+        dest="most_counters",
         type=_count,
         default="16384",
     )
-    flag(
+    add(
         "--profile.interval",
-        "profile_interval",
         "DURATION",
         "profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
         "(default: 0)",
+        dest="profile_interval",
         type=interval_or_never,
         default=argparse.SUPPRESS,
     )
     seconds = "how long each profile samples; at most --profile.interval"
-    flag("--profile.seconds", "profile_seconds", "DURATION", seconds, type=duration, default="5s")
+    add("--profile.seconds", "DURATION", seconds, dest="profile_seconds", type=duration, default="5s")
     frequency = "samples a second and CPU of events that are given without a period"
-    flag("--profile.frequency", "profile_frequency", "HZ", frequency, type=_count, default="99")
-    flag(
+    add("--profile.frequency", "HZ", frequency, dest="profile_frequency", type=_count, default="99")
+    add(
         "--profile.event",
-        "profile_events",
         "EVENT[@PERIOD]",
         "event to sample, such as instructions, or each 10000th: cache-misses@10000; may be repeated (default: "
         "cache-misses, or cpu-clock where the processor counts no events)",
+        dest="profile_events",
         type=Sampled.parse,
         action="append",
         default=argparse.SUPPRESS,
     )
     symbols = "symbols of each event that get series of their own"
-    flag("--profile.symbols", "profile_symbols", "NUMBER", symbols, type=_count, default="100")
+    add("--profile.symbols", "NUMBER", symbols, dest="profile_symbols", type=_count, default="100")
 
 
 def _count(text: str) -> int:

@@ -11,18 +11,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 from virtscope.perf.events import Event, EventAbsent, EventError, resolve
-from virtscope.toolkit.bounded import read_text
+from virtscope.toolkit.document import DocumentError, WatchedFiles, read_document
 
 DEFAULT = Path(__file__).with_name("groups.yml")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-
-
-class GroupsError(Exception):
-    """The file of groups is unusable; the message is one line with file, line, key and remedy."""
 
 
 class Group(NamedTuple):
@@ -64,18 +58,18 @@ def load(path: Path, sysfs: Path) -> Plan:
     On hybrid processors each kind of core has its own group. Uncore events are split off into their own groups, too,
     because they are not counted at the same time as the others.
 
-    Raises GroupsError if the file is unreadable or malformed, or has an invalid event name.
+    Raises DocumentError if the file is unreadable or malformed, or has an invalid event name.
     """
     plan = Plan([], [])
-    for name, event_nodes in _groups(path):
+    for name, event_names in _groups(path).items():
         events: list[Event] = []
-        for node in event_nodes:
+        for event in event_names:
             try:
-                events += resolve(node.value, sysfs)
+                events += resolve(event, sysfs)
             except EventError as error:
-                raise _error(path, node, f"groups.{name}: {error}") from None
+                raise DocumentError(path, f"groups.{name}", str(error)) from None
             except EventAbsent as absent:
-                plan.absent.append(Absent(name, node.value, str(absent)))
+                plan.absent.append(Absent(name, event, str(absent)))
         by_pmu = sorted(events, key=lambda event: event.pmu)  # a stable sort: the events keep their order
         plan.groups.extend(
             Group(name, pmu, tuple(of_pmu)) for pmu, of_pmu in groupby(by_pmu, key=lambda event: event.pmu)
@@ -96,41 +90,15 @@ def without_guests(groups: list[Group]) -> list[Group]:
     ]
 
 
-def _groups(path: Path) -> list[tuple[str, list[yaml.ScalarNode]]]:
-    """Return the groups' names and the nodes of their events: nodes have line numbers, and keep duplicates."""
-    try:
-        document = yaml.compose(read_text(path), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise GroupsError(f"{path}: {error.strerror}; give --events a file that this user may read") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise GroupsError(f"{path}: no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, yaml.MappingNode) or [key.value for key, _ in document.value] != ["groups"]:
-        raise _error(path, document, "expected one key, groups, and below it each group's name with its events")
-    groups = document.value[0][1]
-    if not isinstance(groups, yaml.MappingNode) or not groups.value:
-        raise _error(path, groups, "groups: expected names of groups such as cache, each with its events")
-    found: dict[str, list[yaml.ScalarNode]] = {}
-    for key, events in groups.value:
-        if not isinstance(key, yaml.ScalarNode) or not _NAME.fullmatch(key.value):
-            raise _error(path, key, f"groups: {key.value!r:.80} is no name; use small letters, digits and _")
-        if key.value in found:
-            raise _error(path, key, f"groups.{key.value}: there is such a group already")
-        found[key.value] = _events(path, key.value, events)
-    return list(found.items())
-
-
-def _events(path: Path, name: str, events: yaml.Node) -> list[yaml.ScalarNode]:
-    if not isinstance(events, yaml.SequenceNode) or not events.value:
-        raise _error(path, events, f"groups.{name}: expected a list of events such as [cycles, instructions]")
-    seen = set()
-    for event in events.value:
-        if not isinstance(event, yaml.ScalarNode):
-            raise _error(path, event, f"groups.{name}: expected the name of an event")
-        if event.value in seen:
-            raise _error(path, event, f"groups.{name}: {event.value!r:.80} is in it already")
-        seen.add(event.value)
-    return list(events.value)
-
-
-def _error(path: Path, node: yaml.Node | None, problem: str) -> GroupsError:
-    return GroupsError(f"{path}:{node.start_mark.line + 1 if node else 1}: {problem}")
+def _groups(path: Path) -> dict[str, list[str]]:
+    """Return the names of each group's events; raises DocumentError."""
+    document = read_document(path, WatchedFiles(), "--events", ("groups",))
+    groups = document.section("groups")
+    if not groups.values:
+        raise document.error("groups", "expected names of groups such as cache, each with its events")
+    for name in groups.values:
+        if not _NAME.fullmatch(name):
+            raise groups.error(name[:80], "is no name; use small letters, digits and _")
+        if len(set(groups.texts(name)) - {""}) != len(groups.texts(name)) or not groups.texts(name):
+            raise groups.error(name, "expected a list of different events such as [cycles, instructions]")
+    return {name: groups.texts(name) for name in groups.values}

@@ -101,15 +101,9 @@ def _failing(error: SourceError) -> Callable[[], list[Metric]]:
 
 
 def _add_flags(known_flags: argparse.ArgumentParser) -> None:
-    known_flags.add_argument(
-        "--cgroup.include",
-        dest="include",
-        action="append",
-        default=[],
-        metavar="GLOB",
-        help="show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for "
-        "any levels; may be repeated",
+    include = (
+        "show these cgroups besides containers and guests, such as '/system.slice/shop.service'; ** stands for any "
+        "levels; may be repeated"
     )
-    known_flags.add_argument(
-        "--cgroup.exclude", dest="exclude", action="append", default=[], metavar="GLOB", help="but not these"
-    )
+    for name, text in (("include", include), ("exclude", "but not these")):
+        cli.add(known_flags, f"--cgroup.{name}", "GLOB", text, dest=name, action="append", default=[])

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Callable
@@ -62,34 +63,17 @@ def _flags() -> argparse.ArgumentParser:
         of_this_host=False,
     )
     known.epilog = "For the line in a host's authorized_keys: ssh-exporter authorized-key --help"
-    known.add_argument(
-        "--hosts.file",
-        dest="hosts_file",
-        type=Path,
-        required=True,
-        default=argparse.SUPPRESS,
-        metavar="FILE",
-        help="the hosts that may be probed, one a line, as ssh knows them; read again when it changes",
-    )
-    known.add_argument(
-        "--ssh.config.file",
-        dest="config_file",
-        default=argparse.SUPPRESS,
-        metavar="FILE",
-        help="ssh's configuration (default: that of the user and of the system)",
-    )
+    add, unset = partial(cli.add, known), argparse.SUPPRESS
+    hosts = "the hosts that may be probed, one a line, as ssh knows them; read again when it changes"
+    add("--hosts.file", "FILE", hosts, dest="hosts_file", type=Path, required=True, default=unset)
+    config = "ssh's configuration (default: that of the user and of the system)"
+    add("--ssh.config.file", "FILE", config, dest="config_file", default=unset)
     for program, default, what in (
         ("xl", "30s", "xl (or xm) for uuids, weights, caps, CPU pools and affinity"),
         ("vzlist", "1m", "vzlist for containers' names"),
     ):
-        known.add_argument(
-            f"--{program}.interval",
-            dest=f"{program}_interval",
-            type=interval_or_never,
-            default=default,
-            metavar="DURATION",
-            help=f"time between two rounds of asking {what}; 0: never",
-        )
+        asking, dest = f"time between two rounds of asking {what}; 0: never", f"{program}_interval"
+        add(f"--{program}.interval", "DURATION", asking, dest=dest, type=interval_or_never, default=default)
     return known
 
 

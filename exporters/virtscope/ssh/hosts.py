@@ -13,8 +13,8 @@ from prometheus_client import Metric
 
 from virtscope.ssh.child import Room
 from virtscope.ssh.connection import Account, Connection
-from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
+from virtscope.toolkit.document import WatchedFiles
 from virtscope.toolkit.families import family
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Hosts:
         self._ssh = ssh
         self._room = Room()
         self._lock = threading.Lock()  # guards everything below
-        self._version: tuple[int, int, int] | None = None  # of the file when it was read
+        self._read: WatchedFiles | None = None  # the file as it was read
         self._known: tuple[str, ...] = ()
         self._connections: dict[str, Connection] = {}
 
@@ -52,19 +52,18 @@ class Hosts:
         Hosts removed from the file are disconnected.
         """
         with self._lock:
+            if self._read and self._read.unchanged():
+                return self._known
+            read = WatchedFiles()
             try:
-                stat = self._file.stat()
-                version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-                if version == self._version:
-                    return self._known
-                known = parse(read_text(self._file))
+                known = parse(read.read(self._file).decode())
             except OSError as error:
                 raise SourceUnavailable(f"{self._file}: {error.strerror}") from error
             except UnicodeDecodeError as error:
                 raise SourceMalformed(f"{self._file} is not UTF-8") from error
             except SourceMalformed as error:
                 raise SourceMalformed(f"{self._file}: {error}") from error
-            self._version, self._known = version, known
+            self._read, self._known = read, known
             gone = [self._connections.pop(name) for name in set(self._connections) - set(known)]
             log.info("hosts read", extra={"fields": {"file": self._file, "hosts": len(known)}})
         for connection in gone:

@@ -21,16 +21,17 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from virtscope import __version__
 from virtscope.toolkit import durations
 from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.pages import Probes
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter
 from virtscope.toolkit.server import Server
-from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+from virtscope.toolkit.webconfig import WebConfig
 
 log = logging.getLogger(__name__)
 
@@ -49,51 +50,37 @@ def parser(program: str, description: str, default_port: int, *, of_this_host: b
     flags = _parser(program, description)
     if of_this_host:
         flags.epilog = f"To record this host into a file: {program} record --help"
-    flags.add_argument(
+    add(
+        flags,
         "--web.listen-address",
+        "HOST:PORT",
+        'address to listen on; "[::1]:PORT" for IPv6, ":PORT" for every address of the host',
         dest="listen_address",
         type=listen_address,
         default=f"127.0.0.1:{default_port}",
-        metavar="HOST:PORT",
-        help='address to listen on; "[::1]:PORT" for IPv6, ":PORT" for every address of the host',
     )
-    flags.add_argument(
-        "--web.config.file",
-        dest="web_config_file",
-        default="",
-        metavar="FILE",
-        help="TLS and basic auth, in the format of Prometheus's exporter-toolkit",
-    )
-    flags.add_argument(
-        "--web.telemetry-path",
-        dest="telemetry_path",
-        type=_telemetry_path,
-        default="/metrics",
-        metavar="PATH",
-        help="path under which the metrics are served",
-    )
+    in_format = "TLS and basic auth, in the format of Prometheus's exporter-toolkit"
+    add(flags, "--web.config.file", "FILE", in_format, dest="web_config_file", default="")
+    path = "path under which the metrics are served"
+    add(flags, "--web.telemetry-path", "PATH", path, dest="telemetry_path", type=_telemetry_path, default="/metrics")
     _add_shared(flags, program, of_this_host=of_this_host)
     return flags
+
+
+def add(flags: argparse.ArgumentParser, name: str, metavar: str, text: str, **more: Any) -> None:
+    """Add a flag that takes a value, with this help."""
+    flags.add_argument(name, metavar=metavar, help=text, **more)
 
 
 def recorder(program: str) -> argparse.ArgumentParser:
     """Return a parser for a program's `record`; an exporter adds its own flags."""
     flags = _parser(f"{program} record", "Records what the exporter reads on this host, to be played elsewhere.")
-    flags.add_argument("file", type=Path, metavar="FILE", help="the recording, a new file, such as host.jsonl.gz")
-    flags.add_argument(
-        "--for",
-        dest="seconds",
-        type=duration,
-        default="10m",
-        metavar="DURATION",
-        help="how long to record, such as 90s, 10m or 1h; Ctrl-C ends it earlier",
-    )
-    flags.add_argument("--interval", type=duration, default="1s", metavar="DURATION", help="time between two readings")
-    flags.add_argument(
-        "--anonymise",
-        action="store_true",
-        help="replace names, UUIDs and addresses by pseudonyms, consistently",
-    )
+    add(flags, "file", "FILE", "the recording, a new file, such as host.jsonl.gz", type=Path)
+    long = "how long to record, such as 90s, 10m or 1h; Ctrl-C ends it earlier"
+    add(flags, "--for", "DURATION", long, dest="seconds", type=duration, default="10m")
+    add(flags, "--interval", "DURATION", "time between two readings", type=duration, default="1s")
+    replaced = "replace names, UUIDs and addresses by pseudonyms, consistently"
+    flags.add_argument("--anonymise", action="store_true", help=replaced)
     _add_shared(flags, program)
     return flags
 
@@ -119,10 +106,8 @@ def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: b
         "--log.format", dest="log_format", choices=["logfmt", "json"], default="logfmt", help="form of the log lines"
     )
     if of_this_host:
-        flags.add_argument(
-            "--path.procfs", dest="procfs", default="/proc", metavar="DIR", help="where procfs is mounted"
-        )
-        flags.add_argument("--path.sysfs", dest="sysfs", default="/sys", metavar="DIR", help="where sysfs is mounted")
+        for name, mounted in (("procfs", "/proc"), ("sysfs", "/sys")):
+            add(flags, f"--path.{name}", "DIR", f"where {name} is mounted", dest=name, default=mounted)
     flags.add_argument(
         "--version",
         action="version",
@@ -134,21 +119,10 @@ def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: b
 def add_replay(flags: argparse.ArgumentParser, *, add_source: bool = True) -> None:
     """Add the flags for playing a recording, with a --source that accepts nothing else."""
     if add_source:
-        flags.add_argument(
-            "--source",
-            type=source([REPLAY]),
-            default=argparse.SUPPRESS,
-            metavar=REPLAY,
-            help="play a recording instead of reading this host",
-        )
-    flags.add_argument(
-        "--replay.speed",
-        dest="replay_speed",
-        type=_speed,
-        default=1.0,
-        metavar="FACTOR",
-        help="play a recording at this many times its pace",
-    )
+        instead = "play a recording instead of reading this host"
+        add(flags, "--source", REPLAY, instead, type=source([REPLAY]), default=argparse.SUPPRESS)
+    pace = "play a recording at this many times its pace"
+    add(flags, "--replay.speed", "FACTOR", pace, dest="replay_speed", type=_speed, default=1.0)
     flags.add_argument(
         "--replay.once",
         dest="replay_once",
@@ -251,7 +225,7 @@ def serve(exporter: Exporter, given: argparse.Namespace, probes: Probes | None =
         if web:
             exporter.certificate_not_after = web.certificate_not_after
         server = Server(given.listen_address, given.telemetry_path, web, exporter, probes)
-    except WebConfigError as error:
+    except DocumentError as error:
         sys.exit(f"{program}: {error}")
     except OSError as error:
         address = address_text(*given.listen_address)

@@ -22,6 +22,5 @@ it, and Prometheus would get the 429. CPU and memory are already limited per cli
 
 from virtscope.toolkit.webconfig.auth import TooManyGuesses
 from virtscope.toolkit.webconfig.config import WebConfig
-from virtscope.toolkit.webconfig.document import WebConfigError
 
-__all__ = ["TooManyGuesses", "WebConfig", "WebConfigError"]
+__all__ = ["TooManyGuesses", "WebConfig"]

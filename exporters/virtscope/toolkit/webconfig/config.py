@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from virtscope.toolkit.document import DocumentError, Section, WatchedFiles, read_document
 from virtscope.toolkit.webconfig.auth import Passwords, basic_credentials, read_passwords
-from virtscope.toolkit.webconfig.document import Section, WatchedFiles, WebConfigError, read_document
 from virtscope.toolkit.webconfig.tls import Tls, read_tls
 
 log = logging.getLogger(__name__)
 
 
+SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
 # The only headers of the format, with the values of enumerations.
 HEADERS: dict[str, tuple[str, ...]] = {
     "Content-Security-Policy": (),
@@ -52,7 +53,7 @@ class WebConfig:
     """
 
     def __init__(self, path: str) -> None:
-        """Read the configuration file at `path`; raises WebConfigError if it can't be used."""
+        """Read the configuration file at `path`; raises DocumentError if it can't be used."""
         self._path = Path(path)
         self._loaded = _load(self._path)
         self._problem = ""  # error of the current files
@@ -103,8 +104,8 @@ class WebConfig:
                 for key in self._loaded.barriers():
                     if key not in new.barriers():
                         problem = "would be switched off; restart the exporter if that is wanted"
-                        raise WebConfigError(self._path, key, problem)
-            except WebConfigError as error:
+                        raise DocumentError(self._path, key, problem)
+            except DocumentError as error:
                 if str(error) != self._problem:
                     fields = {"err": str(error)}
                     log.error("web configuration unusable; keeping the last good one", extra={"fields": fields})
@@ -136,7 +137,7 @@ class _Loaded(NamedTuple):
 
 def _load(path: Path) -> _Loaded:
     files = WatchedFiles()
-    document = read_document(path, files)
+    document = read_document(path, files, "--web.config.file", SECTIONS)
     if document.values.get("rate_limit"):
         problem = "not offered, as any client could use it up for all; requests are limited for each client: remove it"
         raise document.error("rate_limit", problem)

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from virtscope.toolkit.bounded import file_in_memory
-from virtscope.toolkit.webconfig.document import Section, WebConfigError
+from virtscope.toolkit.document import DocumentError, Section
 
 KEYS = (
     "cert_file",
@@ -198,7 +198,7 @@ class Pem:
             return cls(section, key, _ascii(inline.encode())) if inline else None
         return cls(section, f"{key}_file", _ascii(content))
 
-    def error(self, problem: str) -> WebConfigError:
+    def error(self, problem: str) -> DocumentError:
         """Return an error about it."""
         return self.section.error(self.key, problem)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
 from virtscope.toolkit import bounded
-from virtscope.toolkit.webconfig import WebConfigError
+from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.webconfig.tls import CIPHER_SUITES, not_after
 
 EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
@@ -115,12 +115,13 @@ def test_modules_are_needed_only_by_files_that_use_them(pki: Pki) -> None:
 import sys
 blocked, *paths = sys.argv[1:]
 sys.modules.update(dict.fromkeys(blocked.split(",")))  # None: importing it raises ImportError
-from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+from virtscope.toolkit.document import DocumentError
+from virtscope.toolkit.webconfig import WebConfig
 for path in paths:
     try:
         WebConfig(path)
         print("loaded")
-    except WebConfigError as error:
+    except DocumentError as error:
         print(str(error).rpartition(": ")[2])
 """
     (pki.folder / "http2.yml").write_text("http_server_config: {http2: true}")
@@ -226,6 +227,6 @@ def test_a_python_for_an_old_c_library_has_tls(pki: Pki, monkeypatch: pytest.Mon
     assert connect(pki.load(f"{TLS}}}"), pki.client()).word == "welcome"
     monkeypatch.setattr(bounded, "SHARED_MEMORY", str(pki.folder / "missing"))
     with pytest.raises(
-        WebConfigError, match=r"cannot be handed to OpenSSL: there is neither memfd_create nor a .*/missing"
+        DocumentError, match=r"cannot be handed to OpenSSL: there is neither memfd_create nor a .*/missing"
     ):
         pki.load(f"{TLS}}}")

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.support.program import program_path
 from tests.support.refusals import refusal
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, CLIENTS, TLS, Pki
-from virtscope.toolkit.webconfig import WebConfig, WebConfigError
+from virtscope.toolkit.document import DocumentError
+from virtscope.toolkit.webconfig import WebConfig
 
 GOOD = [
     "# nothing yet\n",
@@ -133,7 +134,7 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         files.load(text)
     for text, expected in {**BAD, **STRICTER}.items():
         path = files.write(text)
-        line = str(refusal(WebConfigError, WebConfig, path))
+        line = str(refusal(DocumentError, WebConfig, path))
         said = line.removeprefix(f"{path}: ").removeprefix("tls_server_config.")
         assert said.startswith(expected.removeprefix("tls_server_config.").replace("FOLDER", str(files.folder))), text
         assert "\n" not in line, text
@@ -141,7 +142,7 @@ def test_good_files_are_accepted_and_bad_ones_refused_with_a_line_that_says_why(
         assert ALICES_HASH[7:-2] not in line, text
 
     missing = f"{files.folder}/none.yml"
-    said = str(refusal(WebConfigError, WebConfig, missing))
+    said = str(refusal(DocumentError, WebConfig, missing))
     assert said == f"{missing}: No such file or directory; give --web.config.file a file this user may read"
 
 
@@ -163,5 +164,5 @@ def test_a_weak_certificate_is_refused(pki: Pki) -> None:
     ).sign(key, hashes.SHA256())
     pki.replace("server.pem", certificate.public_bytes(Encoding.PEM))
     pki.replace("server.key", key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    with pytest.raises(WebConfigError, match=r"cert_file: too weak for this host's OpenSSL \(EE_KEY_TOO_SMALL\)"):
+    with pytest.raises(DocumentError, match=r"cert_file: too weak for this host's OpenSSL \(EE_KEY_TOO_SMALL\)"):
         pki.load(f"{TLS}}}")

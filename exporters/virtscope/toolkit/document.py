@@ -1,4 +1,4 @@
-"""The configuration file as sections with typed values, and the files that it was read from."""
+"""A YAML file as sections with typed values, and the files that it was read from."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
 
-
-class WebConfigError(Exception):
-    """The configuration is unusable. The message is one line: file, key, problem, remedy.
+class DocumentError(Exception):
+    """The file is unusable. The message is one line: file, key, problem, remedy.
 
     It never holds a password, a hash, or any part of a key.
     """
@@ -22,19 +20,19 @@ class WebConfigError(Exception):
         super().__init__(" ".join(": ".join(part for part in (str(path), key, problem) if part).split()))
 
 
-def read_document(path: Path, files: WatchedFiles) -> Section:
-    """Read the configuration file; its sections read the files they name through `files` too."""
+def read_document(path: Path, files: WatchedFiles, flag: str, known: Collection[str]) -> Section:
+    """Read the file of a flag, with these sections; they read the files they name through `files` too."""
     try:
         content = files.read(path)
     except OSError as error:
-        raise WebConfigError(path, "", f"{error.strerror}; give --web.config.file a file this user may read") from None
-    return Section(path, files, "", _parse(path, content), SECTIONS)
+        raise DocumentError(path, "", f"{error.strerror}; give {flag} a file this user may read") from None
+    return Section(path, files, "", _parse(path, content), known)
 
 
 class Section:
     """One mapping of the file.
 
-    As in exporter-toolkit, an empty value counts as absent. Reading a value of the wrong type raises WebConfigError.
+    As in exporter-toolkit, an empty value counts as absent. Reading a value of the wrong type raises DocumentError.
 
     name: its place in the file, such as "http_server_config.headers"; "" for the whole file. known: the valid keys;
     None allows any.
@@ -47,15 +45,15 @@ class Section:
         self.name = name
         self._files = files
         if value is not None and not isinstance(value, dict):
-            raise WebConfigError(path, name, f"expected keys with values, not {_kind(value)}")
+            raise DocumentError(path, name, f"expected keys with values, not {_kind(value)}")
         self.values: dict[str, Any] = value or {}
         for key in self.values:
             if known is not None and key not in known:
                 raise self.error(key, f"unknown key; remove it, or use one of {', '.join(known)}")
 
-    def error(self, key: str, problem: str) -> WebConfigError:
+    def error(self, key: str, problem: str) -> DocumentError:
         """Return an error about the value of `key`."""
-        return WebConfigError(self.path, self._place(key), problem)
+        return DocumentError(self.path, self._place(key), problem)
 
     def section(self, key: str, known: Collection[str] | None = None) -> Section:
         """Return the section under `key`, an empty one if absent."""
@@ -113,7 +111,7 @@ def _parse(path: Path, content: bytes) -> Any:
     try:
         import yaml  # noqa: PLC0415
     except ImportError:
-        raise WebConfigError(path, "", "reading it needs PyYAML; install it (Debian: python3-yaml)") from None
+        raise DocumentError(path, "", "reading it needs PyYAML; install it (Debian: python3-yaml)") from None
 
     @cache  # an alias; nested aliases could expand without limit
     def plain(node: yaml.Node) -> Any:
@@ -122,9 +120,9 @@ def _parse(path: Path, content: bytes) -> Any:
             for key, value in node.value:
                 line = key.start_mark.line + 1
                 if not isinstance(key, yaml.ScalarNode):
-                    raise WebConfigError(path, "", f"line {line}: a key must be plain text")
+                    raise DocumentError(path, "", f"line {line}: a key must be plain text")
                 if key.value in mapping:
-                    raise WebConfigError(path, "", f"line {line}: {key.value} is given twice; keep one")
+                    raise DocumentError(path, "", f"line {line}: {key.value} is given twice; keep one")
                 mapping[key.value] = plain(value)
             return mapping
         if isinstance(node, yaml.SequenceNode):
@@ -142,7 +140,7 @@ def _parse(path: Path, content: bytes) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         problem = f"{place}not valid YAML; check indentation, colons and quotes"
-        raise WebConfigError(path, "", problem) from None
+        raise DocumentError(path, "", problem) from None
 
 
 class WatchedFiles:
