@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Fake xentop that prints an iteration per second, as configured by the files next to it.
 
-says     what to do: "counts" prints iterations, each with its number as every CPU time; "malformed"; "half" prints
-         two iterations and a half, then exits; "dies" exits at once with an error; "hangs" prints nothing;
-         "old" doesn't know -f; "cut" cuts lines at 80 columns; "repeats" the header above each domain, like -r;
-         "trickles" a byte a second; "never ends" prints one endless line
+says     what to do: "counts" prints iterations, each with its number as every CPU time; "dies" exits at once with an
+         error; "hangs" prints nothing; "old" doesn't know -f; "cut" cuts lines at 80 columns; "repeats" the header
+         above each domain, like -r
 children gets the process id and the arguments of each start
 """
 
@@ -29,23 +28,12 @@ if says == "dies":
     sys.exit("first complaint\nERROR: Can't find hypervisor information in sysfs!")
 if says == "hangs":
     time.sleep(600)
-while says == "never ends":
-    sys.stdout.write("x" * 65536)
-for character in HEADER if says == "trickles" else "":
-    sys.stdout.write(character)
-    sys.stdout.flush()
-    time.sleep(1)
 for count in range(600):
     text = HEADER + ROW.format("Domain-0", "-----r", count) + ROW.format("web01", "--b---", count)
-    if says == "malformed":
-        text = "no such thing\n"
     if says == "cut":
         text = "".join(f"{line[:80]}\n" for line in text.splitlines())
     if says == "repeats":
         text = text.replace("     web01", f"{HEADER}     web01")
-    if says == "half" and count == 2:
-        sys.stdout.write(text[:-30])
-        break
     sys.stdout.write(text)
     sys.stdout.flush()
     time.sleep(1)

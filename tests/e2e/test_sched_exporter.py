@@ -236,6 +236,7 @@ def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path)
     assert "\nsched_up 1.0\n" in page
     assert f'detail="absent: {said["why"]}"' in page
     assert f"\n{WAIT}" not in page
+    assert "sched_source_up{" not in page, "so that no alert fires"
     if Path("/sys/kernel/btf/vmlinux").exists() and "libbpf" not in said["why"]:
         assert "CAP_BPF and CAP_PERFMON" in said["why"]
 

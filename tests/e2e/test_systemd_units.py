@@ -144,8 +144,3 @@ def test_sched_exporter_loads_its_program_with_the_capabilities_of_its_unit_and_
         for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             assert re.findall(rf"^{kind}:\s(\w+)$", status, re.MULTILINE) == ["0" * 16] * len(tasks), kind
         assert status.count("NoNewPrivs:\t1\n") == len(tasks) > 1
-    with as_nobody(everybody_s, tmp_path, "sched", set()) as exporter:
-        page = exporter.get().text
-    assert "\nsched_up 1.0\n" in page
-    assert "sched_source_up{" not in page, "so that no alert fires"
-    assert needed <= set(re.findall(r"CAP_\w+", why_absent(page)))

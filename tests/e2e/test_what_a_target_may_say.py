@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.exporters import FOLDERS, OF_ANY_PLATFORM, PLATFORM_OF, prefixes
 from tests.dashboards.families import families
 from tests.support import Exposition, Prometheus
-from tests.support.endpoints import QuietHandler, http_server
+from tests.support.endpoints import QuietHandler, answers, http_server
 from tests.support.waiting import wait_for
 from tools.metric_reference import PAGES, VARIES
 
@@ -99,7 +100,7 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     jobs: dict[str, list[dict[str, Any]]] = {job: [] for job in {*ON_HOSTS, *IN_GUESTS}}
     with ExitStack() as stack:
 
-        def watch(job: str, text: str, **labels: str) -> None:
+        def watch(job: str, text: str | Callable[[], str], **labels: str) -> None:
             address = stack.enter_context(Exposition(text)).address
             jobs[job].append({"targets": [address], "labels": labels})
 
@@ -128,12 +129,20 @@ def prometheus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
             address = stack.enter_context(answering(headers, content))
             jobs["guest"].append({"targets": [address], "labels": {"host": "rude", "vserver": vserver}})
         watch("telegraf", 'app_log_lines_total{app="shop"} 1\n', host="tied", app="blog")
+        watch("telegraf", honest, host="honest", platform="base")
         # A busy machine may be late for one scrape a second.
         server = Prometheus(tmp_path_factory.mktemp("trust"), jobs, program=program, interval="3s")
         stack.enter_context(server)
         wanted = sum(map(len, jobs.values())) - 1  # all except the misplaced one
         wait_for(lambda: [each["health"] != "unknown" for each in targets(server)], 60, until=([True] * wanted).__eq__)
         yield server
+
+
+def honest() -> str:
+    """A shop that answers 10 requests a second in 0.25 s each; every tenth fails."""
+    answered = int(time.time() * 10) // 10 * 9
+    failed = 'app_request_duration_seconds_count{app="shop",tier="web",method="GET",status="5xx"}'
+    return f"{answers(answered, answered / 4, '0.3', '+Inf')}{failed} {answered // 9}\n"
 
 
 @contextmanager
@@ -256,6 +265,17 @@ def test_a_target_can_t_pass_for_another(prometheus: Prometheus) -> None:
     for name in ONE_OF_EACH_JOB:
         assert labels_of(prometheus, f'timestamp({name}{{exported_host="victim"}})') != []
         assert labels_of(prometheus, f'timestamp({name}{{exported_host="victim"}}) < time() - 60') == []
+
+
+def test_no_target_stops_or_changes_the_records_of_another(prometheus: Prometheus) -> None:
+    """Every metric that rules read is there, of hosts that say nothing sensible. Series that differ by a label of any
+    join: tests/rules/test_strangers.py.
+    """
+    for record, value in {"app:response_seconds:mean": 0.25, "app:errors:ratio": 0.1}.items():
+        prometheus.wait_for(f'{record}{{host="honest"}}', 120)
+        assert prometheus.value(f'{record}{{host="honest"}}') == pytest.approx(value, abs=0.01)
+    page = requests.get(f"{prometheus.url}/metrics", timeout=10).text
+    assert re.findall(r"(?m)^prometheus_rule_evaluation_failures_total{.*} [^0].*$", page) == []
 
 
 def test_what_is_forgotten_is_the_address_and_the_job_s_platform(prometheus: Prometheus) -> None:

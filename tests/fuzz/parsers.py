@@ -33,11 +33,10 @@ from virtscope.perf.perf_record import Xensyms
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.hierarchy import parse_mounts
-from virtscope.toolkit.pages import HeadError, accepts_gzip, parse_head, time_for_sources
+from virtscope.toolkit.pages import HeadError, parse_head
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
-from virtscope.toolkit.webconfig.auth import basic_credentials
 from virtscope.xen import metrics, netdev, xentop_text
 from virtscope.xen.continuity import DuplicateNames
 from virtscope.xen.exporter import replayed as replayed_xentop
@@ -178,13 +177,6 @@ def _vzlist(data: bytes) -> None:
     Encoder().text(vzlist.families({"name": field}, field.values))
 
 
-def _request_headers(data: bytes) -> None:
-    header = data.decode("latin-1")  # as virtscope.toolkit.pages decodes them
-    accepts_gzip(header)
-    basic_credentials(header)
-    assert 0 < time_for_sources(header) < 60
-
-
 def _net_dev(data: bytes) -> None:
     assert all(len(counters) == 8 for counters in netdev.parse(data).values())
     netdev.by_domid(data, lambda _name: data)
@@ -282,12 +274,6 @@ _HEADS = [
     b"GET /metrics HTTP/1.1\r\nHost: xen1:10290\r\nAccept-Encoding: gzip\r\n\r\n",
     b"POST / HTTP/1.0\nContent-Length: 60\nConnection: keep-alive, close\n\n",
 ]
-_HEADERS = [
-    b"gzip;q=1.0, identity; q=0.5, *;q=0",
-    b"Basic YWxpY2U6b3BlbiBzZXNhbWU=",
-    b"10.5",
-]
-
 _NETWORK = RawNetwork(0, *range(8))
 _VBD = RawVbd(1, 51712, 0, 1, 2, 3, 4, False)
 _DOMAIN = RawDomain(
@@ -377,7 +363,6 @@ PARSERS = [
         )
     ),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
-    Parser("request-headers", _request_headers, _HEADERS, largest=64 << 10),
     Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
     Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]

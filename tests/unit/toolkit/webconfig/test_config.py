@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, CLIENTS, TLS, Pki, basic, connect
-from virtscope.toolkit import bounded
-from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.webconfig.tls import CIPHER_SUITES, not_after
 
 EXPORTERS = Path(__file__).resolve().parents[4] / "exporters"
@@ -219,14 +217,3 @@ def test_curve_binds(pki: Pki) -> None:
         client.set_ecdh_curve("prime256v1")
         with pytest.raises(OSError, match=r"(?i)handshake"):
             connect(web, client)
-
-
-def test_a_python_for_an_old_c_library_has_tls(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bundle's Python is built for glibc 2.17, which lacks memfd_create."""
-    monkeypatch.delattr(os, "memfd_create")
-    assert connect(pki.load(f"{TLS}}}"), pki.client()).word == "welcome"
-    monkeypatch.setattr(bounded, "SHARED_MEMORY", str(pki.folder / "missing"))
-    with pytest.raises(
-        DocumentError, match=r"cannot be handed to OpenSSL: there is neither memfd_create nor a .*/missing"
-    ):
-        pki.load(f"{TLS}}}")
