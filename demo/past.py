@@ -20,7 +20,7 @@ import yaml
 
 from demo import history, story
 from demo.openmetrics import Series
-from virtscope.toolkit import durations
+from deploy import durations
 
 # Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
 # start and end at such times, so each is visible until its end.

@@ -1,6 +1,6 @@
 """Durations in Prometheus's format: 90s, 1m30s, 500ms, 1w.
 
-The exporters' distribution has the same parser, but can't be imported before `make up` has installed it.
+The flags of exporters take the same form, but `make up` runs before they are installed.
 """
 
 import re

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.ssh.sshd import command_of, descendants
 from tests.support.needs import need
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
@@ -65,16 +66,6 @@ def profile(exporter: RunningExporter) -> dict[tuple[str, str], float]:
     return {(sample.labels["image"], sample.labels["symbol"]): sample.value for sample in found}
 
 
-def children(pid: int) -> dict[int, str]:
-    """The names of a process's descendants, down to grandchildren."""
-    found: dict[int, str] = {}
-    with suppress(OSError):  # it has ended
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                found |= {child: Path(f"/proc/{child}/comm").read_text().strip(), **children(child)}
-    return found
-
-
 def test_hot_symbols_have_the_shares_they_are_known_to_have(tmp_path: Path) -> None:
     need(gcc="cc")
     source, program = tmp_path / "hot.c", tmp_path / "hot-program"
@@ -111,8 +102,10 @@ def test_an_exporter_that_ends_leaves_no_perf_behind(tmp_path: Path) -> None:
         with running_exporter(folder, f"--profile.seconds={seconds}", "--profile.interval=1m") as exporter:
             # While perf samples, its `sleep` runs.
             sampling = wait_for(
-                lambda: children(exporter.process.pid),
-                until=lambda found: {"perf", "sleep"} <= set(found.values()),
+                lambda: descendants(exporter.process.pid),
+                until=lambda found: (
+                    {"perf", "sleep"} <= {command_of(pid).split(" ")[0].split("/")[-1] for pid in found}
+                ),
                 explain=exporter.log,
             )
             assert exporter.stop(number) == status

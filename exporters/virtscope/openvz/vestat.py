@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from statistics import median_low
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -161,11 +160,11 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
 
     Raises SourceMalformed if neither file determines them, or they contradict each other, so that no value is reliable.
     """
+    settled = [row for row in rows if row.uptime_jiffies >= _LONG_ENOUGH]
     if stats:
-        return _by_stats(rows, stats)
+        return _by_stats(settled, stats)
     if not rows:
         return None
-    settled = _settled(rows)
     if not settled:
         longest = max(row.uptime_jiffies for row in rows)
         raise SourceMalformed(
@@ -191,11 +190,10 @@ def decide(rows: Sequence[Row], stats: Stats | None) -> Units | None:
     return Units("cycles", int(round(per_jiffy * hz, -5)), hz, "/proc/vz/vestat")
 
 
-def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
+def _by_stats(settled: Sequence[Row], stats: Stats) -> Units:
     per_second, hz = stats.cycles_per_jiffy * stats.jiffies_per_second, stats.jiffies_per_second
     # Kernels that count nanoseconds round it to microseconds, jiffies_to_usecs(1) * 1000: 3333000 at 300 Hz.
     nanoseconds = stats.cycles_per_jiffy == 1_000_000 // hz * 1000
-    settled = _settled(rows)
     if settled:
         row = _typical(settled)
         quotient = row.uptime / row.uptime_jiffies * hz
@@ -210,14 +208,9 @@ def _by_stats(rows: Sequence[Row], stats: Stats) -> Units:
     return Units("cycles", per_second, hz, "/proc/vz/stats")
 
 
-def _settled(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.uptime_jiffies >= _LONG_ENOUGH]
-
-
 def _typical(rows: Sequence[Row]) -> Row:
     """Return the median row, so that a single migrated container doesn't decide."""
-    middle = median_low(row.uptime / row.uptime_jiffies for row in rows)
-    return next(row for row in rows if row.uptime / row.uptime_jiffies == middle)
+    return sorted(rows, key=lambda row: row.uptime / row.uptime_jiffies)[(len(rows) - 1) // 2]
 
 
 def _nanosecond_hz(row: Row) -> int | None:

@@ -5,10 +5,10 @@ By hand: `cat /sys/devices/system/cpu/online /proc/sys/kernel/perf_event_paranoi
 
 from __future__ import annotations
 
-import re
+import contextlib
 from pathlib import Path
 
-from virtscope.toolkit.bounded import first_line, read_text
+from virtscope.toolkit.bounded import first_line, kernel_version, read_text
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 
 # Hypervisors by the start of DMI's system vendor. Vendors that sell hardware, too, must not be here: the table is used
@@ -37,10 +37,9 @@ class Machine:
     def __init__(self, procfs: Path, sysfs: Path) -> None:
         self._online = sysfs / "devices/system/cpu/online"
         self._paranoid = procfs / "sys/kernel/perf_event_paranoid"
-        self.kernel = _version(first_line(procfs / "sys/kernel/osrelease"))
-        self.hypervisor = _hypervisor(
-            procfs, sysfs
-        )  # "xen", "kvm", "ec2"...; "unknown" for others; "" without a hypervisor
+        self.kernel = kernel_version(first_line(procfs / "sys/kernel/osrelease"))
+        # "xen", "kvm", "ec2"...; "unknown" for others; "" without a hypervisor
+        self.hypervisor = _hypervisor(procfs, sysfs)
         self.core_pmu = _core_pmu(sysfs)  # there is a driver for the processor's counters
         self.mediated_pmu = any(
             first_line(module / "parameters/enable_mediated_pmu") in {"Y", "1"}
@@ -99,24 +98,14 @@ def _hypervisor(procfs: Path, sysfs: Path) -> str:
     for words, name in _VENDORS.items():
         if vendor.startswith(words):
             return name
-    flags = next((line for line in _lines(procfs / "cpuinfo") if line.startswith("flags")), "")
-    if "hypervisor" not in flags.split():
+    flags: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = read_text(procfs / "cpuinfo", "replace").splitlines()
+        flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    if "hypervisor" not in flags:
         return ""
     if vendor == "Microsoft Corporation":
         return "azure" if first_line(dmi / "chassis_asset_tag") == _AZURE else "hyperv"
     # Small hypervisors have no DMI, but KVM's clock.
     clocks = first_line(sysfs / "devices/system/clocksource/clocksource0/available_clocksource").split()
     return "kvm" if "kvm-clock" in clocks else "unknown"
-
-
-def _version(release: str) -> tuple[int, int]:
-    """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) if absent."""
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return read_text(path, "replace").splitlines()
-    except OSError:
-        return []

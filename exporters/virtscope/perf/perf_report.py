@@ -31,14 +31,6 @@ class Report(NamedTuple):
     lost: int
 
 
-class _Row(NamedTuple):
-    samples: int
-    period: int
-    image: str
-    level: str
-    symbol: str
-
-
 def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
     """Parse the samples of every event by place in a report.
 
@@ -64,8 +56,8 @@ def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
                 if [name.strip() for name in line.split("\t")] != _COLUMNS:
                     raise _malformed(number, line, "doesn't name the columns that were asked for")
                 in_rows = True
-        elif row := _row(line) if in_rows else None:
-            add(profile, _place(event, row, xen_symbol), Hits(row.samples, in_base_units(event, row.period)))
+        elif row := _row(event, line, xen_symbol) if in_rows else None:
+            add(profile, *row)
         elif line.strip() and not (in_rows and line.count("\t") < len(_COLUMNS) - 1 and profile):
             raise _malformed(number, line, "is no row of an event")
     if not seen:
@@ -73,7 +65,8 @@ def parse(text: str, xen_symbol: Callable[[str], str] | None = None) -> Report:
     return Report(profile, lost)
 
 
-def _row(line: str) -> _Row | None:
+def _row(event: str, line: str, xen_symbol: Callable[[str], str] | None) -> tuple[Place, Hits] | None:
+    """Return the place and samples of a row, None if this is none."""
     share, *values = [part.strip() for part in line.split("\t", len(_COLUMNS) - 1)]
     if len(values) < len(_COLUMNS) - 1 or not _SHARE.fullmatch(share):
         return None
@@ -81,14 +74,10 @@ def _row(line: str) -> _Row | None:
     named = _SYMBOL.fullmatch(symbol)
     if not (named and _COUNT.fullmatch(samples) and _COUNT.fullmatch(period)):
         return None
-    return _Row(int(samples), int(period), image, named[1], named[2])
-
-
-def _place(event: str, row: _Row, xen_symbol: Callable[[str], str] | None) -> Place:
-    space = SPACES.get(row.level, "")
-    if xen_symbol and space == "kernel" and (symbol := xen_symbol(row.symbol)):
-        return Place.named(event, "xen-syms", symbol, "hypervisor")
-    return Place.named(event, row.image, row.symbol, space, GUESTS if space.startswith("guest") else "")
+    hits, space, name = Hits(int(samples), in_base_units(event, int(period))), SPACES.get(named[1], ""), named[2]
+    if xen_symbol and space == "kernel" and (of_xen := xen_symbol(name)):
+        return Place.named(event, "xen-syms", of_xen, "hypervisor"), hits
+    return Place.named(event, image, name, space, GUESTS if space.startswith("guest") else ""), hits
 
 
 def _malformed(number: int, line: str, problem: str) -> SourceMalformed:

@@ -59,14 +59,13 @@ class Zeros:
 
         Members that count again are removed.
         """
-        marks: dict[tuple[Hashable, Member], _Mark] = {}
+        before, self._marks = self._marks, {}
         found: set[Member] = set()
         for target, sums in cpus:
-            found |= self._standing(target, sums, self._counted_work(sums), marks)
+            found |= self._standing(target, sums, self._counted_work(sums), before)
         for target, sums in cgroups:
             ran = max(total.running for total in sums.values()) * _MIN_CYCLES
-            found |= self._standing(target, sums, max(self._counted_work(sums), ran), marks)
-        self._marks = marks
+            found |= self._standing(target, sums, max(self._counted_work(sums), ran), before)
         return found
 
     def _counted_work(self, sums: Mapping[int, Sum]) -> float:
@@ -75,7 +74,7 @@ class Zeros:
         return max((value for value in counted if value is not None), default=0.0)
 
     def _standing(
-        self, target: Hashable, sums: Mapping[int, Sum], work: float, marks: dict[tuple[Hashable, Member], _Mark]
+        self, target: Hashable, sums: Mapping[int, Sum], work: float, before: Mapping[tuple[Hashable, Member], _Mark]
     ) -> set[Member]:
         found = set()
         for member in self._never_rare:
@@ -83,10 +82,10 @@ class Zeros:
             value = total.values[member.event] if total else None
             if total is None or value is None:
                 continue
-            mark = self._marks.get((target, member))
+            mark = before.get((target, member))
             if mark is None or mark.value != value:
                 mark = _Mark(value, work)
-            marks[target, member] = mark
+            self._marks[target, member] = mark
             # It could count only the work during its turns; it had at least one, because there is a value.
             if (work - mark.work) * total.running >= MIN_WORK * total.enabled:
                 found.add(member)

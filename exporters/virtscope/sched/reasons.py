@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.sched.privileges import CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, effective
-from virtscope.toolkit.bounded import first_line
+from virtscope.toolkit.bounded import first_line, kernel_version
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
 OLDEST = (5, 6)  # Linux: BPF programs of this type need 5.5, batch reads of maps 5.6
@@ -38,8 +37,7 @@ class Machine(NamedTuple):
     @property
     def version(self) -> tuple[int, int]:
         """Major and minor version of Linux; (0, 0) if unknown."""
-        found = re.match(r"(\d+)\.(\d+)", self.release)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        return kernel_version(self.release)
 
 
 class Refused(NamedTuple):

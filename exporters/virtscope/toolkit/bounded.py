@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -50,6 +51,12 @@ def first_line(path: Path) -> str:
         return read_text(path, "replace").partition("\n")[0].strip()
     except OSError:
         return ""
+
+
+def kernel_version(release: str) -> tuple[int, int]:
+    """Return the first two numbers of "6.1.0-13-amd64"; (0, 0) if unknown."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def file_in_memory(name: str) -> int:

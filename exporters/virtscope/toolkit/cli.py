@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Callable
 
 from virtscope import __version__
-from virtscope.toolkit import durations
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.pages import Probes
@@ -173,13 +172,19 @@ def _telemetry_path(text: str) -> str:
     return text
 
 
+_SECONDS = {"y": 365 * 86400, "w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+# As Prometheus writes them: whole numbers; each unit at most once, the largest first.
+_DURATION = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _SECONDS), re.ASCII)
+
+
 def duration(text: str) -> float:
     """Return the seconds of a duration such as "90s" or "1m30s"; "90" and "1.5h" too."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)", text, re.ASCII)
-    try:
-        seconds = float(found[1]) * durations.parse(f"1{found[2] or 's'}") if found else durations.parse(text)
-    except ValueError:
-        seconds = 0.0
+    one, several = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)", text, re.ASCII), _DURATION.fullmatch(text)
+    seconds = 0.0
+    if one:
+        seconds = float(one[1]) * _SECONDS[one[2] or "s"]
+    elif several:
+        seconds = sum(int(number) * unit for number, unit in zip(several.groups(), _SECONDS.values()) if number)
     if not seconds:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0, such as 90s, 1m30s or 500ms")
     return seconds

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class DocumentError(Exception):
@@ -74,6 +76,13 @@ class Section:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.error(key, "expected a list of texts; write one per line, each after a dash")
         return value
+
+    def choices(self, key: str, names: Collection[str], options: Mapping[str, T]) -> list[T]:
+        """Return what these names in the value of `key` stand for."""
+        for name in names:
+            if name not in options:
+                raise self.error(key, f"{name} is unknown or insecure; use one of {', '.join(options)}")
+        return [options[name] for name in names]
 
     def flag(self, key: str, default: bool) -> bool:
         """Return the truth value, `default` if there is none."""

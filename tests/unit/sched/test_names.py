@@ -62,14 +62,6 @@ def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path) -> None:
     assert shown.running == {HOST, "/lxc/web", shop, cron}
 
 
-def test_what_is_not_utf_8_is_escaped(tmp_path: Path) -> None:
-    (tmp_path / "lxc").mkdir()
-    folder = tmp_path / "lxc" / b"gr\xf6\xdfe".decode("utf-8", "surrogateescape")
-    (folder / "in").mkdir(parents=True)
-    found = there(tmp_path).find().names
-    assert found[folder.stat().st_ino].waiting == found[(folder / "in").stat().st_ino].waiting == r"/lxc/gr\xf6\xdfe"
-
-
 def test_a_long_name_is_cut_and_stays_one_of_its_own(tmp_path: Path) -> None:
     """As shell arguments, 250 bytes that aren't UTF-8 become 1,000, and four of these exceed Prometheus's limit."""
     deep = os.fsdecode(b"/user.slice" + 3 * (b"/" + b"\xff" * 250))

@@ -79,12 +79,12 @@ BAD = {
         for keys, said in {
             "cert_pem: x": "cert_pem: unknown key",
             "cipher_suites: TLS_AES_128_GCM_SHA256": "cipher_suites: expected a list of texts",
-            "client_auth_type: Maybe": "client_auth_type: unknown policy Maybe",
+            "client_auth_type: Maybe": "client_auth_type: Maybe is unknown or insecure",
             "client_ca_file: ca.pem": "client_ca_file: has no effect",
             "client_ca_file: none.pem, client_auth_type: RequireAndVerifyClientCert": "client_ca_file: cannot",
-            "max_version: 1.3": "max_version: unknown TLS version 1.3",
-            "cipher_suites: [TLS_ROT13]": "cipher_suites: unknown or insecure suite TLS_ROT13",
-            "curve_preferences: [CurveBall]": "curve_preferences: unknown curve CurveBall",
+            "max_version: 1.3": "max_version: 1.3 is unknown or insecure",
+            "cipher_suites: [TLS_ROT13]": "cipher_suites: TLS_ROT13 is unknown or insecure",
+            "curve_preferences: [CurveBall]": "curve_preferences: CurveBall is unknown or insecure",
         }.items()
     },
 }
@@ -93,16 +93,16 @@ STRICTER = {
     "tls_server_config: {min_version: TLS13}": "cert_file: missing",  # it drops the settings and serves plain HTTP
     f"{TLS}, cert: x}}": "cert: given besides cert_file",  # it drops the inline one
     **{  # Python's ssl can't ask without verifying
-        f"{TLS}, client_auth_type: {policy}}}": f"client_auth_type: {policy} would accept a certificate of anyone"
+        f"{TLS}, client_auth_type: {policy}}}": f"client_auth_type: {policy} is unknown or insecure"
         for policy in ("RequestClientCert", "RequireAnyClientCert")
     },
     f"{TLS}, client_auth_type: RequireAndVerifyClientCert}}": "client_ca_file: missing",  # Go trusts every public CA
     # Go continues with an empty list, and accepts no client.
     f"{TLS}, client_ca_file: malformed.pem, client_auth_type: RequireAndVerifyClientCert}}": "client_ca_file: holds no",
     f"{TLS}, client_allowed_sans: [a.example]}}": "client_allowed_sans: needs",  # earlier releases ignore the names
-    f"{TLS}, min_version: TLS10}}": "min_version: TLS10 is insecure and not offered",
+    f"{TLS}, min_version: TLS10}}": "min_version: TLS10 is unknown or insecure",
     f"{TLS}, min_version: TLS13, max_version: TLS12}}": "min_version: is above max_version",  # no client could connect
-    f"{TLS}, cipher_suites: [TLS_RSA_WITH_AES_128_GCM_SHA256]}}": "cipher_suites: unknown or insecure suite TLS_RSA_WI",
+    f"{TLS}, cipher_suites: [TLS_RSA_WITH_AES_128_GCM_SHA256]}}": "cipher_suites: TLS_RSA_WITH_AES_128_GCM_SHA256 is",
     f"{TLS}, cipher_suites: [TLS_AES_128_GCM_SHA256], max_version: TLS12}}": "cipher_suites: has none for TLS 1.2, and",
     f"{TLS}, curve_preferences: [X25519, CurveP256]}}": "curve_preferences: Python's ssl can be held to one curve only",
     **{
