@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -23,7 +24,7 @@ from virtscope.ssh.openvz_host import OpenvzHost
 from virtscope.ssh.xen_host import XenHost
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
-from virtscope.toolkit.collect import Outcome, Read, SourceError, SourceReader
+from virtscope.toolkit.collect import Outcome, SourceError, SourceReader
 from virtscope.toolkit.pages import NotScraped
 from virtscope.toolkit.scrape import Exporter, Source
 
@@ -123,17 +124,17 @@ class Target(Exporter):
         self._host.close()
         self._fetches.close()
 
-    def _fetch(self) -> list[Read[list[Metric]]]:
+    def _fetch(self) -> list[Future[Any]]:
         self._host.fetch(time.monotonic() + FETCH_SECONDS)
         return super()._ask()  # they read the fetched values
 
-    def _ask(self) -> list[Read[Any]]:
+    def _ask(self) -> list[Future[Any]]:
         return [self._fetches.ask()]
 
-    def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
+    def _outcomes(self, reads: list[Future[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
         fetched = self._fetches.answer(reads[0], deadline)
         if not isinstance(fetched, Exception):
-            return [read.outcome for read in fetched]
+            return [read.result() for read in fetched]
         if isinstance(fetched, Unreachable):
             raise type(fetched)(str(fetched))  # a new object, as raising the same one accumulates tracebacks
         if not self._host.connection.account().connected:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Set as AbstractSet
+from concurrent import futures
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
@@ -85,27 +88,6 @@ def _none() -> float:
 # --- Under a deadline -------------------------------------------------------------------------------------------------
 
 
-class Read(Generic[T]):
-    """A read of a source; any number of scrapes may wait for it."""
-
-    def __init__(self) -> None:
-        self.outcome: Outcome[T] = SourceTimeout("not read yet")
-        self._finished = threading.Lock()  # a lock as a gate costs a tenth of an Event
-        self._finished.acquire()
-
-    def finish(self, outcome: Outcome[T]) -> None:
-        """Set the outcome and wake the waiting scrapes."""
-        self.outcome = outcome
-        self._finished.release()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for the outcome; returns False after `seconds`."""
-        if not self._finished.acquire(timeout=max(seconds, 0)):
-            return False
-        self._finished.release()  # for the next waiting scrape
-        return True
-
-
 class SourceReader(Generic[T]):
     """Reads a source in its own thread, for scrapes that wait until their deadline or until the source hangs.
 
@@ -122,28 +104,30 @@ class SourceReader(Generic[T]):
         self._read = read
         self._hangs = hangs
         self._lock = threading.Lock()
-        self._next: Read[T] | None = None  # requested, not begun
-        self._queue: SimpleQueue[Read[T] | None] = SimpleQueue()  # holds at most the requested read, or None to stop
+        self._next: Future[Outcome[T]] | None = None  # requested, not begun
+        self._queue: SimpleQueue[Future[Outcome[T]] | None] = (
+            SimpleQueue()
+        )  # holds at most the requested read, or None to stop
         self._begun_at = time.monotonic()  # when the last read began; a scrape may give up before its own begins
         self._reading = False
         threading.Thread(target=self._serve, name=f"source {name}", daemon=True).start()
 
-    def ask(self) -> Read[T]:
-        """Request a read, and return it to wait for."""
+    def ask(self) -> Future[Outcome[T]]:
+        """Request a read, and return it to wait for; any number of scrapes may."""
         with self._lock:
             if self._next is None:
-                self._next = Read()
+                self._next = Future()
                 self._queue.put(self._next)
             return self._next
 
-    def answer(self, read: Read[T], deadline: float) -> Outcome[T]:
+    def answer(self, read: Future[Outcome[T]], deadline: float) -> Outcome[T]:
         """Return what `read` gave, or SourceTimeout at `deadline` (a time.monotonic() value) or if the source hangs."""
         min_wait = time.monotonic() + A_LITTLE
         while (now := time.monotonic()) < (until := self._patience(deadline, min_wait)):
-            if read.wait(until - now):
-                return read.outcome
-        if read.wait(0):
-            return read.outcome
+            with suppress(futures.TimeoutError):
+                return read.result(until - now)
+        if read.done():
+            return read.result()
         return SourceTimeout(f"no answer for {time.monotonic() - self._begun_at:.1f} s; still waiting for it")
 
     def close(self) -> None:
@@ -165,7 +149,7 @@ class SourceReader(Generic[T]):
             outcome, self.cost = _measured(self._read, self.cost, _none)
             with self._lock:
                 self._reading = False
-            read.finish(outcome)
+            read.set_result(outcome)
 
 
 class InlineReader(Generic[T]):
@@ -175,16 +159,16 @@ class InlineReader(Generic[T]):
         self.cost = Cost()
         self._read = read
 
-    def ask(self) -> Read[T]:
+    def ask(self) -> Future[Outcome[T]]:
         """Read the source; returns the finished read."""
-        read: Read[T] = Read()
+        read: Future[Outcome[T]] = Future()
         outcome, self.cost = _measured(self._read, self.cost, _none)
-        read.finish(outcome)
+        read.set_result(outcome)
         return read
 
-    def answer(self, read: Read[T], _deadline: float) -> Outcome[T]:
+    def answer(self, read: Future[Outcome[T]], _deadline: float) -> Outcome[T]:
         """Return what `read` gave."""
-        return read.outcome
+        return read.result()
 
 
 # --- In the background ------------------------------------------------------------------------------------------------

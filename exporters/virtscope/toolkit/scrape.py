@@ -8,6 +8,7 @@ import platform
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, NamedTuple
 
@@ -19,7 +20,6 @@ from virtscope.toolkit.collect import (
     Cost,
     InlineReader,
     Outcome,
-    Read,
     SourceError,
     SourceReader,
     SourceTimeout,
@@ -86,7 +86,7 @@ class _Round:
     def __init__(self, began: float) -> None:
         self.began = began
         self.waiting = 0  # scrapes that wait for the reads to be requested
-        self.reads: list[Read[Any]] | None = None  # None: not requested yet
+        self.reads: list[Future[Any]] | None = None  # None: not requested yet
         self.pages: dict[tuple[bool, ...], bytes] = {}  # by gzipped, and whether each source timed out
 
 
@@ -125,11 +125,11 @@ class Exporter:
         with self._in_a_round(seconds, shared=shared) as round_:
             return self._page(round_, deadline, gzipped=gzipped)
 
-    def _ask(self) -> list[Read[Any]]:
+    def _ask(self) -> list[Future[Any]]:
         """Request reads of the sources."""
         return [each.reader.ask() for each in self._watched]
 
-    def _outcomes(self, reads: list[Read[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
+    def _outcomes(self, reads: list[Future[Any]], deadline: float) -> list[Outcome[list[Metric]]]:
         """Return each source's result by `deadline`."""
         return [each.reader.answer(read, deadline) for each, read in zip(self._watched, reads)]
 

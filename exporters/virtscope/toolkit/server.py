@@ -118,11 +118,9 @@ class Server:
         self._accept_after = 0.0  # 0: now
         self._warn_after = 0.0
         self._clients: dict[str, _Client] = {}  # with connections, by address
-        self._open_connections = 0
         # If descriptors are scarce, leave most of them to sources, which open files in each scrape.
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._max_connections = min(MAX_CONNECTIONS, descriptors // 4) if descriptors > 0 else MAX_CONNECTIONS
-        self._next_deadline = math.inf  # earliest of all connections; may be too early, never too late
         self._stop_by = math.inf
         self._stopped = threading.Event()
 
@@ -186,20 +184,16 @@ class Server:
         self._listening = listening
 
     def _seconds_to_wait(self) -> float | None:
-        until = min(self._next_deadline, self._stop_by, self._accept_after or math.inf)
+        until = min([each.deadline for each in self._connections()], default=math.inf)
+        until = min(until, self._stop_by, self._accept_after or math.inf)
         if not self._listening:
             until = min(until, time.monotonic() + PAUSE_SECONDS)  # there may be room then
         return None if until == math.inf else max(until - time.monotonic(), 0)
 
     def _close_overdue(self) -> None:
         now = time.monotonic()
-        if now < self._next_deadline:
-            return
-        self._next_deadline = math.inf
-        for connection in self._connections():
-            if connection.deadline > now:
-                self._next_deadline = min(self._next_deadline, connection.deadline)
-            elif connection.state is not _State.ANSWERING:
+        for connection in [each for each in self._connections() if each.deadline <= now]:
+            if connection.state is not _State.ANSWERING:
                 self._close(connection)
             elif any(each.withdraw(connection, connection.client.address) for each in (self._answering, self._probing)):
                 self._begin_to_send(connection, self._pages.refuse(HTTPStatus.SERVICE_UNAVAILABLE))
@@ -208,7 +202,6 @@ class Server:
 
     def _set_deadline(self, connection: _Connection, seconds: float) -> None:
         connection.deadline = time.monotonic() + seconds
-        self._next_deadline = min(self._next_deadline, connection.deadline)
 
     # --- Room --------------------------------------------------------------------------------------------------------
 
@@ -217,7 +210,10 @@ class Server:
 
     def _can_make_room(self) -> bool:
         """Whether another connection may be accepted; otherwise it waits in the kernel's queue."""
-        return self._open_connections < self._max_connections or self._next_to_lose() is not None
+        return not self._is_full() or self._next_to_lose() is not None
+
+    def _is_full(self) -> bool:
+        return len(self._connections()) >= self._max_connections
 
     def _next_to_lose(self) -> tuple[_Client, _Connection | Answering[_Connection]] | None:
         """Return the client that loses a connection next, and the connection: an idle one, or the newest queued one.
@@ -260,7 +256,7 @@ class Server:
                     return
                 dropped = True
                 continue
-            if self._open_connections >= self._max_connections:
+            if self._is_full():
                 self._drop_one()
             self._open(sock, _client_of(address[0]))
 
@@ -302,7 +298,6 @@ class Server:
         client = self._clients.setdefault(address, _Client(address))
         connection = _Connection(channel, client, _State.SHAKING_HANDS if context else _State.READING)
         client.connections.add(connection)
-        self._open_connections += 1
         self._is_idle(connection, BEGIN_SECONDS)
         self._set_deadline(connection, HEAD_SECONDS)
         self._go_on(connection)
@@ -317,7 +312,6 @@ class Server:
         client = connection.client
         client.idle.pop(connection, None)
         client.connections.discard(connection)
-        self._open_connections -= 1
         if not client.connections:
             self._clients.pop(client.address, None)
 
@@ -422,7 +416,7 @@ class Server:
             else:
                 del connection.unsent[0]
         connection.safe_until = 0.0
-        if connection.keep and (self._listening or self._open_connections < self._max_connections):
+        if connection.keep and (self._listening or not self._is_full()):
             connection.state = _State.READING
             self._set_deadline(connection, HEAD_SECONDS if connection.received else IDLE_SECONDS)
             if connection.received or isinstance(connection.socket, EncryptedSocket):

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from itertools import count
 
@@ -14,7 +15,6 @@ from virtscope.toolkit import collect
 from virtscope.toolkit.collect import (
     Background,
     InlineReader,
-    Read,
     SourceMalformed,
     SourceReader,
     SourceTimeout,
@@ -115,7 +115,7 @@ def test_a_source_that_hangs_is_not_waited_for_as_long_as_a_scrape_would(
     monkeypatch.setattr(collect, "HANGS", 0.05)
     monkeypatch.setattr(collect, "A_LITTLE", 0.0)
     deadline = soon(0.2)
-    assert isinstance(reader.answer(Read(), deadline), SourceTimeout)
+    assert isinstance(reader.answer(Future(), deadline), SourceTimeout)
     assert time.monotonic() >= deadline
 
 
