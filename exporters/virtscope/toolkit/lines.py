@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from prometheus_client.utils import floatToGoString
+
 
 def start_of_line(name: str, labels: Mapping[str, str]) -> str:
     """Return a sample's line up to its value, with the line break before it; names outside the classic set get `_`."""
@@ -15,42 +17,24 @@ def start_of_line(name: str, labels: Mapping[str, str]) -> str:
     return f"\n{metric_name(name)}{{{pairs}}} "
 
 
-_GO_NAMES = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 _EXACT = 2**53  # floats are exact up to here
 _EXPONENTS = {digits: f"e+{digits - 1:02}" for digits in range(7, 17)}
 
 
-def number(value: float) -> str:
-    """Format a value like the client: as Go does, with an exponent from 1e+06 on."""
-    if value.__class__ is int and -_EXACT < value < _EXACT:
-        # An int's repr is much faster than a float's.
-        whole = repr(value)
-        if value < 1_000_000:  # only positive numbers get the exponent
-            return f"{whole}.0"
-        digits = f"{whole[0]}.{whole[1:]}"
-        return (digits if value % 10 else digits.rstrip("0.")) + _EXPONENTS[len(whole)]
-    whole, point, fraction = repr(float(value)).partition(".")
-    if not point:  # 1e+22, 1e-05, nan
-        return _GO_NAMES.get(whole, whole)
-    if len(whole) < 7 or whole[0] == "-":
-        return f"{whole}.{fraction}"
-    return f"{whole[0]}.{whole[1:]}{fraction}".rstrip("0.") + _EXPONENTS[len(whole)]
-
-
 def numbers(values: Iterable[float]) -> list[str]:
-    """Format values like number(); inlined for common ones, as scrapes spend most of their time here."""
+    """Format values like the client; inlined for common ones, as scrapes spend most of their time here."""
     return [
         (
             f"{value}.0"
             if -1_000_000 < value < 1_000_000
             else f"{(digits := repr(value))[0]}.{digits[1:]}{_EXPONENTS[len(digits)]}"
             if 0 < value < _EXACT and value % 10
-            else number(value)
+            else floatToGoString(value)
         )
         if value.__class__ is int
         else repr(value)
         if value.__class__ is float and -1e16 < value < 1e6
-        else number(value)
+        else floatToGoString(value)
         for value in values
     ]
 
