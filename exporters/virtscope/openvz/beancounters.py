@@ -27,28 +27,14 @@ from virtscope.toolkit.families import Block, Blocks, info, scalar
 
 # --- The files --------------------------------------------------------------------------------------------------------
 
-_COLUMNS = ("held", "maxheld", "barrier", "limit", "failcnt")  # of the values, in the order of Usage
+_SIZED = ("held", "maxheld", "barrier", "limit")  # columns in the resource's unit
+_COLUMNS = (*_SIZED, "failcnt")
 _PLACEHOLDER = "dummy"  # an obsolete row that the kernel prints as a placeholder
 _UNLIMITED = {str(2**31 - 1), str(2**63 - 1)}  # LONG_MAX of a 32-bit and of a 64-bit kernel
 _MAX_DIGITS = 20  # of a 64-bit number
 _MAX_ID = 64  # a UUID has 36 characters; bounded because a hundred series repeat it
 _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _IN_BYTES = {"kmemsize", "tcpsndbuf", "tcprcvbuf", "othersockbuf", "dgramrcvbuf", "dcachesize"}
-
-
-class Usage(NamedTuple):
-    """Resources of one unit, by column: the n-th item of each column belongs to the n-th resource.
-
-    `held` may exceed `maxheld`: the kernel pre-charges resources and counts these in `held` only. A barrier or limit is
-    None if unlimited; any value is None if the kernel prints no such column.
-    """
-
-    resources: tuple[str, ...]
-    held: tuple[int | None, ...]
-    maxheld: tuple[int | None, ...]
-    barrier: tuple[int | None, ...]
-    limit: tuple[int | None, ...]
-    failures: tuple[int | None, ...]  # number of refused requests, in any unit
 
 
 class Columns(NamedTuple):
@@ -58,20 +44,24 @@ class Columns(NamedTuple):
     places: Mapping[str, int]
 
 
-class Chosen(NamedTuple):
-    """A container's rows of one unit."""
+class Layout(NamedTuple):
+    """The resources in a container's rows: those in bytes, and counts."""
 
-    resources: tuple[str, ...]
-    rows: tuple[bool, ...]  # for each row, whether it has this unit
-    sizes: tuple[int, ...]  # for each such row, the factor of its values
+    in_bytes: dict[str, int]  # the size of each resource's unit
+    in_counts: dict[str, int]  # 1 each
+    rows: tuple[tuple[bool, ...], ...]  # for both, whether each row is one
 
 
 class Beancounter(NamedTuple):
-    """The resources of a container, or of the host (ctid "0"): those in bytes, and counts."""
+    """The resources of a container, or of the host (ctid "0").
+
+    `held` may exceed `maxheld`: the kernel pre-charges resources and counts these in `held` only.
+    """
 
     ctid: str
-    bytes: Usage
-    counts: Usage
+    layout: Layout
+    # For each of _METRICS, the value of each resource; None for an unlimited one, and without such a column.
+    values: tuple[tuple[int | None, ...], ...]
     rows: str  # as the kernel printed them
     columns: Columns
 
@@ -182,31 +172,29 @@ def _beancounter(ctid: str, rows: str, columns: Columns, last: Beancounter | Non
     ):
         raise SourceMalformed(f"a row is malformed: {rows[:300]!r}")
     known = {name: values[place] for name, place in columns.places.items()}
-    in_bytes, in_counts = (_usage(chosen, known) for chosen in _layout(names))
-    return Beancounter(ctid, in_bytes, in_counts, rows, columns)
+    layout = _layout(names)
 
-
-def _usage(chosen: Chosen, known: Mapping[str, Sequence[str]]) -> Usage:
-    """Return the usage in the chosen rows, from the known columns of all rows."""
-
-    def column(name: str) -> tuple[int | None, ...]:
+    def column(name: str, sizes: Mapping[str, int], of_unit: Sequence[bool]) -> tuple[int | None, ...]:
         if name not in known:
-            return (None,) * len(chosen.resources)
-        values = compress(known[name], chosen.rows)
+            return (None,) * len(sizes)
+        chosen = compress(known[name], of_unit)
         if name == "failcnt":  # a count, whatever the resource's unit
-            return tuple(map(int, values))
+            return tuple(map(int, chosen))
         if name in {"barrier", "limit"}:
             return tuple(
-                [None if value in _UNLIMITED else int(value) * size for value, size in zip(values, chosen.sizes)]
+                [None if value in _UNLIMITED else int(value) * size for value, size in zip(chosen, sizes.values())]
             )
-        return tuple(map(mul, map(int, values), chosen.sizes))
+        return tuple(map(mul, map(int, chosen), sizes.values()))
 
-    return Usage(chosen.resources, *map(column, _COLUMNS))
+    units = list(zip((layout.in_bytes, layout.in_counts), layout.rows))
+    sized = [column(name, *unit) for unit in units for name in _SIZED]
+    refused = tuple(value for unit in units for value in column("failcnt", *unit))
+    return Beancounter(ctid, layout, (*sized, refused), rows, columns)
 
 
 @lru_cache(maxsize=16)  # all containers of a kernel have the same rows
-def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
-    """Divide rows by their names into those in bytes and counts."""
+def _layout(names: tuple[str, ...]) -> Layout:
+    """Divide rows by their names."""
     # Resources without a size are counts: processes, sockets, unknown ones.
     sizes = {
         name: _PAGE_BYTES if name.endswith("pages") else 1 if name in _IN_BYTES else None
@@ -216,11 +204,10 @@ def _layout(names: tuple[str, ...]) -> tuple[Chosen, Chosen]:
     if len(sizes) != len(names) - names.count(_PLACEHOLDER):
         raise SourceMalformed(f"a resource of the beancounters comes twice: {' '.join(names)[:300]!r}")
 
-    def choose(counted: bool) -> Chosen:
-        chosen = {name: size or 1 for name, size in sizes.items() if (size is None) is counted}
-        return Chosen(tuple(chosen), tuple(name in chosen for name in names), tuple(chosen.values()))
-
-    return choose(counted=False), choose(counted=True)
+    in_bytes = {name: size for name, size in sizes.items() if size}
+    in_counts = {name: 1 for name, size in sizes.items() if not size}
+    rows = tuple(tuple(name in chosen for name in names) for chosen in (in_bytes, in_counts))
+    return Layout(in_bytes, in_counts, rows)
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
@@ -312,14 +299,15 @@ class Families:
 def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:
     if last and last.beancounter is beancounter:
         return last
-    in_bytes, in_counts = beancounter.bytes, beancounter.counts
-    columns = [*in_bytes[1:5], *in_counts[1:5], in_bytes.failures + in_counts.failures]
-    resources = in_bytes.resources, in_counts.resources
-    if last and (last.beancounter.bytes.resources, last.beancounter.counts.resources) == resources:
+    layout, columns = beancounter.layout, beancounter.values
+    if last and last.beancounter.layout is layout:  # equal dicts may differ in their order
         blocks = [block.again(values) for block, values in zip(last.blocks, columns)]
     else:
         # Label sets are shared by a resource's series.
-        of_bytes, of_counts = ([{"ctid": beancounter.ctid, "resource": each} for each in names] for names in resources)
-        labels = [of_bytes] * len(_HELP) + [of_counts] * len(_HELP) + [of_bytes + of_counts]
+        of_bytes, of_counts = (
+            [{"ctid": beancounter.ctid, "resource": each} for each in names]
+            for names in (layout.in_bytes, layout.in_counts)
+        )
+        labels = [of_bytes] * len(_SIZED) + [of_counts] * len(_SIZED) + [of_bytes + of_counts]
         blocks = [Block(name, each, values) for name, each, values in zip(_METRICS, labels, columns)]
     return _Shown(beancounter, blocks)

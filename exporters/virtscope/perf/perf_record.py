@@ -14,6 +14,7 @@ import re
 import shutil
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +97,6 @@ class PerfRecord:
         self.frequency = frequency
         self._procfs, self._sysfs = Path(procfs), Path(sysfs)
         self.commands = Commands(seconds + _READING)
-        self._xensyms: Xensyms | None = None  # read on first use: it takes a hypercall per symbol
         self._hidden = False
 
     def read(self) -> Round:
@@ -121,7 +121,7 @@ class PerfRecord:
             text = self._report([*command, "report", "-i", path])
         finally:
             os.close(memory)
-        xen_symbol = self._hypervisors_symbols().symbol if scope in {ALL_OF_XEN, WITH_XEN} else None
+        xen_symbol = self._xensyms.symbol if scope in {ALL_OF_XEN, WITH_XEN} else None
         scopes = {event: scope if event in hardware else THIS_KERNEL for event in self._events}
         return Round(perf_report.parse(text, xen_symbol), scopes, self.seconds)
 
@@ -176,13 +176,12 @@ class PerfRecord:
         except EventError:
             return False  # such as a tracepoint; perf checks it
 
-    def _hypervisors_symbols(self) -> Xensyms:
-        if self._xensyms is None:
-            try:
-                self._xensyms = Xensyms(read_text(self._procfs / "xen/xensyms", "replace"))
-            except OSError:
-                self._xensyms = Xensyms("")
-        return self._xensyms
+    @cached_property  # it takes a hypercall per symbol
+    def _xensyms(self) -> Xensyms:
+        try:
+            return Xensyms(read_text(self._procfs / "xen/xensyms", "replace"))
+        except OSError:
+            return Xensyms("")
 
 
 class Profiler:

@@ -67,7 +67,7 @@ def test_resources_with_a_size_are_in_bytes_and_the_others_and_unknown_ones_coun
 def test_uids_of_up_to_64_characters_with_blanks_around_them() -> None:
     for uid in ("101:", "101: ", "101:  ", "      101:", f"{'u' * 64}:"):
         (found,) = beancounters.parse(f"{HEAD}\n{uid}kmemsize 1 2 3 4 5\n numproc 6 7 8 9 0\n").containers
-        assert (found.ctid, found.bytes.held, found.counts.held) == (uid.strip(" :"), (1,), (6,))
+        assert (found.ctid, found.values[0], found.values[4]) == (uid.strip(" :"), (1,), (6,))
     said = str(refusal(SourceMalformed, beancounters.parse, GOOD.replace("       101:", f"{'u' * 65}:")))
     assert "no uid where one should be" in said
 
@@ -165,6 +165,8 @@ def test_what_is_kept_from_read_to_read_changes_nothing() -> None:
             table(numproc.replace(" 1 ", " 7 ")),
             table(numproc, *more),
             table(*reversed(more), kmemsize),
+            table(kmemsize, row("dcachesize", 1, 2, 3, 4, 5)),
+            table(row("dcachesize", 1, 2, 3, 4, 5, uid="101"), row("kmemsize", 1, 2, 3, NO_LIMIT, 5)),
         ),
         *(GOOD, GOOD.replace("maxheld", "novelty"), GOOD.replace("101", "205"), table(NEXT), HEAD + "\n", GOOD),
     ):
@@ -175,7 +177,7 @@ def test_what_is_kept_from_read_to_read_changes_nothing() -> None:
 
 def test_a_host_is_read_from_the_file_that_knows_more(tmp_path: Path) -> None:
     found = BeancounterReader(HOSTS / "x86_64-2.6.32-nanoseconds/proc").read()
-    held = {each.ctid: each.bytes.resources for each in found.containers}
+    held = {each.ctid: each.layout.in_bytes for each in found.containers}
     assert "swappages" in held["3400"]
     found = BeancounterReader(HOSTS / "no-container/proc").read()  # only has user_beancounters
     assert [each.ctid for each in found.containers] == ["0"]
