@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tests.fuzz.mutation import Mutations
 from tests.fuzz.parsers import CHECKOUT, Parser
+from tests.unit.toolkit.test_server import Scraped, everything
 from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, TLS, Pki
 from virtscope.ssh.child import Child, Room
 from virtscope.toolkit.collect import SourceError
@@ -32,20 +33,11 @@ from virtscope.toolkit.server import Server
 PATIENCE_SECONDS = 15
 RIGHT = base64.b64encode(f"alice:{ALICES_PASSWORD}".encode())
 ASKED_BETWEEN = 16  # inputs between two valid requests, on average
+PAGE_BYTES = 6000  # as large as a real page
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="fuzz-")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: resets the connection and leaves no port occupied
 _STATUS = re.compile(rb"HTTP/1\.1 ([0-9]{3}) ")
-
-
-class _Scraped:
-    """The served page, as large as a real one."""
-
-    name = "fuzzed"
-
-    def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        del seconds, gzipped, shared
-        return b"fuzzed_up 1\n" * 500
 
 
 class _Edge:
@@ -61,7 +53,7 @@ class _Edge:
         self.faults = BufferingHandler(1 << 20)  # errors in the log
         self.faults.setLevel(logging.ERROR)
         logging.getLogger("virtscope").addHandler(self.faults)
-        self._server = Server(("127.0.0.1", 0), "/metrics", web, _Scraped())
+        self._server = Server(("127.0.0.1", 0), "/metrics", web, Scraped(PAGE_BYTES))
         threading.Thread(target=self._server.serve_forever, name="server", daemon=True).start()
 
     @contextlib.contextmanager
@@ -85,7 +77,7 @@ class _Edge:
                 client.sendall(part)
             if chance & 14 != 0:  # the others disconnect without a shutdown
                 socket.socket.shutdown(client, socket.SHUT_WR)  # a TLS socket's own shutdown would end TLS too
-                answer = _everything(client)
+                answer = everything(client)
         if chance % ASKED_BETWEEN == 0:
             self.ask()
         assert self.faults.buffer == [], [record.getMessage() for record in self.faults.buffer]
@@ -96,9 +88,9 @@ class _Edge:
         given = b"Authorization: Basic %b\r\n" % RIGHT if self.tls else b""
         with self.connect(wrapped=self.tls is not None) as client:
             client.sendall(b"GET /metrics HTTP/1.1\r\nHost: xen1\r\n%bConnection: close\r\n\r\n" % given)
-            answer = _everything(client)
+            answer = everything(client)
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n"), answer[:200]
-        assert answer.endswith(b"fuzzed_up 1\n")
+        assert answer.endswith(b"x" * PAGE_BYTES)
 
 
 @contextlib.contextmanager
@@ -110,14 +102,6 @@ def _cut_off() -> Iterator[None]:
         raise
     except OSError:
         pass
-
-
-def _everything(client: socket.socket) -> bytes:
-    received = bytearray()
-    with _cut_off():
-        while part := client.recv(1 << 18):
-            received += part
-    return bytes(received)
 
 
 @cache

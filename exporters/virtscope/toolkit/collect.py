@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Callable, Generic, NamedTuple, TypeVar, Union
@@ -174,15 +173,6 @@ class InlineReader(Generic[T]):
 # --- In the background ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
-class _Value(Generic[T]):
-    """A read's result, when it began and when it expires, by time.monotonic()."""
-
-    value: T
-    begun: float
-    expires: float
-
-
 class Background(Generic[T]):
     """Polls a source in its own thread, from start() to close(), and keeps the last result.
 
@@ -211,7 +201,8 @@ class Background(Generic[T]):
         self._programs_cpu_seconds = programs_cpu_seconds
         self._lock = threading.Lock()  # guards the state shared by thread and scrapes
         self._takes = takes
-        self._value: _Value[T] | None = None
+        # What the last successful read gave, when it began, and when it expires, by time.monotonic().
+        self._value: tuple[T, float, float] | None = None
         self._failure: tuple[Exception, TracebackType | None] | None = None  # of the last read, if it failed
         self._begun_at = time.monotonic()  # the last read, finished or not
         self._woken = threading.Event()
@@ -264,14 +255,14 @@ class Background(Generic[T]):
     def peek(self) -> T | None:
         """Return latest(), or None if it raises."""
         with self._lock:
-            if self._value and time.monotonic() < self._value.expires:
-                return self._value.value
+            if self._value and time.monotonic() < self._value[2]:
+                return self._value[0]
         return None
 
     def age(self) -> float | None:
         """Return the values' age in seconds, since their read began; None before the first success."""
         with self._lock:
-            return time.monotonic() - self._value.begun if self._value else None
+            return time.monotonic() - self._value[1] if self._value else None
 
     def _keep_reading(self) -> None:
         while not self._closed.is_set():
@@ -280,7 +271,7 @@ class Background(Generic[T]):
             with self._lock:
                 self._begun_at = begun
             outcome, cost = _measured(self._read, self.cost, self._programs_cpu_seconds)
-            value = None if isinstance(outcome, Exception) else _Value(outcome, begun, self._expiry(begun))
+            value = None if isinstance(outcome, Exception) else (outcome, begun, self._expiry(begun))
             with self._lock:
                 self._value = value or self._value
                 self._failure = (outcome, outcome.__traceback__) if isinstance(outcome, Exception) else None

@@ -240,7 +240,6 @@ class Server:
         return longest.client, longest
 
     def _accept(self) -> None:
-        dropped = False
         for _ in range(_ACCEPTED_AT_ONCE):
             if not self._can_make_room():
                 return
@@ -250,20 +249,18 @@ class Server:
                 return
             except OSError as error:  # mostly: no descriptors left
                 log.debug("can't accept a connection", extra={"fields": {"err": error}})
-                if dropped or not self._drop_one():
-                    # The connection stays in the kernel's queue: without a pause the loop would spin.
-                    self._accept_after = time.monotonic() + PAUSE_SECONDS
-                    return
-                dropped = True
-                continue
+                self._drop_one()
+                # The connection stays in the kernel's queue: without a pause the loop would spin.
+                self._accept_after = time.monotonic() + PAUSE_SECONDS
+                return
             if self._is_full():
                 self._drop_one()
             self._open(sock, _client_of(address[0]))
 
-    def _drop_one(self) -> bool:
-        """Close the connection chosen by _next_to_lose(); False if there is none."""
+    def _drop_one(self) -> None:
+        """Close the connection chosen by _next_to_lose(), if any."""
         if not (found := self._next_to_lose()):
-            return False
+            return
         client, lost = found
         if (now := time.monotonic()) >= self._warn_after:
             self._warn_after = now + WARNING_SECONDS
@@ -272,7 +269,6 @@ class Server:
                 extra={"fields": {"client": client.address, "connections": len(client.connections)}},
             )
         self._close(lost.withdraw_newest(client.address) if isinstance(lost, Answering) else lost)
-        return True
 
     def _has_gone(self, connection: _Connection) -> bool:
         """Close the connection if the client has closed or reset it, so that its request takes no thread."""
