@@ -1,7 +1,5 @@
 """`python -m virtscope.openvz` is vestat-exporter."""
 
-from __future__ import annotations
-
 import signal
 
 # A signal before serving or recording ends the process at once; without this, Ctrl-C prints a traceback.

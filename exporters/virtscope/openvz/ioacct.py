@@ -7,8 +7,6 @@ By hand: `cat /proc/bc/101/ioacct`; the host's own is ctid="0". Values not print
 ones are exposed with their name as label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

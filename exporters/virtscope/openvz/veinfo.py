@@ -5,8 +5,6 @@ Format: veinfo_seq_show() in kernel/ve/vecalls.c: id, class (no longer used), nu
 By hand: `cat /proc/vz/veinfo`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from prometheus_client import Metric

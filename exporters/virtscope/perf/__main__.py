@@ -1,7 +1,5 @@
 """`python -m virtscope.perf` is perf-exporter."""
 
-from __future__ import annotations
-
 import signal
 
 # Until it serves or records, a signal ends it at once, whatever it waits for; without this, Ctrl-C prints a traceback.

@@ -5,8 +5,6 @@ With version 2 no controller needs to be enabled: Documentation/admin-guide/cgro
 By hand: `find /sys/fs/cgroup -type d` for the paths, and for one of them `perf stat -a -e cycles -G machine.slice/web`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ The same by hand, for the default group "cache", on each CPU and for a cgroup:
 The metrics of resctrl and profiles are in their own modules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import Metric

@@ -5,8 +5,6 @@ always running but stays at 0. No program runs for long without cycles, branches
 measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """`python -m virtscope.sched` is sched-exporter."""
 
-from __future__ import annotations
-
 import signal
 
 # A signal before serving ends the process at once; without this, Ctrl-C prints a traceback.

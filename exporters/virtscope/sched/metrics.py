@@ -3,8 +3,6 @@
 By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from prometheus_client import Metric

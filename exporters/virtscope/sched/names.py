@@ -4,8 +4,6 @@ The BPF program knows only ids: the inodes of cgroups' folders, which are never 
 -type d -printf '%i %P\\n'`.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from itertools import zip_longest

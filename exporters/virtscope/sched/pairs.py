@@ -4,8 +4,6 @@
 its wait. All others add up to "(rest)", so the sum of a container's series is its total wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from virtscope.sched.names import HOST, NONE, REST, Found

@@ -3,8 +3,6 @@
 Numbers and structures are those of include/uapi/linux/capability.h and prctl.h. By hand: `grep Cap /proc/PID/status`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """`python -m virtscope.ssh` is ssh-exporter."""
 
-from __future__ import annotations
-
 import signal
 
 # A signal before serving ends the process at once; without this, Ctrl-C prints a traceback.

@@ -4,8 +4,6 @@ Limited are each answer and its header, output before the first one, standard er
 all hosts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ If version 1 has the controller mounted, its hierarchy is used, otherwise versio
 -type d`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -4,8 +4,6 @@ prometheus/rules/cgroup.yml repeats OUTERMOST and IN_A_POD; tests/unit/toolkit/t
 must be valid in both Python and RE2. By hand: `systemd-cgls`.
 """
 
-from __future__ import annotations
-
 import re
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -1,7 +1,5 @@
 """The parts of a line of the exposition: names, labels and numbers, byte for byte as the client library writes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
