@@ -240,7 +240,7 @@ class BeancounterReader:
         each = list(read_each_bc(self._procfs, "resources", NO_HOST))
         if not each:
             raise SourceUnavailable(
-                f"{self._procfs / 'bc'} has no beancounters: this is no OpenVZ host, or run this on the host"
+                f"{self._procfs}/bc has no beancounters: this is no OpenVZ host, or run this on the host"
             )
         return parse_each(each, self._last)
 

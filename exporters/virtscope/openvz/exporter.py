@@ -85,8 +85,8 @@ def sources(procfs: Procfs, vz: Vz) -> list[Source]:
     found = [
         Source("vestat", vz.read, vz.origin),
         Source("beancounters", lambda: exposed.of(resources.read()), lambda: str(procfs)),
-        Source("ioacct", lambda: disk.families(ioacct.read(procfs)), lambda: str(procfs / "bc"), required=False),
-        Source("quota", lambda: quota.families(quota.read(procfs)), lambda: str(procfs / "vz/vzquota"), required=False),
+        Source("ioacct", lambda: disk.families(ioacct.read(procfs)), lambda: f"{procfs}/bc", required=False),
+        Source("quota", lambda: quota.families(quota.read(procfs)), lambda: f"{procfs}/vz/vzquota", required=False),
     ]
     if names:
         found.append(Source("vzlist", names.read, names.origin, required=False, background=names.background))

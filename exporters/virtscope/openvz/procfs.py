@@ -30,6 +30,11 @@ class Unread(NamedTuple):
 
     errno: str  # "EACCES"
 
+    def error(self) -> OSError:
+        """Return it as the host's."""
+        number = next((number for number, name in errno.errorcode.items() if name == self.errno), errno.EIO)
+        return OSError(number, os.strerror(number))
+
 
 # Contents of files, by path below procfs.
 Files = Mapping[str, Union[bytes, Unread]]
@@ -41,44 +46,31 @@ def is_number(word: str) -> bool:
 
 
 class RecordedProcfs:
-    """A path in a recorded procfs, used like a pathlib.Path. show() sets the files."""
+    """A recorded procfs; show() sets its files."""
 
-    def __init__(self, path: str = "") -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._files: Files = {}
 
     def show(self, files: Files) -> None:
         """Set the files."""
         self._files = files
 
-    def __truediv__(self, name: str) -> RecordedProcfs:
-        below = RecordedProcfs(f"{self._path}/{name}".lstrip("/"))
-        below.show(self._files)
-        return below
-
     def __str__(self) -> str:
-        return f"/proc/{self._path}"
+        return "/proc"
 
-    def read_bytes(self) -> bytes:
-        """Return the file's content; raises OSError as on the host, FileNotFoundError if absent."""
-        content = self._files.get(self._path, Unread("ENOENT"))
+    def read_bytes(self, name: str) -> bytes:
+        """Return a file's content; raises OSError as on the host, FileNotFoundError if absent."""
+        content = self._files.get(name, Unread("ENOENT"))
         if isinstance(content, Unread):
-            raise self._error(content)
+            raise content.error()
         return content
 
-    def folders(self) -> list[str]:
-        """Return the sorted names of the subfolders; raises like read_bytes()."""
-        content = self._files.get(self._path)
-        if isinstance(content, Unread):
-            raise self._error(content)
-        below = [path[len(self._path) + 1 :] for path in self._files if path.startswith(f"{self._path}/")]
-        if not below and content is None:
-            raise self._error(Unread("ENOENT"))
+    def folders(self, name: str) -> list[str]:
+        """Return the sorted names of a folder's subfolders; raises like read_bytes()."""
+        below = [path[len(name) + 1 :] for path in self._files if path.startswith(f"{name}/")]
+        if not below or name in self._files:
+            self.read_bytes(name)  # raises
         return sorted({path.partition("/")[0] for path in below if "/" in path})
-
-    def _error(self, unread: Unread) -> OSError:
-        number = next((number for number, name in errno.errorcode.items() if name == unread.errno), errno.EIO)
-        return OSError(number, os.strerror(number), str(self))
 
 
 Procfs = Union[Path, RecordedProcfs]
@@ -90,9 +82,8 @@ def read_text(procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARC
     Raises SourceUnavailable if it is absent (`absence` explains that) or not permitted (`capabilities` are an
     alternative to root), SourceError if reading fails.
     """
-    path = procfs / name
-    with _named_failures(path, capabilities, absence):
-        content = path.read_bytes() if isinstance(path, RecordedProcfs) else bounded.read_bytes(path)
+    with _named_failures(f"{procfs}/{name}", capabilities, absence):
+        content = procfs.read_bytes(name) if isinstance(procfs, RecordedProcfs) else bounded.read_bytes(procfs / name)
         return content.decode(errors="backslashreplace")
 
 
@@ -124,16 +115,15 @@ def list_folders(
     procfs: Procfs, name: str, capabilities: str = "CAP_DAC_READ_SEARCH", absence: str = NO_HOST
 ) -> list[str]:
     """Return the sorted names of the folders in `name`, such as "bc"; raises like read_text()."""
-    path = procfs / name
-    with _named_failures(path, capabilities, absence):
-        if isinstance(path, RecordedProcfs):
-            return path.folders()
-        with os.scandir(path) as entries:
+    with _named_failures(f"{procfs}/{name}", capabilities, absence):
+        if isinstance(procfs, RecordedProcfs):
+            return procfs.folders(name)
+        with os.scandir(procfs / name) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
 
 @contextmanager
-def _named_failures(path: Procfs, capabilities: str, absence: str) -> Iterator[None]:
+def _named_failures(path: str, capabilities: str, absence: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -247,7 +247,7 @@ class VestatReader:
 
     def origin(self) -> str:
         """Return the path of the file."""
-        return str(self._procfs / "vz/vestat")
+        return f"{self._procfs}/vz/vestat"
 
     def _decide(self, rows: Sequence[Row]) -> Units | None:
         text = read_optional(self._procfs, "vz/stats")
