@@ -345,7 +345,7 @@ PARSERS = [
     ),
     Parser(
         "ioacct",
-        _page(lambda text: ioacct.families(ioacct.Ioaccts((ioacct.Ioacct("101", ioacct.parse(text)),), 0))),
+        _page(lambda text: ioacct.families(ioacct.Ioaccts({"101": ioacct.parse(text)}, 0))),
         _texts("openvz/*/proc/bc/*/ioacct"),
         _MALFORMED,
     ),

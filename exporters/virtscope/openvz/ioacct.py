@@ -23,17 +23,10 @@ _PAGE_BYTES = 4096  # of the architectures that OpenVZ ran on, i386 and x86_64
 _WRONG = "fdatasyncs_active"
 
 
-class Ioacct(NamedTuple):
-    """The file of a container or the host (ctid "0"): values by the kernel's names, in bytes or counts."""
-
-    ctid: str
-    values: dict[str, int]
-
-
 class Ioaccts(NamedTuple):
-    """The files of all containers and of the host, and the number of malformed ones."""
+    """The files of all containers and of the host (ctid "0"), and the number of malformed ones."""
 
-    files: tuple[Ioacct, ...]
+    files: dict[str, dict[str, int]]  # by ctid: values by the kernel's names, in bytes or counts
     refused: int
 
 
@@ -42,15 +35,15 @@ def parse_each(files: Iterable[tuple[str, str]]) -> Ioaccts:
 
     Raises SourceMalformed if all files are malformed.
     """
-    well_formed, offences = [], []
+    well_formed, offences = {}, []
     for ctid, text in files:
         try:
-            well_formed.append(Ioacct(ctid, parse(text)))
+            well_formed[ctid] = parse(text)
         except SourceMalformed as error:
             offences.append(error)
     if offences and not well_formed:
         raise offences[0]
-    return Ioaccts(tuple(well_formed), len(offences))
+    return Ioaccts(well_formed, len(offences))
 
 
 def parse(text: str) -> dict[str, int]:
@@ -132,7 +125,7 @@ _FIELDS = {  # metric and help by the kernel's name
 
 def families(ioaccts: Ioaccts) -> list[Metric]:
     """Return the families of every container's I/O."""
-    of_each = [({"ctid": each.ctid}, each.values) for each in ioaccts.files]
+    of_each = [({"ctid": ctid}, values) for ctid, values in ioaccts.files.items()]
     unknown = [
         ({**labels, "field": name}, value)
         for labels, values in of_each
@@ -160,9 +153,9 @@ class DiskTotals:
         """Return the families of this read, and add it to the totals."""
         moved = {
             # Nothing tells a container that was migrated here from one that has started.
-            each.ctid: {CPU: 0.0, **{(way, "disk"): each.values.get(way) for way in ("read", "write")}}
-            for each in ioaccts.files
-            if each.ctid != "0"
+            ctid: {CPU: 0.0, **{(way, "disk"): values.get(way) for way in ("read", "write")}}
+            for ctid, values in ioaccts.files.items()
+            if ctid != "0"
         }
         self._totals.add(moved, 0)
         return families(ioaccts) + [

@@ -16,7 +16,7 @@ from prometheus_client import Metric
 from virtscope.perf import groups, resctrl
 from virtscope.perf.cgroups import CONTROLLER, Cgroup, Cgroups
 from virtscope.perf.counters import Counters
-from virtscope.perf.groups import Group, Plan
+from virtscope.perf.groups import Plan
 from virtscope.perf.kernel import Kernel, raise_file_limit
 from virtscope.perf.machine import Machine
 from virtscope.perf.metrics import families
@@ -67,13 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, most_files: int) -> Source:
     """Start counting the plan's groups, for the host and the chosen cgroups."""
-    counters = Counters(
-        kernel,
-        _without_guests(plan.groups) if machine.mediated_pmu else plan.groups,
-        machine,
-        open_folder=chosen.open,
-        most_files=most_files,
-    )
+    planned = plan.groups
+    if machine.mediated_pmu:
+        planned = groups.without_guests(planned)
+        log.warning(
+            "guests' events are not counted: KVM gives its guests the counters themselves (enable_mediated_pmu), and "
+            "would start no guest while they are in use for one; run the exporter in the guests"
+        )
+    counters = Counters(kernel, planned, machine, open_folder=chosen.open, most_files=most_files)
     for absent in plan.absent:
         log_refusal(Refusal(ABSENT_PMU, absent.problem), f"{absent.group}/{absent.event}")
 
@@ -89,14 +90,6 @@ def _counters(kernel: Kernel, plan: Plan, machine: Machine, chosen: Cgroups, mos
     with contextlib.suppress(SourceError):  # each scrape says it again
         counters.read(find())  # start counting now instead of at the first scrape
     return Source("perf_event", read, lambda: "perf_event_open")
-
-
-def _without_guests(planned: list[Group]) -> list[Group]:
-    log.warning(
-        "guests' events are not counted: KVM gives its guests the counters themselves (enable_mediated_pmu), and would "
-        "start no guest while they are in use for one; run the exporter in the guests"
-    )
-    return groups.without_guests(planned)
 
 
 def _hierarchy(procfs: Path) -> Source:

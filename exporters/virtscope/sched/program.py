@@ -20,7 +20,7 @@ from ctypes import c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import IO, Any, Callable, NamedTuple
 
-from virtscope.sched.reasons import Machine, Refused, no_library, why
+from virtscope.sched.reasons import Machine, no_library, why
 from virtscope.toolkit.collect import SourceError
 
 OBJECT = Path(__file__).with_name("waits.bpf.o")
@@ -67,7 +67,7 @@ class Program:
                 self._load(version)
             except OSError as error:
                 self.close()
-                raise why(Refused(error.errno or 0, said(), self.library), machine) from None
+                raise why(error.errno or 0, said(), self.library, machine) from None
         self._cpus = lib.libbpf_num_possible_cpus()
         self._words = lib.bpf_map__value_size(self._map(b"cpus")) // 8
         self._fds = {name: lib.bpf_map__fd(self._map(name)) for name in (b"pairs", b"rests", b"cpus")}

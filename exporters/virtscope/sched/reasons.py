@@ -40,14 +40,6 @@ class Machine(NamedTuple):
         return kernel_version(self.release)
 
 
-class Refused(NamedTuple):
-    """Error of libbpf and the kernel."""
-
-    error: int  # errno
-    said: str  # libbpf's output
-    library: str
-
-
 def no_library(problems: Sequence[str]) -> SourceUnavailable:
     """Return the reason why no libbpf can be opened; `problems` are the loader's errors."""
     return SourceUnavailable(
@@ -70,25 +62,27 @@ def before_loading(machine: Machine) -> SourceUnavailable | None:
     )
 
 
-def why(refused: Refused, machine: Machine) -> SourceError:
+def why(error: int, said: str, library: str, machine: Machine) -> SourceError:
     """Return why loading failed: SourceUnavailable if this machine can't run the program, otherwise SourceError.
+
+    `error` is the errno, `said` libbpf's output.
 
     Checked only after a failure: some kernels support more than their version or settings suggest.
     """
-    if refused.error == errno.EPERM:
+    if error == errno.EPERM:
         return _not_permitted(machine)
     if machine.version < OLDEST:
         return _too_old(machine)
     if "[confidentiality]" in machine.lockdown:
         return SourceUnavailable(_LOCKED_DOWN)
-    if refused.error == errno.ENOSYS:
+    if error == errno.ENOSYS:
         return SourceUnavailable("this kernel was built without BPF (CONFIG_BPF_SYSCALL)")
-    said = _first_line(refused.said) or os.strerror(refused.error)
-    if refused.library == "libbpf.so.0":
+    first = _first_line(said) or os.strerror(error)
+    if library == "libbpf.so.0":
         return SourceUnavailable(
-            f"libbpf.so.0 can't load the program into this kernel ({said}): install libbpf 1 and restart the exporter"
+            f"libbpf.so.0 can't load the program into this kernel ({first}): install libbpf 1 and restart the exporter"
         )
-    return SourceError(f"the kernel refused the program ({os.strerror(refused.error)}): {said}")
+    return SourceError(f"the kernel refused the program ({os.strerror(error)}): {first}")
 
 
 _LOCKED_DOWN = (

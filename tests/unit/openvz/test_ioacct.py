@@ -38,7 +38,7 @@ def test_a_malformed_file_costs_only_its_container(tmp_path: Path) -> None:
         (tmp_path / "bc" / ctid).mkdir(parents=True)
         (tmp_path / "bc" / ctid / "ioacct").write_text(text)
     found = ioacct.read(tmp_path)
-    assert ([each.ctid for each in found.files], found.refused) == (["0"], 1)
+    assert ([*found.files], found.refused) == (["0"], 1)
     (tmp_path / "bc/0/ioacct").unlink()
     with pytest.raises(SourceMalformed, match="is malformed"):
         ioacct.read(tmp_path)

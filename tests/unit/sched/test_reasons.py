@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from virtscope.sched.reasons import Machine, Refused, before_loading, why
+from virtscope.sched.reasons import Machine, before_loading, why
 from virtscope.toolkit.collect import SourceUnavailable
 
 BPF_AND_PERFMON = 1 << 39 | 1 << 38
@@ -50,18 +50,18 @@ def test_what_the_kernel_refuses_and_what_would_help() -> None:
         (errno.EINVAL, machine("5.4.0"), "this is 5.4.0"),
         (errno.ENOSYS, machine("6.1.0"), "CONFIG_BPF_SYSCALL"),
     ):
-        refused = why(Refused(error, "", "libbpf.so.1"), on)
+        refused = why(error, "", "libbpf.so.1", on)
         assert isinstance(refused, SourceUnavailable)
         assert words in str(refused), on
 
 
 def test_what_libbpf_says_is_in_the_reason() -> None:
     said = "libbpf: Unsupported BTF_KIND:19\nlibbpf: failed to find valid kernel BTF\n"
-    refused = why(Refused(errno.ESRCH, said, "libbpf.so.0"), MACHINE)
+    refused = why(errno.ESRCH, said, "libbpf.so.0", MACHINE)
     assert isinstance(refused, SourceUnavailable)
     assert "(Unsupported BTF_KIND:19): install libbpf 1" in str(refused)
     cause = "prog 'on_switch': failed to attach: Device or resource busy"
-    error = why(Refused(errno.EBUSY, f"warning: x\nlibbpf: {cause}\nlibbpf: and so on\n", "libbpf.so.1"), MACHINE)
+    error = why(errno.EBUSY, f"warning: x\nlibbpf: {cause}\nlibbpf: and so on\n", "libbpf.so.1", MACHINE)
     assert not isinstance(error, SourceUnavailable), "nothing explains it"
     assert str(error) == f"the kernel refused the program (Device or resource busy): {cause}"
 
