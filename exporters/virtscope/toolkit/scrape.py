@@ -64,8 +64,7 @@ class _Watched:
         self.source = source
         self.reader = reader
         self.state = ""  # "up", "absent" or the last failure's reason
-        self.absence = ""  # reason for its absence
-        self.origin = ""  # as of the last successful read
+        self.detail = ""  # its origin as of the last successful read, or why it is absent
         self.errors = dict.fromkeys(REASONS, 0)
 
     def cost(self) -> Cost:
@@ -179,21 +178,17 @@ class Exporter:
                 if not self._under_way:
                     self._rounds.notify_all()
                 last = not self._under_way and self._newest is round_
-            if last:
-                self._let_go_after_its_moment(round_)
+            if last:  # its pages may be large
+                timer = threading.Timer(MOMENT_SECONDS, self._let_go, (round_,))
+                timer.daemon = True
+                with suppress(RuntimeError):  # no thread left: the next scrape frees them
+                    timer.start()
 
-    def _let_go_after_its_moment(self, round_: _Round) -> None:
-        """Free a round's pages, which may be large, when they can no longer be shared."""
-
-        def let_go() -> None:
-            with self._rounds:
-                if self._newest is round_:
-                    self._newest = None
-
-        timer = threading.Timer(MOMENT_SECONDS, let_go)
-        timer.daemon = True
-        with suppress(RuntimeError):  # no thread left: the next scrape frees them
-            timer.start()
+    def _let_go(self, round_: _Round) -> None:
+        """Free a round's pages, which can no longer be shared."""
+        with self._rounds:
+            if self._newest is round_:
+                self._newest = None
 
     def _encode(self, families: list[Metric], *, gzipped: bool) -> bytes:
         begun = time.thread_time()
@@ -217,14 +212,15 @@ class Exporter:
         watched.state = reason
 
     def _note_absence(self, watched: _Watched, error: SourceUnavailable) -> None:
-        if (watched.state, watched.absence) != ("absent", str(error)):
+        detail = f"absent: {error}"
+        if (watched.state, watched.detail) != ("absent", detail):
             self._log(logging.INFO, "source absent", {"source": watched.source.name, "why": error})
-        watched.state, watched.absence = "absent", str(error)
+        watched.state, watched.detail = "absent", detail
 
     def _note_success(self, watched: _Watched) -> None:
-        watched.origin = watched.source.origin()
+        watched.detail = watched.source.origin()
         if watched.state != "up":
-            self._log(logging.INFO, "source answers", {"source": watched.source.name, "detail": watched.origin})
+            self._log(logging.INFO, "source answers", {"source": watched.source.name, "detail": watched.detail})
         watched.state = "up"
 
     def _note_refused(self, error: FamilyError) -> None:
@@ -243,57 +239,45 @@ class Exporter:
         all_up = float(all(each.state in {"up", "absent"} for each in watched))
         yield scalar("up", "1 if every source was read for this scrape, else 0.", all_up)
 
-        def of_each(metric: str, documentation: str, value: Callable[[_Watched], float | None]) -> Metric:
-            samples = [({"source": each.source.name}, value(each)) for each in watched]
-            return family(f"{name}_source_{metric}", documentation, samples)
-
-        yield of_each(
-            "up",
+        labelled = [({"source": each.source.name}, each) for each in watched]
+        yield family(
+            f"{name}_source_up",
             "1 if this source was read for this scrape, else 0.",
-            lambda each: None if each.state == "absent" else float(each.state == "up"),
+            [(labels, float(each.state == "up")) for labels, each in labelled if each.state != "absent"],
         )
         yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
-            (
-                {"source": each.source.name},
-                {"detail": f"absent: {each.absence}" if each.state == "absent" else each.origin},
-            )
-            for each in watched
-            if each.state in {"up", "absent"}
+            (labels, {"detail": each.detail}) for labels, each in labelled if each.state in {"up", "absent"}
         )
         yield family(
             f"{name}_source_errors_total",
             "Scrapes in which the source failed, by reason: timeout, unavailable (it doesn't exist), error, "
             "malformed (it can't be parsed).",
             [
-                ({"source": each.source.name, "reason": reason}, count)
-                for each in watched
+                ({**labels, "reason": reason}, count)
+                for labels, each in labelled
                 for reason, count in each.errors.items()
             ],
         )
-        yield of_each("reads_total", "Finished reads of this source.", lambda each: each.cost().reads)
-        yield of_each(
-            "seconds_total",
-            "Duration of finished reads of this source, in seconds.",
-            lambda each: each.cost().seconds,
-        )
-        yield of_each(
-            "cpu_seconds_total",
-            "CPU time of finished reads of this source, in seconds.",
-            lambda each: each.cost().cpu_seconds,
-        )
-        backgrounds = [(each.source.name, each.source.background) for each in watched if each.source.background]
+        costs = [(labels, each.cost()) for labels, each in labelled]
+        reads, took = "Finished reads of this source.", "of finished reads of this source, in seconds."
+        yield family(f"{name}_source_reads_total", reads, [(labels, cost.reads) for labels, cost in costs])
+        seconds = [(labels, cost.seconds) for labels, cost in costs]
+        yield family(f"{name}_source_seconds_total", f"Duration {took}", seconds)
+        cpu_seconds = [(labels, cost.cpu_seconds) for labels, cost in costs]
+        yield family(f"{name}_source_cpu_seconds_total", f"CPU time {took}", cpu_seconds)
+        backgrounds = [(labels, each.source.background) for labels, each in labelled if each.source.background]
         if backgrounds:
             yield family(
                 f"{name}_source_age_seconds",
                 "Age of the values of this background source, in seconds.",
-                [({"source": source}, background.age()) for source, background in backgrounds],
+                [(labels, background.age()) for labels, background in backgrounds],
             )
             yield family(
                 f"{name}_source_background_errors_total",
                 "Failed background reads, by reason; scrapes get the previous values until they are too old.",
                 [
-                    ({"source": source, "reason": reason}, count)
-                    for source, background in backgrounds
+                    ({**labels, "reason": reason}, count)
+                    for labels, background in backgrounds
                     for reason, count in background.failures.items()
                 ],
             )
