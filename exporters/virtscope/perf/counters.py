@@ -135,14 +135,14 @@ class Counters:
         self._open(list(cgroups))
         now = self._clock()
         long_since, self._read_at = now - self._read_at >= 1, now
+        for places in (self._host, *self._cgroups.values()):
+            for place in list(places):
+                self._read(places, place, long_since)
         host = [
             Count(place.cpu, self._groups[place.group], opened.total.total())
-            for place, opened in list(self._host.items())
-            if self._read_host(place, opened, long_since)
+            for place, opened in self._host.items()
+            if opened.descriptors
         ]
-        for places in self._cgroups.values():
-            for place in list(places):
-                self._read_cgroup(places, place)
         counted = [
             Count(cgroup, self._groups[index], total.total())
             for cgroup in self._cgroups
@@ -205,7 +205,7 @@ class Counters:
                 for place in places:
                     if place in self._host and retry and self._host[place].refused:
                         # Reopen the whole group: events can't join a running group.
-                        self._read_host(place, self._host[place], long_since=False)  # its counts so far
+                        self._read(self._host, place, long_since=False)  # its counts so far
                         if place in self._host:
                             self._close(self._host.pop(place))
                     if place not in self._host:
@@ -333,42 +333,29 @@ class Counters:
 
     # --- Reading ------------------------------------------------------------------------------------------------------
 
-    def _read_host(self, place: _Place, opened: _Opened, long_since: bool) -> bool:
-        """Read a group of the host; returns whether it is open."""
-        if not opened.descriptors:
-            return False
-        content = self._content(opened)
-        # While its CPU is online, a group's enabled time grows. Otherwise the CPU was offline since the last read, even
-        # if it is back: the kernel doesn't resume groups.
-        if content == opened.content and long_since:
-            content = b""
-        if self._add(opened, content):
-            return True
-        self._close(self._host.pop(place))
-        return False
-
-    def _read_cgroup(self, places: dict[_Place, _Opened], place: _Place) -> None:
+    def _read(self, places: dict[_Place, _Opened], place: _Place, long_since: bool) -> None:
+        """Add a group's counts to its sum; closes it if the kernel has dropped it."""
         opened = places[place]
-        content = self._content(opened)
-        if content != opened.content and not self._add(opened, content):  # unchanged: it hasn't run there since
-            self._close(places.pop(place))
-
-    def _content(self, opened: _Opened) -> bytes:
+        if not opened.descriptors:
+            return
         try:
-            return self._kernel.read(opened.descriptors[0], reading_bytes(len(opened.descriptors)))
+            content = self._kernel.read(opened.descriptors[0], reading_bytes(len(opened.descriptors)))
         except OSError:  # skip only this group
-            return b""
-
-    def _add(self, opened: _Opened, content: bytes) -> bool:
-        """Add a reading to its sum; returns False if the kernel has dropped the group."""
+            content = b""
+        if content == opened.content:
+            if places is not self._host or not long_since:  # a cgroup hasn't run there since
+                return
+            # While its CPU is online, the enabled time of the host's group grows. The CPU was offline since the last
+            # read, even if it is back: the kernel doesn't resume groups.
+            content = b""
         reading = parse_reading(content, len(opened.descriptors))
         if reading is None:
-            self._reopened += 1  # reopened at the next open()
+            self._reopened += 1  # reopened at the next read
             self._holes = True
-            return False
+            self._close(places.pop(place))
+            return
         opened.content = content
         opened.scaled.add(reading)
-        return True
 
     # --- What isn't counted -------------------------------------------------------------------------------------------
 
