@@ -21,7 +21,6 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from virtscope.openvz.procfs import Files, Unread
 from virtscope.ssh.child import Child, Ended, Room
@@ -81,17 +80,6 @@ class Failure:
             raise type(self._error)(str(self._error))
 
 
-class Account(NamedTuple):
-    """Statistics of a connection."""
-
-    connected: bool
-    connections: int
-    requests: int
-    failures: dict[str, int]  # by reason
-    received_bytes: int
-    cpu_seconds: float  # of the ssh children
-
-
 class Connection:
     """Sends requests to one host, one at a time, for any number of threads."""
 
@@ -105,12 +93,12 @@ class Connection:
         self._lock = threading.Lock()  # guards everything below; others only read it
         self._child: Child | None = None
         self._closed = False
-        self._failures: dict[str, Failure] = {}  # by request; "" is the connection
+        self._pauses: dict[str, Failure] = {}  # by request; "" is the connection
         self._gives_way: Child | None = None  # the child with an unfinished answer
         self._logged = ""  # the last state: why there is no connection, without numbers, or "connected"
-        self._connections = 0
-        self._requests = 0
-        self._reasons = {"timeout": 0, "error": 0, "malformed": 0}
+        self.connections = 0
+        self.requests = 0
+        self.failures = {"timeout": 0, "error": 0, "malformed": 0}  # by reason
         self._bytes = 0  # of ended children, here and below
         self._cpu_seconds = 0.0
 
@@ -123,14 +111,14 @@ class Connection:
         answer, SourceError if the host sends too much.
         """
         if not self._acquire(deadline, gives_way):
-            if self._child and self._child.greeted:
+            if self.connected:
                 raise SourceTimeout("the host is still answering another request")
             raise Connecting("another request is still waiting for the connection")
         try:
             for name in ("", request):
-                if failure := self._failures.get(name):
+                if failure := self._pauses.get(name):
                     failure.check()
-            self._requests += 1
+            self.requests += 1
             return self._ask(request, deadline, gives_way)
         finally:
             self._lock.release()
@@ -139,17 +127,21 @@ class Connection:
         """Return the files of a request's answer; raises like ask() and files_of()."""
         return files_of(self.ask(request, deadline))
 
-    def account(self) -> Account:
-        """Return the connection's statistics, at once."""
+    @property
+    def connected(self) -> bool:
+        """Whether host.sh is running."""
         child = self._child
-        return Account(
-            child is not None and child.greeted,
-            self._connections,
-            self._requests,
-            dict(self._reasons),
-            self._bytes + (child.received_bytes if child else 0),
-            self._cpu_seconds + (_cpu_seconds(child.pid) if child else 0),
-        )
+        return child is not None and child.greeted
+
+    def received_bytes(self) -> int:
+        """Return the bytes received so far, at once."""
+        child = self._child
+        return self._bytes + (child.received_bytes if child else 0)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the ssh children so far."""
+        child = self._child
+        return self._cpu_seconds + (_cpu_seconds(child.pid) if child else 0)
 
     def kill(self) -> None:
         """Kill the child for good; a running request fails."""
@@ -184,7 +176,7 @@ class Connection:
         try:
             answer = self._answer(request, deadline, gives_way)
         except Connecting:
-            self._reasons["timeout"] += 1
+            self.failures["timeout"] += 1
             raise
         except Unreachable as error:
             self._fail("", error)
@@ -196,18 +188,18 @@ class Connection:
         except SourceError as error:
             self._fail(request, error)
             raise
-        self._failures.pop("", None)
-        self._failures.pop(request, None)
+        self._pauses.pop("", None)
+        self._pauses.pop(request, None)
         return answer
 
     def _fail(self, name: str, error: SourceError) -> None:
         self._drop()
-        self._reasons[reason_of(error)] += 1
-        self._failures[name] = Failure(error, self._failures.get(name))
+        self.failures[reason_of(error)] += 1
+        self._pauses[name] = Failure(error, self._pauses.get(name))
 
     def _answer(self, request: str, deadline: float, gives_way: bool) -> Finished:
         """Return the answer; restarts the child if it has ended since the last request, as after a host's reboot."""
-        again = self._child is not None and self._child.greeted
+        again = self.connected
         while True:
             child: Child | None = None
             try:
@@ -246,7 +238,7 @@ class Connection:
             raise kind(f"no connection for {seconds:.0f} s") from error
         except SourceMalformed as error:
             raise Unreachable(str(error)) from error
-        self._connections += 1
+        self.connections += 1
         if self._logged != "connected":
             self._logged = "connected"
             log.info("host connected", extra={"fields": {"target": self.host}})

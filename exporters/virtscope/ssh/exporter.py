@@ -137,7 +137,7 @@ class Target(Exporter):
             return [read.result() for read in fetched]
         if isinstance(fetched, Unreachable):
             raise type(fetched)(str(fetched))  # a new object, as raising the same one accumulates tracebacks
-        if not self._host.connection.account().connected:
+        if not self._host.connection.connected:
             raise Connecting(str(fetched))
         return [fetched] * len(self._host.sources)
 

@@ -7,12 +7,11 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Callable
 
 from prometheus_client import Metric
 
 from virtscope.ssh.child import Room
-from virtscope.ssh.connection import Account, Connection
+from virtscope.ssh.connection import Connection
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.document import WatchedFiles
 from virtscope.toolkit.families import family
@@ -94,29 +93,35 @@ class Hosts:
         """Return the connections' metrics of probed hosts; raises like names()."""
         names = self.names()
         with self._lock:
-            accounts = {name: self._connections[name].account() for name in names if name in self._connections}
-
-        def of_each(name: str, documentation: str, value: Callable[[Account], float]) -> Metric:
-            return family(name, documentation, [({"target": host}, value(each)) for host, each in accounts.items()])
-
+            probed = [({"target": name}, self._connections[name]) for name in names if name in self._connections]
         return [
             family("ssh_hosts", "Hosts that may be probed.", [({}, len(names))]),
-            of_each("ssh_connected", "1 if the host is connected.", lambda account: account.connected),
-            of_each("ssh_connections_total", "Connections made to the host.", lambda account: account.connections),
-            of_each("ssh_requests_total", "Requests to the host.", lambda account: account.requests),
+            family(
+                "ssh_connected", "1 if the host is connected.", [(labels, each.connected) for labels, each in probed]
+            ),
+            family(
+                "ssh_connections_total",
+                "Connections made to the host.",
+                [(labels, each.connections) for labels, each in probed],
+            ),
+            family("ssh_requests_total", "Requests to the host.", [(labels, each.requests) for labels, each in probed]),
             family(
                 "ssh_failures_total",
                 "Failed requests, by reason: timeout, error (such as no connection), malformed (it can't be parsed).",
                 [
-                    ({"target": host, "reason": reason}, count)
-                    for host, account in accounts.items()
-                    for reason, count in account.failures.items()
+                    ({**labels, "reason": reason}, count)
+                    for labels, each in probed
+                    for reason, count in each.failures.items()
                 ],
             ),
-            of_each("ssh_received_bytes_total", "Bytes received from the host.", lambda each: each.received_bytes),
-            of_each(
+            family(
+                "ssh_received_bytes_total",
+                "Bytes received from the host.",
+                [(labels, each.received_bytes()) for labels, each in probed],
+            ),
+            family(
                 "ssh_client_cpu_seconds_total",
                 "CPU time of the ssh clients on this machine, in seconds.",
-                lambda account: account.cpu_seconds,
+                [(labels, each.cpu_seconds()) for labels, each in probed],
             ),
         ]

@@ -53,7 +53,7 @@ class XenHost:
             begun = time.monotonic()
             text = self._iteration(deadline)
             age = time.monotonic() - begun
-            connections = self.connection.account().connections
+            connections = self.connection.connections
             if self._version_of != connections:  # once per connection: it changes only at a reboot
                 found = self.connection.files("xen", deadline)
                 parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]

@@ -41,7 +41,7 @@ def test_a_reason_is_logged_once_whatever_its_numbers_and_again_after_another(
         "no connection for 10 s",
     ]
     assert {record.getMessage() for record in caplog.records} == {"host can't be reached"}
-    assert host.account().failures == {"timeout": 0, "error": 5, "malformed": 0}
+    assert host.failures == {"timeout": 0, "error": 5, "malformed": 0}
 
 
 def test_what_was_read_and_what_was_not() -> None:
