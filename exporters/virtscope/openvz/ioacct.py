@@ -111,15 +111,9 @@ _FIELDS = {  # metric and help by the kernel's name
         "openvz_container_io_vfs_write_bytes_total",
         "Bytes written by system calls of the container, to disk, cache, pipes or elsewhere.",
     ),
-    "io_pbs": (
-        "openvz_container_io_dirty_bytes",
-        "Bytes modified in memory by the container and not yet written.",
-    ),
+    "io_pbs": ("openvz_container_io_dirty_bytes", "Bytes modified in memory by the container and not yet written."),
     "fuse_requests": ("openvz_container_io_fuse_requests_total", "Requests of the container to FUSE file systems."),
-    "fuse_bytes": (
-        "openvz_container_io_fuse_bytes_total",
-        "Bytes moved between the container and FUSE file systems.",
-    ),
+    "fuse_bytes": ("openvz_container_io_fuse_bytes_total", "Bytes moved between the container and FUSE file systems."),
 }
 
 

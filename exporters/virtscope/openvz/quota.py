@@ -142,29 +142,14 @@ def families(quotas: Quotas) -> list[Metric]:
             [(labels, quota.on) for labels, quota in of_each],
         ),
     ]
-    in_bytes = [(labels, quota.bytes) for labels, quota in of_each]
-    in_inodes = [(labels, quota.inodes) for labels, quota in of_each]
-    for unit, what, in_unit, usages in (
-        ("bytes", "disk space", ", in bytes", in_bytes),
-        ("inodes", "inodes", "", in_inodes),
-    ):
-        made += [
-            family(
-                f"openvz_quota_used_{unit}",
-                f"{what.capitalize()} used by the container{in_unit}.",
-                [(labels, usage.used) for labels, usage in usages],
-            ),
-            family(
-                f"openvz_quota_soft_limit_{unit}",
-                f"Soft limit of the container's {what}{in_unit}; absent if unlimited.",
-                [(labels, usage.soft_limit) for labels, usage in usages],
-            ),
-            family(
-                f"openvz_quota_hard_limit_{unit}",
-                f"Hard limit of the container's {what}{in_unit}; absent if unlimited.",
-                [(labels, usage.hard_limit) for labels, usage in usages],
-            ),
-        ]
+    for unit, what, in_unit in (("bytes", "disk space", ", in bytes"), ("inodes", "inodes", "")):
+        for field, documentation in (
+            ("used", f"{what.capitalize()} used by the container{in_unit}."),
+            ("soft_limit", f"Soft limit of the container's {what}{in_unit}; absent if unlimited."),
+            ("hard_limit", f"Hard limit of the container's {what}{in_unit}; absent if unlimited."),
+        ):
+            samples = [(labels, getattr(getattr(quota, unit), field)) for labels, quota in of_each]
+            made.append(family(f"openvz_quota_{field}_{unit}", documentation, samples))
     of_both = [
         ({**labels, "limit": unit}, usage)
         for labels, quota in of_each

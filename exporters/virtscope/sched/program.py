@@ -78,12 +78,8 @@ class Program:
     def _load(self, version: int) -> None:
         lib = self._lib
         self._object = _have(lib.bpf_object__open_file(os.fsencode(OBJECT), None))
-        constants = c_uint32(version)
-        _succeed(
-            lib.bpf_map__set_initial_value(
-                self._map(b"waits.rodata"), ctypes.byref(constants), ctypes.sizeof(constants)
-            )
-        )
+        constants, rodata = c_uint32(version), self._map(b"waits.rodata")
+        _succeed(lib.bpf_map__set_initial_value(rodata, ctypes.byref(constants), ctypes.sizeof(constants)))
         _succeed(lib.bpf_object__load(self._object))
         program = _have(lib.bpf_object__find_program_by_name(self._object, b"on_switch"))
         self._link = _have(lib.bpf_program__attach(program))

@@ -25,9 +25,8 @@ MAX_FOLDERS = 20_000
 _OF_ONE_TURN = 2  # leading names of a path; folders that share them share one turn
 _MAX_LABEL = 512  # bytes of a path in a label; users may create paths of 4,095
 
-_LEAF_LINKS = (
-    2  # links of an empty folder: its name and its "."; each subfolder adds one. (Some file systems always report 1.)
-)
+# Links of an empty folder: its name and its "."; each subfolder adds one. (Some file systems always report 1.)
+_LEAF_LINKS = 2
 
 # The unmatched rest of a glob, name by name; None is **. A path may match several globs so far, each at several places.
 _Glob = tuple[Optional[re.Pattern[str]], ...]
@@ -131,9 +130,8 @@ class Folders:
             if queue:
                 turns[turn] = queue
         if turns:
-            problem = f"there are more than {MAX_FOLDERS}" + (
-                "" if self._all else " where the globs may choose from: give globs without **"
-            )
+            remedy = "" if self._all else " where the globs may choose from: give globs without **"
+            problem = f"there are more than {MAX_FOLDERS}{remedy}"
         if problem and problem != self._problem:
             log.warning("some cgroups were skipped", extra={"fields": {"why": problem}})
         self._problem = problem

@@ -223,20 +223,20 @@ def load_key_pair(context: ssl.SSLContext, certificate: Pem, private_key: Pem) -
 
 def not_after(pem: str) -> float | None:
     """Return when the first of these certificates expires, as a Unix time; None if that can't be read."""
+    certificates = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL)
     try:
-        return min(
-            map(_not_after, re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL))
-        )
+        return min(map(_not_after, certificates))
     except (ValueError, IndexError):
         return None
+
+
+_VERSION = 0xA0  # the tag of the only optional value before the dates
 
 
 def _not_after(pem: str) -> float:
     ((_, certificate),) = _der_values(ssl.PEM_cert_to_DER_cert(pem))
     (_, signed), *_ = _der_values(certificate)
-    _serial, _algorithm, _issuer, validity, *_ = [
-        content for tag, content in _der_values(signed) if tag != 0xA0
-    ]  # version
+    _serial, _algorithm, _issuer, validity, *_ = [each for tag, each in _der_values(signed) if tag != _VERSION]
     _, (tag, time) = _der_values(validity)
     digits = time.decode("ascii")
     if tag == 0x17:  # UTCTime, of two digits for the year; from 2050 on it is GeneralizedTime
