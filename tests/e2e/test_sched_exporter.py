@@ -119,6 +119,13 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Hierarchy:
 
 
 @pytest.fixture
+def program(mounted: Hierarchy) -> Iterator[Program]:
+    privileges.raise_memory_lock()
+    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
+        yield program
+
+
+@pytest.fixture
 def containers(mounted: Hierarchy) -> Iterator[list[Container]]:
     with contextlib.ExitStack() as stack:
         made = [Container(mounted, f"{name}-{os.getpid()}") for name in ("shop", "batch")]
@@ -155,22 +162,19 @@ def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
 
 
 @pytest.mark.system
-def test_nothing_is_lost_while_there_is_room(mounted: Hierarchy) -> None:
+def test_nothing_is_lost_while_there_is_room(program: Program) -> None:
     """Pairs are forgotten all the time, so all CPUs insert the same ones again, often simultaneously."""
-    privileges.raise_memory_lock()
-    machine = Machine.read(Path("/proc"), Path("/sys"))
-    with contextlib.closing(Program(mounted.version, machine)) as program:
-        busy = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3 * (os.cpu_count() or 1))]
-        try:
-            end = time.monotonic() + WINDOW_SECONDS
-            while time.monotonic() < end:
-                program.forget(program.pairs())
-        finally:
-            for each in busy:
-                each.kill()
-                each.wait(30)
-        assert program.totals().waited > 0
-        assert program.totals().lost == 0
+    busy = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3 * (os.cpu_count() or 1))]
+    try:
+        end = time.monotonic() + WINDOW_SECONDS
+        while time.monotonic() < end:
+            program.forget(program.pairs())
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait(30)
+    assert program.totals().waited > 0
+    assert program.totals().lost == 0
 
 
 def fill(program: Program, name: bytes, rooms: int, key_words: int, value_words: int) -> None:
@@ -191,18 +195,16 @@ def waited_by(program: Program, container: Container) -> dict[int, float]:
 
 @pytest.mark.system
 def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
-    mounted: Hierarchy, containers: list[Container]
+    program: Program, containers: list[Container]
 ) -> None:
     shop, batch = containers
     shop.cap(0.01)
-    privileges.raise_memory_lock()
-    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
-        fill(program, b"throttles", 2048, key_words=1, value_words=4)
-        batch.burn()
-        shop.burn()
-        wait_for(lambda: shop.throttled() >= 2)
-        shop.stop()
-        waited, throttled = waited_by(program, shop), shop.throttled()
+    fill(program, b"throttles", 2048, key_words=1, value_words=4)
+    batch.burn()
+    shop.burn()
+    wait_for(lambda: shop.throttled() >= 2)
+    shop.stop()
+    waited, throttled = waited_by(program, shop), shop.throttled()
     # Throttling before the program first saw the cap, up to a period per CPU, isn't known.
     assert waited[THROTTLED] == pytest.approx(throttled, rel=0.2)
     assert waited.get(batch.folder.stat().st_ino, 0) < throttled / 10
@@ -210,17 +212,15 @@ def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
 
 @pytest.mark.system
 def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
-    mounted: Hierarchy, containers: list[Container]
+    program: Program, containers: list[Container]
 ) -> None:
     shop, batch = containers
-    privileges.raise_memory_lock()
-    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
-        fill(program, b"pairs", MAX_PAIRS, key_words=2, value_words=2)
-        batch.burn()
-        shop.burn()
-        wait_for(lambda: waited_by(program, shop).get(OTHER, 0) >= 0.5)
-        shop.stop()
-        waited, lost = waited_by(program, shop), program.totals().lost
+    fill(program, b"pairs", MAX_PAIRS, key_words=2, value_words=2)
+    batch.burn()
+    shop.burn()
+    wait_for(lambda: waited_by(program, shop).get(OTHER, 0) >= 0.5)
+    shop.stop()
+    waited, lost = waited_by(program, shop), program.totals().lost
     assert set(waited) == {OTHER}
     assert waited[OTHER] <= lost / 1e9
 
