@@ -33,7 +33,7 @@ from virtscope.perf.perf_record import Xensyms
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.exposition import Encoder
 from virtscope.toolkit.hierarchy import parse_mounts
-from virtscope.toolkit.pages import HeadError, parse_head
+from virtscope.toolkit.pages import Refused, parse_head
 from virtscope.toolkit.recording import Failed, Header, Writer
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
@@ -363,6 +363,6 @@ PARSERS = [
         )
     ),
     Parser("vzlist", _vzlist, [_VZLIST], largest=32 << 10),
-    Parser("request-head", parse_head, _HEADS, (HeadError,), largest=64 << 10),
+    Parser("request-head", parse_head, _HEADS, (Refused,), largest=64 << 10),
     Parser("said-by-a-target", _said_by_a_target, [_LAST_ERROR.encode()], largest=16 << 10),
 ]

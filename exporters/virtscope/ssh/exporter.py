@@ -25,7 +25,7 @@ from virtscope.ssh.xen_host import XenHost
 from virtscope.toolkit import cli
 from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Outcome, SourceError, SourceReader
-from virtscope.toolkit.pages import NotScraped
+from virtscope.toolkit.pages import Refused
 from virtscope.toolkit.scrape import Exporter, Source
 
 log = logging.getLogger(__name__)
@@ -113,11 +113,11 @@ class Target(Exporter):
         self._fetches = SourceReader(f"{host.name} of {host.connection.host}", self._fetch, FETCH_SECONDS)
 
     def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes:
-        """Return the exposition like Exporter.scrape(); raises NotScraped if the host is unreachable."""
+        """Return the exposition like Exporter.scrape(); raises Refused if the host is unreachable."""
         try:
             return super().scrape(seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
-            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
 
     def close(self) -> None:
         """Stop background requests."""
@@ -155,15 +155,15 @@ class Probed:
         }
 
     def find(self, target: str, module: str) -> Target:
-        """Return the exporter of this host; raises NotScraped if the host isn't allowed or the module is unknown."""
+        """Return the exporter of this host; raises Refused if the host isn't allowed or the module is unknown."""
         try:
             names = self._hosts.names()
         except SourceError as error:
-            raise NotScraped(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {error}") from error
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {error}") from error
         if module not in self._modules:
-            raise NotScraped(HTTPStatus.BAD_REQUEST, f"400: the module is one of {', '.join(self._modules)}")
+            raise Refused(HTTPStatus.BAD_REQUEST, f"400: the module is one of {', '.join(self._modules)}")
         if target not in names:
-            raise NotScraped(HTTPStatus.NOT_FOUND, "404: this host is not in --hosts.file")
+            raise Refused(HTTPStatus.NOT_FOUND, "404: this host is not in --hosts.file")
         with self._lock:
             for key in [key for key in self._targets if key[0] not in names]:
                 self._targets.pop(key).close()

@@ -35,11 +35,11 @@ _HEAD = re.compile(rb"([!-~]+) ([!-~]+) HTTP/([0-9])\.([0-9])\r?\n(" + _HEADERS 
 # --- Requests ---------------------------------------------------------------------------------------------------------
 
 
-class HeadError(Exception):
-    """An invalid head; the answer has this status."""
+class Refused(Exception):
+    """An invalid head, or a probe that failed; the client gets `status` and the message."""
 
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
+    def __init__(self, status: HTTPStatus, words: str = "") -> None:
+        super().__init__(words or status.phrase)
         self.status = status
 
 
@@ -61,20 +61,20 @@ class Head(NamedTuple):
 
 
 def parse_head(head: bytes) -> Head:
-    """Parse a head with the empty line that ends it; raises HeadError.
+    """Parse a head with the empty line that ends it; raises Refused.
 
     Stricter than http.server's parser, which ends the head at a header with a blank before its colon and so misses a
     Content-Length there or below. And ten times faster: http.server's takes as long as a whole scrape of a small host.
     """
     found = _HEAD.fullmatch(head)
     if not found:
-        raise HeadError(HTTPStatus.BAD_REQUEST)
+        raise Refused(HTTPStatus.BAD_REQUEST)
     method, target, major, minor, lines = found.groups()
     if major != b"1":
-        raise HeadError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+        raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     fields = lines.decode("latin-1").split("\n")[:-1]
     if len(fields) > MAX_HEADERS:
-        raise HeadError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
     headers: dict[str, str] = {}
     for field in fields:
         name, _, value = field.partition(":")
@@ -106,19 +106,11 @@ class Scrapes(Protocol):
     def scrape(self, seconds: float, *, gzipped: bool = False, shared: bool = False) -> bytes: ...
 
 
-class NotScraped(Exception):
-    """A failed probe; the client gets `status` and the message."""
-
-    def __init__(self, status: HTTPStatus, words: str) -> None:
-        super().__init__(words)
-        self.status = status
-
-
 class Probes(Protocol):
     """Hosts probed on behalf of a client, as by blackbox_exporter and snmp_exporter."""
 
     def find(self, target: str, module: str) -> Scrapes:
-        """Return the exporter of this target; raises NotScraped, as its scrape() may."""
+        """Return the exporter of this target; raises Refused, as its scrape() may."""
         ...
 
 
@@ -172,7 +164,7 @@ class Pages:
             return None
         try:
             return _query(parse_head(head).target)["target"]
-        except (HeadError, NotScraped):
+        except Refused:
             return None
 
     def answer(self, head: bytes, client: str, waited: float = 0.0) -> Answer:
@@ -182,20 +174,16 @@ class Pages:
         """
         try:
             request = parse_head(head)
-        except HeadError as error:
+        except Refused as error:
             return self.refuse(error.status)
         page = self._refusal(request, client) or self._page(request, waited)
-        log.debug(
-            "request",
-            extra={
-                "fields": {"client": client, "request": f"{request.method} {request.target}", "status": page.status}
-            },
-        )
-        return Answer(self._written(page, keep=request.keep, bodyless=request.method == "HEAD"), request.keep)
+        fields = {"client": client, "request": f"{request.method} {request.target}", "status": page.status}
+        log.debug("request", extra={"fields": fields})
+        return self._written(page, keep=request.keep, bodyless=request.method == "HEAD")
 
     def refuse(self, status: HTTPStatus) -> Answer:
         """Return an answer with just this status, closing the connection."""
-        return Answer(self._written(Page(status, f"{status.value}: {status.phrase}\n"), keep=False), keep=False)
+        return self._written(Page(status, f"{status.value}: {status.phrase}\n"), keep=False)
 
     def _refusal(self, request: Head, client: str) -> Page | None:
         """Return the error page if access is denied, None otherwise."""
@@ -225,7 +213,7 @@ class Pages:
         try:
             query = _query(request.target)
             return self._metrics(probes.find(query["target"], query["module"]), request.headers, waited)
-        except NotScraped as refusal:
+        except Refused as refusal:
             return Page(refusal.status, f"{refusal}\n")
 
     def _metrics(self, exporter: Scrapes, asked: dict[str, str], waited: float) -> Page:
@@ -239,7 +227,7 @@ class Pages:
         exposition = exporter.scrape(seconds, gzipped=gzipped, shared=timeout is not None)
         return Page(HTTPStatus.OK, exposition, headers)
 
-    def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> tuple[bytes, ...]:
+    def _written(self, page: Page, *, keep: bool, bodyless: bool = False) -> Answer:
         content = page.content.encode() if isinstance(page.content, str) else page.content
         headers = {
             "Server": f"virtscope/{__version__}",
@@ -253,8 +241,8 @@ class Pages:
         lines = [f"HTTP/1.1 {page.status.value} {page.status.phrase}", *map(": ".join, headers.items()), "", ""]
         head = "\r\n".join(lines).encode()
         if bodyless:
-            return (head,)
-        return (head + content,) if len(content) <= MAX_COPIED_BYTES else (head, content)
+            return Answer((head,), keep)
+        return Answer((head + content,) if len(content) <= MAX_COPIED_BYTES else (head, content), keep)
 
     def _landing_page(self) -> str:
         name = f"{self._exporter.name}-exporter"
@@ -271,11 +259,11 @@ class Pages:
 
 
 def _query(url: str) -> dict[str, str]:
-    """Return target and module of a probe's URL; raises NotScraped."""
+    """Return target and module of a probe's URL; raises Refused."""
     try:
         query = parse_qs(url.partition("?")[2], strict_parsing=True, max_num_fields=2)
     except ValueError:
         query = {}
     if set(query) - {"target", "module"} or "target" not in query or any(len(values) > 1 for values in query.values()):
-        raise NotScraped(HTTPStatus.BAD_REQUEST, "400: a probe is /probe?target=HOST&module=MODULE")
+        raise Refused(HTTPStatus.BAD_REQUEST, "400: a probe is /probe?target=HOST&module=MODULE")
     return {"module": "", **{name: values[0] for name, values in query.items()}}

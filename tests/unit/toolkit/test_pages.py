@@ -11,9 +11,8 @@ from tests.unit.toolkit.webconfig.pki import ALICES_HASH, ALICES_PASSWORD, basic
 from virtscope.toolkit.exposition import CONTENT_TYPE
 from virtscope.toolkit.pages import (
     MAX_HEADERS,
-    HeadError,
-    NotScraped,
     Pages,
+    Refused,
     accepts_gzip,
     parse_head,
     time_for_sources,
@@ -50,7 +49,7 @@ def test_malformed_heads_other_versions_and_too_many_headers_are_refused() -> No
     assert parse_head(b"GET / HTTP/1.1\r\n%b\r\n" % lines).keep
     refused = [*((head, 400) for head in malformed), (b"GET / HTTP/2.0\r\n\r\n", 505)]
     for head, status in [*refused, (b"GET / HTTP/1.1\r\n%bA: b\r\n\r\n" % lines, 431)]:
-        assert refusal(HeadError, parse_head, head).status == status, head
+        assert refusal(Refused, parse_head, head).status == status, head
 
 
 def test_gzip_only_for_clients_that_accept_it() -> None:
@@ -81,7 +80,7 @@ class Hosts:
 
     def find(self, target: str, module: str) -> Scraped:
         if target == "nowhere":
-            raise NotScraped(HTTPStatus.NOT_FOUND, "404: no such host")
+            raise Refused(HTTPStatus.NOT_FOUND, "404: no such host")
         return Scraped(f"{target} by {module!r}")
 
 
