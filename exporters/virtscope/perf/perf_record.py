@@ -77,14 +77,6 @@ class Sampled(NamedTuple):
         return f"{self.event[:-1]},{term}" if self.event.endswith("/") else f"{self.event}/{term}"
 
 
-class Round(NamedTuple):
-    """The result of one round."""
-
-    report: Report
-    scopes: dict[Sampled, str]  # scope of each event, such as THIS_KERNEL
-    seconds: float  # sampling time
-
-
 class PerfRecord:
     """Samples the whole machine for some seconds per call. For one thread; any thread may close()."""
 
@@ -99,8 +91,8 @@ class PerfRecord:
         self.commands = Commands(seconds + _READING)
         self._hidden = False
 
-    def read(self) -> Round:
-        """Sample now; return the samples by place.
+    def read(self) -> tuple[Report, dict[Sampled, str]]:
+        """Sample now; return the samples by place, and each event's scope, such as THIS_KERNEL.
 
         Raises SourceUnavailable if perf is missing, isn't permitted or lacks the event; other SourceErrors if it fails,
         hangs or prints malformed text.
@@ -123,7 +115,7 @@ class PerfRecord:
             os.close(memory)
         xen_symbol = self._xensyms.symbol if scope in {ALL_OF_XEN, WITH_XEN} else None
         scopes = {event: scope if event in hardware else THIS_KERNEL for event in self._events}
-        return Round(perf_report.parse(text, xen_symbol), scopes, self.seconds)
+        return perf_report.parse(text, xen_symbol), scopes
 
     def origin(self) -> str:
         """Return perf's path, and whether symbols are hidden."""
@@ -211,19 +203,15 @@ class Profiler:
         return live_families(self.background.latest())
 
     def _sample(self) -> Profiled:
-        found = self._source.read()
-        self._top.add(found.report.profile)
-        self._lost += found.report.lost
-        self._seconds += found.seconds
-        return Profiled(
-            self._top.counts(),
-            self._lost,
-            self._seconds,
-            [
-                (event.event, f"each {event.period}th" if event.period else f"{self._source.frequency} Hz", scope)
-                for event, scope in found.scopes.items()
-            ],
-        )
+        report, scopes = self._source.read()
+        self._top.add(report.profile)
+        self._lost += report.lost
+        self._seconds += self._source.seconds
+        events = [
+            (event.event, f"each {event.period}th" if event.period else f"{self._source.frequency} Hz", scope)
+            for event, scope in scopes.items()
+        ]
+        return Profiled(self._top.counts(), self._lost, self._seconds, events)
 
 
 class Xensyms:

@@ -52,7 +52,7 @@ def test_an_event_with_or_without_a_period() -> None:
 
 
 def test_a_round_samples_the_whole_machine_and_says_what_fell_where(source: PerfRecord, perf: FakePerf) -> None:
-    found = source.read().report
+    found, _ = source.read()
     shown = {place.symbol: tuple(hits) for place, hits in found.profile.items()}
     assert shown == {"main": (3, 30 * 1e-9), "copy_page": (1, 10 * 1e-9)}
     assert found.lost == 3
@@ -72,7 +72,7 @@ def test_xens_pmu_mode_decides_how_far_hardware_events_are_sampled(
     source: PerfRecord, perf: FakePerf, tmp_path: Path, mode: str, scope: str
 ) -> None:
     set_pmu_mode(tmp_path, mode)
-    assert source.read().scopes == {CLOCK: perf_record.THIS_KERNEL, MISSES: scope}
+    assert source.read()[1] == {CLOCK: perf_record.THIS_KERNEL, MISSES: scope}
     assert perf.asked()[0].startswith("kvm --host --guest record -o " if mode == "all" else "record -o ")
 
 
@@ -80,7 +80,7 @@ def test_on_a_kvm_host_guests_are_sampled_too_and_nothing_of_a_round_stays_open(
     source: PerfRecord, perf: FakePerf, tmp_path: Path
 ) -> None:
     (tmp_path / "sys/module/kvm_amd").mkdir(parents=True)
-    assert source.read().scopes[MISSES] == perf_record.WITH_GUESTS
+    assert source.read()[1][MISSES] == perf_record.WITH_GUESTS
     assert all(line.startswith("kvm --host --guest re") for line in perf.asked())
     before = len(list(Path("/proc/self/fd").iterdir()))
     source.read()
@@ -98,7 +98,7 @@ def test_the_hypervisors_symbols_are_read_where_it_is_sampled(
     set_pmu_mode(tmp_path, "hv")
     (tmp_path / "proc/xen").mkdir(parents=True)
     (tmp_path / "proc/xen/xensyms").write_text("ffff82d040201000 T do_softirq\n")
-    assert [(place.image, place.symbol) for place in source.read().report.profile] == [("xen-syms", "do_softirq")]
+    assert [(place.image, place.symbol) for place in source.read()[0].profile] == [("xen-syms", "do_softirq")]
     symbols = Xensyms("ffff800000000000 T first\nffff87ffffffffff T last\n")
     named = {"0xffff7fffffffffff": "", "0xffff800000000000": "first", "ffff87fffffffffe": "first"}
     named |= {"ffff87ffffffffff": "last", "ffff880000000000": ""}
@@ -138,7 +138,7 @@ def test_an_old_python_records_into_shared_memory(
     """A Python built for CentOS 7's C library, as on XCP-ng 8 and OpenVZ 7, lacks memfd_create."""
     monkeypatch.delattr(os, "memfd_create")
     perf.record('readlink "$data" > "$folder/link"; echo data > "$data"')
-    assert source.read().report.profile
+    assert source.read()[0].profile
     link = (perf.folder / "link").read_text()
     assert (link[:9], link[-11:]) == ("/dev/shm/", " (deleted)\n"), "it has no name that could be left behind"
     monkeypatch.setattr(bounded, "SHARED_MEMORY", str(perf.folder / "missing"))
