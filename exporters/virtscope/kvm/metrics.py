@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client import Metric
 
 from virtscope.kvm.model import Block, Domain, Guest, Host, Network, Total, owners
-from virtscope.toolkit.families import Labels, family, parts, scalar
+from virtscope.toolkit.families import Labels, family, info, parts, scalar
 
 STATES = ("running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
@@ -96,21 +96,17 @@ def _totals(total: Total) -> Iterator[Metric]:
 
 
 def _guests(guests: Guests) -> Iterator[Metric]:
-    yield family(
+    yield info(
         "kvm_guest_info",
         "UUID, id (Proxmox's VMID or libvirt's domain id), title, manager (libvirt, proxmox, or the program) and "
         "accelerator (kvm, tcg) of the guest; empty if unknown.",
-        [({**labels, **_facts(guest)}, 1) for labels, guest in guests],
+        [{**labels, **_facts(guest)} for labels, guest in guests],
     )
     sharing = Counter(guest.cgroup for _, guest in guests)
-    yield family(
+    yield info(
         "kvm_guest_cgroup_info",
         "Path of the guest's cgroup, as other exporters show it; absent if it shares one with others.",
-        [
-            ({**labels, "cgroup": guest.cgroup}, 1)
-            for labels, guest in guests
-            if guest.cgroup and sharing[guest.cgroup] == 1
-        ],
+        [{**labels, "cgroup": guest.cgroup} for labels, guest in guests if guest.cgroup and sharing[guest.cgroup] == 1],
     )
     yield family(
         "kvm_guest_start_time_seconds",

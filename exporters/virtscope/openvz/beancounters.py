@@ -293,7 +293,7 @@ class Families:
         ]
         if version is None:
             return of_all
-        return [info("openvz_beancounters", "Version of the beancounters.", {"version": version}), *of_all]
+        return [info("openvz_beancounters_info", "Version of the beancounters.", [{"version": version}]), *of_all]
 
 
 def _show(beancounter: Beancounter, last: _Shown | None) -> _Shown:

@@ -271,9 +271,13 @@ def families(vestat: Vestat, units: Units | None, totals: Totals, kernel: str | 
     other files that exist but are unreadable.
     """
     made = [
-        info("openvz_host", "Version of the OpenVZ kernel.", None if kernel is None else {"version": kernel.strip()}),
+        info(
+            "openvz_host_info",
+            "Version of the OpenVZ kernel.",
+            [] if kernel is None else [{"version": kernel.strip()}],
+        ),
         scalar("openvz_host_containers", "Running containers.", len(vestat.rows)),
-        info("openvz_vestat", "Version of /proc/vz/vestat.", {"version": vestat.version}),
+        info("openvz_vestat_info", "Version of /proc/vz/vestat.", [{"version": vestat.version}]),
         scalar(
             "openvz_vestat_refused_rows",
             "Containers skipped because their row of /proc/vz/vestat was malformed.",
@@ -295,9 +299,9 @@ def families(vestat: Vestat, units: Units | None, totals: Totals, kernel: str | 
 
 def _totals(vestat: Vestat, units: Units, totals: Totals) -> Iterator[Metric]:
     yield info(
-        "openvz_vestat_units",
+        "openvz_vestat_units_info",
         "Unit of /proc/vz/vestat, jiffies per second, and the file that they were derived from.",
-        {"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by},
+        [{"unit": units.unit, "hz": str(units.hz), "decided_by": units.decided_by}],
     )
     yield scalar(
         "openvz_host_containers_cpu_seconds_total",

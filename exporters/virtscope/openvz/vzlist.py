@@ -19,7 +19,7 @@ from prometheus_client import Metric
 
 from virtscope.toolkit.bounded import Commands, Programs
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.families import Info, Labels, scalar
+from virtscope.toolkit.families import info, scalar
 
 TIMEOUT = 20.0  # seconds per run; usually one on a host of hundreds
 
@@ -57,8 +57,8 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
         for ctid in living
         if any(ctid in field.values for field in fields.values())
     ]
-    metric: Info[Labels] = Info("openvz_container", "Name, host name and template of the container, from vzlist.")
-    return [metric.family([({}, labels) for labels in described])]
+    text = "Name, host name and template of the container, from vzlist."
+    return [info("openvz_container_info", text, described)]
 
 
 class Vzlist:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Info, Labels, family, scalar
+from virtscope.toolkit.families import family, info, scalar
 
 NO_SYMBOL = "(no symbols)"  # the symbol of images without symbols
 GUESTS = "guests"  # the domain of samples in guests, if the kernel doesn't report which
@@ -216,9 +216,7 @@ class Profiled(NamedTuple):
 def live_families(profiled: Profiled) -> list[Metric]:
     """Return the families of the profile and its sampling."""
     places = [(place._asdict(), hits) for place, hits in profiled.profile.items()]
-    events: list[tuple[Labels, Labels]] = [
-        ({}, {"event": event, "pace": pace, "scope": scope}) for event, pace, scope in profiled.events
-    ]
+    events = [{"event": event, "pace": pace, "scope": scope} for event, pace, scope in profiled.events]
     return [
         family(
             "perf_profile_samples_total",
@@ -231,9 +229,7 @@ def live_families(profiled: Profiled) -> list[Metric]:
             "varies the period of its samples.",
             [(labels, hits.events) for labels, hits in places],
         ),
-        Info[Labels]("perf_profile", "How often each event is sampled on every CPU (pace), and where (scope).").family(
-            events
-        ),
+        info("perf_profile_info", "How often each event is sampled on every CPU (pace), and where (scope).", events),
         scalar("perf_profile_seconds_total", "Duration of sampling, in seconds.", profiled.seconds),
         scalar("perf_profile_lost_samples_total", "Samples that perf lost because it was too slow.", profiled.lost),
     ]

@@ -1,4 +1,4 @@
-"""Metric families: one by one, by tables of `Definition`s and `Info`s over values of one kind, or of blocks.
+"""Metric families: of samples, or of blocks.
 
     family("openvz_container_processes", "Processes of the container.", [({"ctid": "101"}, 35)])
 
@@ -8,11 +8,10 @@ them takes longer than the rest of the scrape, so these series are made of block
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import add
-from typing import Any, Callable, Generic, TypeVar
+from typing import Callable, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -28,80 +27,15 @@ V = TypeVar("V")
 _sample = partial(tuple.__new__, Sample)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-@dataclass(frozen=True)  # a NamedTuple can't be generic before Python 3.11
-class Definition(Generic[T]):
-    """A metric: a counter if its name ends in _total, else a gauge. A thing whose `value` is None has no sample."""
-
-    name: str
-    help: str
-    value: Callable[[T], float | None] = _itself
-
-    def family(self, things: Iterable[tuple[Labels, T]]) -> Metric:
-        """Return the family, with a sample of each thing that has a value.
-
-        add_metric() would build a label set for each sample, which costs more than the rest of a scrape. Here all
-        series of a guest share one.
-        """
-        name, value_of = self.name, self.value
-        made = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, self.help)
-        made.samples = [
-            _sample((name, labels, value, None, None, None))
-            for labels, thing in things
-            if (value := value_of(thing)) is not None
-        ]
-        return made
-
-
-@dataclass(frozen=True)
-class Info(Generic[T]):
-    """An info metric: its name without _info. A thing whose `labels` are None has no sample."""
-
-    name: str
-    help: str
-    labels: Callable[[T], Labels | None] = _itself
-
-    def family(self, things: Iterable[tuple[Labels, T]]) -> Metric:
-        """Return the family, with a sample of 1 for each thing that has labels."""
-        made = Metric(self.name, self.help, "info")
-        found = ((labels, self.labels(thing)) for labels, thing in things)
-        made.samples = [
-            Sample(f"{self.name}_info", {**labels, **more}, 1) for labels, more in found if more is not None
-        ]
-        return made
-
-
-Table = Callable[[V], Iterator[Metric]]
-
-
-def table(values: Callable[[V], Sequence[tuple[Labels, T]]], *metrics: Definition[T] | Info[T]) -> Table[V]:
-    """Return a function that makes these metrics' families."""
-
-    def families(of: V) -> Iterator[Metric]:
-        labelled = values(of)
-        return (metric.family(labelled) for metric in metrics)
-
-    return families
-
-
-def parts(
-    wholes: Iterable[tuple[Labels, V]], label: str, parts_of: Callable[[V], Iterable[tuple[str, T]]]
-) -> list[tuple[Labels, T]]:
-    """Return the parts of all wholes, each with the whole's labels and an additional one."""
-    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts_of(whole)]
-
-
-def page(tables: Iterable[Table[V]], of: V) -> list[Metric]:
-    """Return the families of all tables, in this order."""
-    return [family for families in tables for family in families(of)]
-
-
 def family(name: str, documentation: str, samples: Iterable[tuple[Labels, float | None]]) -> Metric:
-    """Return one family of plain values; None gives no sample."""
-    return Definition[Any](name, documentation).family(samples)
+    """Return a family: a counter if its name ends in _total, else a gauge. A value of None has no sample.
+
+    add_metric() would build a label set for each sample, which costs more than the rest of a scrape. Here all series of
+    a guest share one.
+    """
+    made = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily)(name, documentation)
+    made.samples = [_sample((name, labels, value, None, None, None)) for labels, value in samples if value is not None]
+    return made
 
 
 def scalar(name: str, documentation: str, value: float | None) -> Metric:
@@ -109,9 +43,16 @@ def scalar(name: str, documentation: str, value: float | None) -> Metric:
     return family(name, documentation, [({}, value)])
 
 
-def info(name: str, documentation: str, labels: Labels | None) -> Metric:
-    """Return an info metric of one thing; `name` is without _info."""
-    return Info[Any](name, documentation).family([({}, labels)])
+def info(name: str, documentation: str, labels: Iterable[Labels]) -> Metric:
+    """Return a family whose facts are in its labels; its name ends in _info."""
+    return family(name, documentation, [(each, 1) for each in labels])
+
+
+def parts(
+    wholes: Iterable[tuple[Labels, V]], label: str, parts_of: Callable[[V], Iterable[tuple[str, T]]]
+) -> list[tuple[Labels, T]]:
+    """Return the parts of all wholes, each with the whole's labels and an additional one."""
+    return [({**labels, label: name}, part) for labels, whole in wholes for name, part in parts_of(whole)]
 
 
 # --- Families of blocks -----------------------------------------------------------------------------------------------

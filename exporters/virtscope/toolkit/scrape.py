@@ -27,7 +27,7 @@ from virtscope.toolkit.collect import (
     reason_of,
 )
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
-from virtscope.toolkit.families import Info, Labels, family, info
+from virtscope.toolkit.families import family, info
 
 log = logging.getLogger(__name__)
 
@@ -245,8 +245,10 @@ class Exporter:
             "1 if this source was read for this scrape, else 0.",
             [(labels, float(each.state == "up")) for labels, each in labelled if each.state != "absent"],
         )
-        yield Info[Labels](f"{name}_source", "Origin of this scrape's values, or why a source is absent.").family(
-            (labels, {"detail": each.detail}) for labels, each in labelled if each.state in {"up", "absent"}
+        yield info(
+            f"{name}_source_info",
+            "Origin of this scrape's values, or why a source is absent.",
+            [{**labels, "detail": each.detail} for labels, each in labelled if each.state in {"up", "absent"}],
         )
         yield family(
             f"{name}_source_errors_total",
@@ -288,6 +290,6 @@ class Exporter:
             expires = "Unix time at which the first certificate of the served chain expires."
             yield scalar("tls_certificate_not_after_seconds", expires, not_after)
         versions = {"version": __version__, "python": platform.python_version()}
-        yield info(f"{name}_build", "Versions of the exporter and of Python.", versions)
+        yield info(f"{name}_build_info", "Versions of the exporter and of Python.", [versions])
         if self._process:
             yield from self._process.collect()

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from prometheus_client import Metric
 
-from virtscope.toolkit.families import Labels, family, parts, scalar
+from virtscope.toolkit.families import Labels, family, info, parts, scalar
 from virtscope.xen.model import (
     DOM0,
     IDLE,
@@ -58,11 +58,11 @@ def host_families(host: Host) -> list[Metric]:
     return [
         *_host(host),
         *(_totals(host.totals) if host.totals else []),
-        family(
+        info(
             "xen_domain_info",
             "Role (dom0 or guest), UUID, type (pv, hvm or pvh), OS, CPU pool and ssid of the domain; empty if unknown.",
             [
-                ({**labels, **_facts(domain, guest)}, 1)
+                {**labels, **_facts(domain, guest)}
                 for (labels, domain), guest in zip(domains, host.guests or [None] * len(domains))
             ],
         ),
@@ -81,10 +81,10 @@ def host_families(host: Host) -> list[Metric]:
 
 
 def _host(host: Host) -> Iterator[Metric]:
-    yield family(
+    yield info(
         "xen_host_info",
         "The hypervisor's version.",
-        [({"version": host.xen_version}, 1)] if host.xen_version else [],
+        [{"version": host.xen_version}] if host.xen_version else [],
     )
     yield scalar("xen_host_cpus", "Physical CPUs of the host.", host.cpus)
     yield scalar("xen_host_cpu_hertz", "Clock rate of the host's physical CPUs, in hertz.", host.cpu_hertz)
@@ -175,10 +175,10 @@ def _networks(networks: Labelled[Network]) -> Iterator[Metric]:
 
 
 def _blocks(blocks: Labelled[Block]) -> Iterator[Metric]:
-    yield family(
+    yield info(
         "xen_domain_block_info",
         "Back end of this virtual block device, and its number as hexadecimal major:minor.",
-        [({**labels, "type": block.type, "device": block.device}, 1) for labels, block in blocks],
+        [{**labels, "type": block.type, "device": block.device} for labels, block in blocks],
     )
     for direction, requests, transferred in (
         ("read", "Read requests of", "Bytes read from"),
@@ -260,10 +260,10 @@ def _placements(placements: Labelled[Placement]) -> Iterator[Metric]:
         "Number of the physical CPU that the vCPU last ran on; absent while it is offline.",
         [(labels, placement.cpu) for labels, placement in placements],
     )
-    yield family(
+    yield info(
         "xen_vcpu_affinity_info",
         "Physical CPUs that the vCPU may run on (hard) and prefers (soft).",
-        [({**labels, "hard": placement.hard, "soft": placement.soft}, 1) for labels, placement in placements],
+        [{**labels, "hard": placement.hard, "soft": placement.soft} for labels, placement in placements],
     )
 
 
@@ -333,10 +333,10 @@ def toolstack_families(toolstack: Toolstack) -> list[Metric]:
     """Return the families of the toolstack itself."""
     pools = [({"cpupool": pool.name}, pool) for pool in toolstack.pools]
     return [
-        family(
+        info(
             "xen_cpupool_info",
             "Scheduler of the CPU pool.",
-            [({**labels, "scheduler": pool.scheduler}, 1) for labels, pool in pools],
+            [{**labels, "scheduler": pool.scheduler} for labels, pool in pools],
         ),
         family("xen_cpupool_cpus", "Physical CPUs of the CPU pool.", [(labels, pool.cpus) for labels, pool in pools]),
         family(

@@ -17,7 +17,7 @@ FILES = {
     "vz/latency": LATENCY.read_bytes(),
 }
 LOST = {
-    "vz/version": "openvz_host",
+    "vz/version": "openvz_host_info",
     "vz/veinfo": "openvz_container_processes openvz_container_addresses openvz_veinfo_refused_rows",
     "vz/latency": "openvz_host_latency_seconds openvz_host_latency_calls openvz_host_latency_max_seconds "
     "openvz_latency_refused_rows",

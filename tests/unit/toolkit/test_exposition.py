@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 from tests.support.refusals import refusal
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
-from virtscope.toolkit.families import Block, Blocks, Definition, Info, Table, page, table
+from virtscope.toolkit.families import Block, Blocks, family, info
 from virtscope.toolkit.lines import numbers
 
 
@@ -161,23 +161,18 @@ def test_blocks_are_written_as_the_client_writes_their_samples(made: Blocks, dat
 
 
 def test_a_family_is_a_counter_by_its_name_and_has_a_sample_of_each_thing_with_a_value() -> None:
-    tables: list[Table[int]] = [
-        table(
-            lambda number: [({"thing": "none"}, 0), ({"thing": "some"}, number)],
-            Definition[int]("demo_reads_total", "Reads.", lambda number: number or None),
-            Definition[int]("demo_size_bytes", "Size.", lambda number: number * 2.0),
-            Info("demo_build", "Version.", lambda number: {"version": "1"} if number else None),
-        ),
-    ]
-    some = {"thing": "some"}
+    none, some = {"thing": "none"}, {"thing": "some"}
     reads = CounterMetricFamily("demo_reads", "Reads.", labels=["thing"])
     reads.add_metric(["some"], 7)
     assert Blocks("demo_reads_total", "Reads.", [Block("demo_reads_total", [some, some], [7, None])]) == reads
-    assert page(tables, 7)[0] == reads
-    shown = [(family.name, family.type, [sample[:3] for sample in family.samples]) for family in page(tables, 7)[1:]]
-    assert shown == [
-        ("demo_size_bytes", "gauge", [("demo_size_bytes", {"thing": "none"}, 0), ("demo_size_bytes", some, 14)]),
-        ("demo_build", "info", [("demo_build_info", {**some, "version": "1"}, 1)]),
+    assert family("demo_reads_total", "Reads.", [(none, None), (some, 7)]) == reads
+    sizes = family("demo_size_bytes", "Size.", [(none, 0), (some, 14)])
+    assert sizes.type == "gauge"
+    assert [sample[:3] for sample in sizes.samples] == [("demo_size_bytes", none, 0), ("demo_size_bytes", some, 14)]
+    build = info("demo_build_info", "Version.", [{**some, "version": "1"}])
+    assert client_text(build).splitlines()[1:] == [
+        b"# TYPE demo_build_info gauge",
+        b'demo_build_info{thing="some",version="1"} 1.0',
     ]
 
 
