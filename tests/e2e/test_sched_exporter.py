@@ -162,6 +162,19 @@ def test_who_ran_while_a_container_waited_is_named_with_the_kernel_s_seconds(
 
 
 @pytest.mark.system
+def test_top_names_who_waits_for_whom(containers: list[Container]) -> None:
+    shop, batch = containers
+    shop.burn()
+    batch.burn()
+    done = ended("virtscope.sched", "top", "--interval=2s", "--count=1")
+    assert done.returncode == 0, done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith(shop.path)]
+    waits, most = row.split()[1:3]
+    assert 0 < float(waits) <= 1.1
+    assert most == batch.path
+
+
+@pytest.mark.system
 def test_nothing_is_lost_while_there_is_room(program: Program) -> None:
     """Pairs are forgotten all the time, so all CPUs insert the same ones again, often simultaneously."""
     busy = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3 * (os.cpu_count() or 1))]

@@ -84,6 +84,13 @@ def recorder(program: str) -> argparse.ArgumentParser:
     return flags
 
 
+def terminal(program: str, description: str) -> argparse.ArgumentParser:
+    """Return a parser for a program that shows this host in a terminal."""
+    flags = _parser(program, description)
+    _add_shared(flags, program)
+    return flags
+
+
 def _parser(program: str, description: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         prog=program,
