@@ -6,34 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lab.allocation.results import (
-    CALL_CPU,
-    CALL_SECONDS,
-    CAPACITY,
-    CUT,
-    HOST,
-    RAISED,
-    SWITCH,
-    host_after,
-)
+from lab.allocation.results import CALL_CPU, CALL_SECONDS, CAPACITY, CUT, HOST, RAISED, SWITCH, host_after
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
-from lab.report.comparison import by_step, plus_minus
-from lab.report.page import (
-    SPREAD,
-    Page,
-    Section,
-    Table,
-    compact,
-    count,
-    every_value,
-    interval,
-    load_study,
-    page,
-    spread,
-)
+from lab.report.comparison import beyond_noise, by_step, furthest
+from lab.report.page import SPREAD, Columns, Page, Section, Table, interval, load_study, page, spread, table
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate, estimate, slope, slope_through_origin
+from lab.report.statistics import Estimate, estimate, slope
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
 
 NEGLIGIBLE = 0.01  # of a CPU
@@ -77,21 +56,29 @@ class Group:
     def mean(self, test: str, mode: str = DYNAMIC, every: int = 0) -> Estimate | None:
         return estimate(self.values(test, mode=mode, every=every))
 
-    def losses(self, case: Step, test: str) -> list[float]:
-        """The loss in each repetition of a case, relative to the static step of its own block.
+    def loss(self, case: Step, test: str) -> Estimate | None:
+        """The loss in the repetitions of a case, each relative to the static step of its own block.
 
-        Steps of a block ran one after the other, so a slow drift of the machine affects both.
+        Steps of a block (an interval and a repetition) ran one after the other, so a slow drift of the machine affects
+        both.
         """
-        static = {_block(step): found.get(test) for step, found in self.steps.items() if step.mode == STATIC}
-        return [
-            (before - found[test]) / before
+        static = {
+            (step.interval, step.repetition): found.get(test)
             for step, found in self.steps.items()
-            if replace(step, repetition=0) == case and test in found and (before := static.get(_block(step)))
-        ]
+            if step.mode == STATIC
+        }
+        return estimate(
+            [
+                (before - found[test]) / before
+                for step, found in self.steps.items()
+                if replace(step, repetition=0) == case and test in found
+                if (before := static.get((step.interval, step.repetition)))
+            ]
+        )
 
-    def lost(self, test: str) -> list[tuple[Step, Estimate]]:
+    def lost(self, test: str) -> list[tuple[Estimate, Step]]:
         switched = [case for case in self.cases if case.mode == DYNAMIC]
-        return [(case, lost) for case in switched if (lost := estimate(self.losses(case, test))) is not None]
+        return [(lost, case) for case in switched if (lost := self.loss(case, test)) is not None]
 
     def host_slope(self, mode: str) -> Estimate | None:
         """c of the host's CPU = static + c * f in CPU seconds per switch (or per call, for the control), f = 1 / T.
@@ -100,19 +87,6 @@ class Group:
         """
         at = {step: 0.0 if step.mode == STATIC else 1 / step.interval for step in self.steps}
         return slope([(at[step], of[HOST]) for step, of in self.steps.items() if step.mode in {STATIC, mode}])
-
-    @property
-    def reallocation(self) -> Estimate | None:
-        """c without the call, in CPU seconds: the use of switched steps beyond the control of their block.
-
-        Magnitudes are averaged first, as they are compared with the same control.
-        """
-        control = {_block(step): of[HOST] for step, of in self.steps.items() if step.mode == CONTROL}
-        switched: dict[tuple[int, int], list[float]] = {}
-        for step, of in self.steps.items():
-            if step.mode == DYNAMIC and _block(step) in control:
-                switched.setdefault(_block(step), []).append(of[HOST] - control[_block(step)])
-        return slope_through_origin([(1 / block[0], sum(more) / len(more)) for block, more in switched.items()])
 
 
 def groups(of: Recording) -> list[Group]:
@@ -126,11 +100,6 @@ def _name(step: Step) -> str:
     return f"{step.containers} containers, {step.pinning}" + (f", {step.load}" if step.load == TRANSACTIONAL else "")
 
 
-def _block(step: Step) -> tuple[int, int]:
-    """Interval and repetition: steps with both in common ran one after the other."""
-    return step.interval, step.repetition
-
-
 def write_up(recording: Recording) -> Page:
     study, of, known = load_study("allocation"), groups(recording), recording.info
     # This machine's number of CPUs; another host's is unknown.
@@ -140,21 +109,55 @@ def write_up(recording: Recording) -> Page:
         for group in of
         for what, found, unit in _answers(group)
     )
-    tables = {
-        "capacity": _by_case(of, CAPACITY, CPUS),
-        "performance": _by_case(of, "", RATE),
-        "host": _by_case(of, HOST, CPUS),
-    }
+    sections = (("capacity", CAPACITY, CPUS), ("performance", "", RATE), ("host", HOST, CPUS))
     return page(
-        study,
         recording,
         verdict(of, cpus),
-        [Section(key, table) for key, table in tables.items()],
-        every_value(recording.measurements),
+        [Section(key, _by_case(of, test, unit)) for key, test, unit in sections],
         overview=Table(("Containers", "", *SPREAD, f"{study['source']['short']}, Xen"), overview) if of else None,
         emulated=[known.get("target", "")] if known.get("emulated") == "yes" else [],
         platform=known.get("virtualization", "cgroup"),
     )
+
+
+def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
+    """The main results: the study's file has its own under the same names, up to a colon."""
+    yield "Host's own CPU, static", group.mean(HOST, STATIC), CPUS
+    intervals = [case.interval for case in group.cases]
+    for every in sorted({min(intervals), max(intervals)}, reverse=True):
+        yield f"Host's own CPU, switched every {every} s", group.mean(HOST, every=every), CPUS
+    yield "CPU of a switch, from the fitted line", group.host_slope(DYNAMIC), CPU_TIME
+    yield "of it the call, from the control's line", group.host_slope(CONTROL), CPU_TIME
+    yield "CPU of a switch, from its first seconds", group.mean(SWITCH), CPU_TIME
+    yield "CPU of writing all caps, in the lab's process", group.mean(CALL_CPU), CPU_TIME
+    yield "Time that writing all caps takes", group.mean(CALL_SECONDS), RESPONSE
+    for name, test in (("capacity", CAPACITY), ("performance", group.tasks)):
+        if losses := group.lost(test):
+            lost, case = max(losses, key=lambda one: one[0].value)
+            yield f"Largest {name} overhead: {_often(case)}", lost, SHARE
+    yield "Host's own CPU in the second of a switch", group.mean(host_after(0)), CPUS
+    yield "Delay until a larger cap takes effect", group.mean(RAISED), RESPONSE
+    yield "Delay until a smaller cap takes effect", group.mean(CUT), RESPONSE
+
+
+def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
+    """A row for each case with this test, or with its load's tasks if empty."""
+    rows = []
+    for group, case in [(each, case) for each in of for case in each.cases]:
+        name = test or group.tasks
+        if found := estimate(group.values(name, case=case)):
+            lost = None if name == HOST or case.mode == STATIC else group.loss(case, name)
+            rows.append((group, case, spread(found, unit.number), lost))
+    columns: Columns[tuple[Group, Step, tuple[str, ...], Estimate | None]] = (
+        ("Containers", lambda row: row[0].name),
+        ("Caps", lambda row: f"switched, [{row[1].low:g}, {row[1].high:g}]" if row[1].mode == DYNAMIC else row[1].mode),
+        ("Interval", lambda row: f"{row[1].interval} s"),
+        (f"Mean, {unit.axis}", lambda row: row[2][0]),
+        *((name, lambda row, cell=cell: row[2][cell]) for cell, name in enumerate(SPREAD[1:], 1)),
+        ("Overhead", lambda row: SHARE.write(row[3].value) if row[3] else ""),
+        ("95 % interval of that", lambda row: interval(row[3], SHARE.write)),
+    )
+    return table(rows, columns)
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------
@@ -203,24 +206,13 @@ def _effects(group: Group) -> Iterator[str]:
             "other load took it from them, so neither what they lost by switching nor its delay can be judged."
         )
         return
-    losses = {"CPU": group.lost(CAPACITY), group.tasks: group.lost(group.tasks)}
-    if parts := [part for what, lost in losses.items() if (part := _beyond_noise(what, lost))]:
-        yield f"relative to static caps the containers lost {' and '.join(parts)}."
+    for what, test in (("CPU", CAPACITY), (group.tasks, group.tasks)):
+        if losses := group.lost(test):
+            lost, case = furthest(losses, 0)
+            yield f"relative to static caps the containers lost {beyond_noise(lost)} of {what} with {_often(case)}."
     raised, cut = group.mean(RAISED), group.mean(CUT)
     if raised and cut:
         yield f"a larger cap took effect {_after(raised)}, a smaller one {_after(cut)}."
-
-
-def _beyond_noise(what: str, lost: Sequence[tuple[Step, Estimate]]) -> str:
-    known = [found for _, found in lost if found.half is not None]
-    if not known:
-        return ""
-    real = [(case, found) for case, found in lost if found.differs() and found.value > 0]
-    cases = count(len(lost), "case")
-    if not real:
-        return f"{what} beyond noise in none of {cases} (at most {SHARE.write(max(0.0, *(f.ends[1] for f in known)))})"
-    case, most = max(real, key=lambda one: one[1].value)
-    return f"{what} beyond noise in {len(real)} of {cases}, most with {_often(case)}: {plus_minus(most)}"
 
 
 def _after(delay: Estimate) -> str:
@@ -233,42 +225,3 @@ def _after(delay: Estimate) -> str:
 
 def _often(case: Step) -> str:
     return f"[{case.low:g}, {case.high:g}] every {case.interval} s"
-
-
-def _what(case: Step) -> str:
-    return f"switched, [{case.low:g}, {case.high:g}]" if case.mode == DYNAMIC else case.mode
-
-
-# --- Tables -----------------------------------------------------------------------------------------------------------
-
-
-def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
-    """The main results: the study's file has its own under the same names, up to a colon."""
-    yield "Host's own CPU, static", group.mean(HOST, STATIC), CPUS
-    intervals = [case.interval for case in group.cases]
-    for every in sorted({min(intervals), max(intervals)}, reverse=True):
-        yield f"Host's own CPU, switched every {every} s", group.mean(HOST, every=every), CPUS
-    yield "CPU of a switch, from the fitted line", group.host_slope(DYNAMIC), CPU_TIME
-    yield "of it the call, from the control's line", group.host_slope(CONTROL), CPU_TIME
-    yield "of it the reallocation, beyond the control", group.reallocation, CPU_TIME
-    yield "CPU of a switch, from its first seconds", group.mean(SWITCH), CPU_TIME
-    yield "CPU of writing all caps, in the lab's process", group.mean(CALL_CPU), CPU_TIME
-    yield "Time that writing all caps takes", group.mean(CALL_SECONDS), RESPONSE
-    for name, test in (("capacity", CAPACITY), ("performance", group.tasks)):
-        if worst := max(group.lost(test), key=lambda one: one[1].value, default=None):
-            yield f"Largest {name} overhead: {_often(worst[0])}", worst[1], SHARE
-    yield "Host's own CPU in the second of a switch", group.mean(host_after(0)), CPUS
-    yield "Delay until a larger cap takes effect", group.mean(RAISED), RESPONSE
-    yield "Delay until a smaller cap takes effect", group.mean(CUT), RESPONSE
-
-
-def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
-    rows = []
-    for group, case in [(each, case) for each in of for case in each.cases]:
-        name = test or group.tasks
-        if found := estimate(group.values(name, case=case)):
-            lost = None if name == HOST or case.mode == STATIC else estimate(group.losses(case, name))
-            overhead = (SHARE.write(lost.value), interval(lost, SHARE.write)) if lost else ("", "")
-            rows.append((group.name, _what(case), f"{case.interval} s", *spread(found, unit.number), *overhead))
-    head = ("Containers", "Caps", "Interval", f"Mean, {unit.axis}", *SPREAD[1:], "Overhead", "95 % interval of that")
-    return compact(head, rows)

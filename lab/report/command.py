@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT
 from lab import LabError
-from lab.metrics import Measurement
 from lab.prometheus import Prometheus
-from lab.report import allocation, consolidation, factors, network, recorded, suites
+from lab.report import allocation, consolidation, factors, network, recorded, rendering, suites
 from lab.report.page import Page
 from lab.report.recorded import Recording
-from lab.report.rendering import write
-from lab.suites import table
-from lab.suites.rows import OutputError
 
 REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
 STUDIES: Mapping[str, Callable[[Recording], Page]] = {
@@ -62,44 +57,27 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(func=lambda arguments: _written(_of_files, arguments))
 
 
-def _written(make: Callable[[argparse.Namespace], tuple[Page, Path]], arguments: argparse.Namespace) -> int:
+def _written(collect: Callable[[argparse.Namespace], tuple[Recording, Path]], arguments: argparse.Namespace) -> int:
     """Write a report and print its summary; returns the exit status: 1 without a run, Prometheus or a file."""
     try:
-        content, folder = make(arguments)
-        page = write(content, folder)
+        recording, folder = collect(arguments)
+        page = STUDIES[recording.study](recording)
+        file = rendering.write(page, folder)
     except (LabError, StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print("\n".join([*content.verdict, "", f"Report: {page}, and as Markdown beside it"]))
+    print("\n".join([*page.verdict, "", f"Report: {file}, and as Markdown beside it"]))
     return 0
 
 
-def _of_run(arguments: argparse.Namespace) -> tuple[Page, Path]:
+def _of_run(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     prometheus = Prometheus(arguments.prometheus or f"http://127.0.0.1:{ports_in_use()[PROMETHEUS.name]}")
     run = recorded.find_run(prometheus, arguments.run)
     recording = recorded.collect(prometheus, run, time.time())
     if not recording.measurements:
         raise LabError(f"run {run.name} has not measured a step yet")
-    return STUDIES[run.study](recording), arguments.output or REPORTS / run.name
+    return recording, arguments.output or REPORTS / run.name
 
 
-def _of_files(arguments: argparse.Namespace) -> tuple[Page, Path]:
-    return suites.of_files(tuple(measurements(arguments.files)), arguments.files), arguments.output
-
-
-def measurements(files: Sequence[str]) -> Iterator[Measurement]:
-    """The measurements in files from the command line; raises `LabError` with the file's name, and `OSError`."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for file in files:
-        environment, is_output, name = file.partition("=")
-        if not is_output or Path(file).is_file():
-            yield from table.measurements(table.parse(Path(file).read_text(errors="replace"), file))
-            continue
-        try:
-            rows = table.parse_output(Path(name).read_text(errors="replace"))
-        except OutputError as error:
-            raise LabError(f"{name}: {error}") from None
-        seen.update((environment, suite) for suite in {row.test.suite for row in rows})
-        for of, value in rows:
-            repetition = seen[environment, of.suite]
-            yield Measurement(environment, "", False, of.key, of.unit, of.better, repetition, value)
+def _of_files(arguments: argparse.Namespace) -> tuple[Recording, Path]:
+    return suites.of_files(arguments.files), arguments.output

@@ -1,14 +1,14 @@
-"""Tests in an environment compared with a base: common to several studies."""
+"""Tests in an environment compared with a base: common to all studies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from lab.metrics import Measurement
-from lab.report.page import label
-from lab.report.statistics import Estimate, ratio
+from lab.report.page import interval, label
+from lab.report.statistics import Estimate, estimate, ratio
 from lab.report.units import SHARE
 
 S = TypeVar("S")
@@ -41,12 +41,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A test in both environments of a pair; values are by repetition."""
+    """A test in both environments of a pair; `unit` and `better` are the test's."""
 
     pair: Pair
     test: str
-    values: Sequence[float]
-    base: Sequence[float]
+    unit: str
+    better: str
+    mean: Estimate
+    base: Estimate
     ratio: Estimate
     emulated: bool
 
@@ -56,35 +58,52 @@ class Comparison:
         return self.ratio.mapped(-1 / self.pair.should, 1)
 
 
-@dataclass(frozen=True)
 class Values:
-    measurements: Sequence[Measurement]
-    tests: Mapping[str, Mapping[str, Sequence[float]]]
-    """By environment and test, in the order of repetitions."""
-    emulated: Collection[str]
-    """Names of environments."""
+    """`tests` has values by environment and test, in the order of repetitions; `emulated` names environments."""
 
-    @classmethod
-    def of(cls, measurements: Sequence[Measurement]) -> Values:
-        found: dict[str, dict[str, list[float]]] = {}
+    def __init__(self, measurements: Iterable[Measurement]) -> None:
+        self.tests: dict[str, dict[str, list[float]]] = {}
+        self.units: dict[str, tuple[str, str]] = {}
+        self.emulated: set[str] = set()
         for one in sorted(measurements, key=lambda one: one.repetition):
-            found.setdefault(one.environment, {}).setdefault(one.test, []).append(one.value)
-        return cls(measurements, found, {one.environment for one in measurements if one.emulated})
+            self.tests.setdefault(one.environment, {}).setdefault(one.test, []).append(one.value)
+            self.units[one.test] = one.unit, one.better
+            self.emulated |= {one.environment} if one.emulated else set()
+
+    def mean(self, environment: str, test: str) -> Estimate | None:
+        return estimate(self.tests.get(environment, {}).get(test, ()))
 
     def label(self, environment: str) -> str:
         return label(environment, emulated=environment in self.emulated)
 
     def compare(self, pairs: Iterable[Pair]) -> list[Comparison]:
         """Every test that both environments of a pair have."""
-        found = []
-        for pair in pairs:
-            base = self.tests.get(pair.base, {})
-            emulated = bool({pair.environment, pair.base} & set(self.emulated))
-            for test, values in self.tests.get(pair.environment, {}).items():
-                if test in base and (pair.tests is None or test in pair.tests) and (over := ratio(values, base[test])):
-                    found.append(Comparison(pair, test, values, base[test], over, emulated))
-        return found
+        return [
+            Comparison(
+                pair, test, *self.units[test], mean, base, over, bool({pair.environment, pair.base} & self.emulated)
+            )
+            for pair in pairs
+            for test, values in self.tests.get(pair.environment, {}).items()
+            if pair.tests is None or test in pair.tests
+            if (mean := estimate(values)) and (base := self.mean(pair.base, test))
+            if (over := ratio(mean, base))
+        ]
+
+
+def furthest(of: Iterable[tuple[Estimate, S]], unchanged: float) -> tuple[Estimate, S]:
+    """The largest estimate above `unchanged` beyond its interval, if any: with few repetitions noise may be larger."""
+    known = list(of)
+    beyond = [one for one in known if one[0].differs(unchanged) and one[0].value > unchanged]
+    return max(beyond or known, key=lambda one: one[0].value)
 
 
 def plus_minus(of: Estimate) -> str:
     return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")
+
+
+def beyond_noise(effect: Estimate) -> str:
+    """A share with its interval; if none was found, its upper bound."""
+    if effect.high is not None and not effect.differs():
+        return f"nothing beyond noise (at most {SHARE.write(max(0.0, effect.high))})"
+    ends = interval(effect, SHARE.write)
+    return f"{SHARE.write(effect.value)}{ends and f' ({ends})'}"

@@ -12,8 +12,8 @@ from lab.measuring import RATE_SECONDS, Span, parts, queries
 from lab.report import charts, units
 from lab.report.charts import Curve, Panel
 from lab.report.comparison import by_step
-from lab.report.page import Asked, Page, Section, Study, Table, compact, count, load_study, page, time
-from lab.report.recorded import Recording
+from lab.report.page import Columns, Page, Section, Study, Table, load_study, page, table
+from lab.report.recorded import Asked, Recording, count, time
 from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
 from lab.scenario import Step
 
@@ -25,7 +25,6 @@ CAUSES = {
     "load": "it had more requests than ever before",
 }
 UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
-_LOAD = ("Placement", "Instances", "Clients each")
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
 Values = Mapping[str, float]
@@ -52,31 +51,28 @@ class Judged:
 
     @property
     def met(self) -> bool | None:
-        if self.missed:
-            return False
-        return None if self.unjudged else True
+        return False if self.missed else None if self.unjudged else True
 
     @property
     def unit(self) -> Unit:
         return RESPONSE if self.objective == "mean" else SHARE
 
     @property
-    def measured(self) -> str:
-        return self.unit.write(self.values.get("measured"))
-
-    @property
-    def promise(self) -> tuple[str, str]:
+    def promise(self) -> str:
         """What is measured, and its target, in words."""
         promised = self.unit.write(self.values["promised"])
         if self.objective == "mean":
-            return "mean response", f"at most {promised}"
+            return f"mean response at most {promised}"
         seconds = self.values.get("seconds")
-        return f"within {RESPONSE.write(seconds)}" if seconds else "without error", f"at least {promised}"
+        return f"{f'within {RESPONSE.write(seconds)}' if seconds else 'without error'} at least {promised}"
 
-
-def judged(step: Step, found: Values) -> list[Judged]:
-    of = ((objective, parts(found, objective)) for objective in OBJECTIVES)
-    return [Judged(objective, values, step.instances) for objective, values in of if "promised" in values]
+    def __str__(self) -> str:
+        """Over its instances, such as `MISSED by 3 of 4, 310 ms`."""
+        if "measured" not in self.values:
+            return _IN_A_WORD[None]
+        unjudged = f", {self.unjudged} not judged" if self.unjudged else ""
+        by = f" by {self.missed} of {self.apps}" if self.missed and self.apps > 1 else ""
+        return f"{_IN_A_WORD[not self.missed]}{by}, {self.unit.write(self.values['measured'])}{unjudged}"
 
 
 @dataclass(frozen=True)
@@ -88,27 +84,53 @@ class Load:
     clients: int
     steps: Mapping[Step, Values]
 
+    @property
+    def step(self) -> Step:
+        return next(iter(self.steps))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.instances * self.clients, self.instances
+
     def values(self, of: str) -> tuple[float, ...]:
         return tuple(found[of] for found in self.steps.values() if of in found)
 
+    def mean(self, of: str) -> float | None:
+        return statistics.fmean(values) if (values := self.values(of)) else None
+
+    def parts(self, name: str) -> dict[str, float]:
+        """The mean of each part of a value, such as each cause's share of the time; largest first."""
+        there = [found for values in self.steps.values() if (found := parts(values, name))]
+        means = {part: sum(of.get(part, 0) for of in there) / len(there) for of in there for part in of}
+        return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+
     @property
     def judged(self) -> list[Judged]:
-        return [one for step, found in self.steps.items() for one in judged(step, found)]
+        of = ((objective, parts(found, objective)) for found in self.steps.values() for objective in OBJECTIVES)
+        return [Judged(objective, values, self.instances) for objective, values in of if "promised" in values]
 
     @property
     def met(self) -> bool | None:
         verdicts = [one.met for one in self.judged]
-        if False in verdicts:
-            return False
-        return None if None in verdicts or not verdicts else True
+        return False if False in verdicts else None if None in verdicts or not verdicts else True
 
     @property
-    def broken(self) -> list[Values]:
-        """The steps that missed an objective."""
-        return [found for step, found in self.steps.items() if any(one.missed for one in judged(step, found))]
+    def really(self) -> str:
+        """The number of clients that ran, if it is another."""
+        run = self.values("step_clients")
+        return significant(run[0]) if run and run[0] != self.clients else ""
 
     def __str__(self) -> str:
         return f"{count(self.instances, 'instance')} with {self.clients} clients" + " each" * (self.instances > 1)
+
+
+PLACEMENT = "Placement"
+COLUMNS: Columns[Load] = (
+    (PLACEMENT, lambda load: load.placement),
+    ("Instances", lambda load: str(load.instances)),
+    ("Clients each", lambda load: f"{load.clients}" + (f" ({load.really} run)" if load.really else "")),
+)
+STEP: Columns[Load] = (("Step", lambda load: load.step.name), *COLUMNS)
 
 
 def loads(steps: Mapping[Step, Values]) -> list[Load]:
@@ -118,51 +140,58 @@ def loads(steps: Mapping[Step, Values]) -> list[Load]:
     return [Load(*of, group) for of, group in sorted(groups.items(), key=lambda one: one[0])]
 
 
-def mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
-
-
-def mean_parts(steps: Iterable[Values], name: str) -> dict[str, float]:
-    """The mean over steps of each part of a value, such as each cause's share of the time; largest first."""
-    there = [found for values in steps if (found := parts(values, name))]
-    means = {part: sum(of.get(part, 0) for of in there) / len(there) for of in there for part in of}
-    return dict(sorted(means.items(), key=lambda item: (-item[1], item[0])))
+def singly(of: Iterable[Load]) -> list[Load]:
+    """Each step on its own."""
+    return [
+        Load(load.placement, load.instances, load.clients, {step: found})
+        for load in of
+        for step, found in load.steps.items()
+    ]
 
 
 def write_up(recording: Recording) -> Page:
-    steps = by_step(recording.measurements, Step.parse)
-    study, of, gauges = load_study("consolidation"), loads(steps), recording.gauges
-    cost, scale = gauges.get("lab_request_cpu_seconds"), gauges.get("lab_study_clients")
+    study, of = load_study("consolidation"), loads(by_step(recording.measurements, Step.parse))
+    cost, scale = (recording.gauges.get(name) for name in ("lab_request_cpu_seconds", "lab_study_clients"))
     scaled = "not scaled: its own numbers of clients were run" if scale == 1 else "not recorded"
     if scale and scale != 1:
         scaled = f"one client stands for {significant(scale)} of the study's"
     calibration = scaled + (f"; a request cost {RESPONSE.write(cost)} of CPU when the run began" if cost else "")
-    times, asked = [], []
-    for step, found in sorted(steps.items(), key=lambda one: one[1]["end"]):
-        at = Span(recording.run.host, "cgroup", round(found["end"] - found["seconds"]), round(found["end"]))
-        begin = time(at.start)
-        times.append((*_step(step, found), str(step.repetition), begin, *map(str, (at.seconds, at.start, at.end))))
-        texts = queries(at, step.apps, found.get("latency seconds", 1.0)).values()
-        asked.append(Asked(f"step {step.name}: {begin} to {time(at.end)}", tuple(texts)))
-    head = ("Step", *_LOAD, "Repetition", "Start", "Seconds", "Start, Unix time", "End, Unix time")
+    steps = sorted(singly(of), key=lambda load: load.values("end"))
+    spans = {load.step: _span(load, recording.info["host"]) for load in steps}
+    columns: Columns[Load] = (
+        *STEP,
+        ("Repetition", lambda load: str(load.step.repetition)),
+        ("Start", lambda load: time(spans[load.step].start)),
+        ("Seconds", lambda load: str(spans[load.step].seconds)),
+    )
     keys = [key for key in study["sections"] if key != "queries"]
+    asked = [_asked(load, spans[load.step]) for load in steps]
     return page(
-        study,
         recording,
         verdict(of),
         [*(_section(key, of, study) for key in keys), Section("queries", None, asked=asked)],
-        compact(head, times, _LOAD[0]),
-        facts=[("Calibration", calibration)],
+        steps=table(steps, columns, PLACEMENT),
+        facts={"Calibration": calibration},
         overview=_overview(of),
         remarks=_remarks(steps),
     )
 
 
-def _remarks(steps: Mapping[Step, Values]) -> list[tuple[str, str]]:
+def _span(load: Load, host: str) -> Span:
+    [seconds], [end] = load.values("seconds"), load.values("end")
+    return Span(host, "cgroup", round(end - seconds), round(end))
+
+
+def _asked(load: Load, at: Span) -> Asked:
+    texts = queries(at, load.step.apps, load.mean("latency seconds") or 1.0).values()
+    return Asked(f"step {load.step.name}: {time(at.start)} to {time(at.end)}", tuple(texts))
+
+
+def _remarks(steps: Sequence[Load]) -> list[tuple[str, str]]:
     of: dict[str, list[str]] = {}
-    for step, found in steps.items():
-        for remark in _of_step(step, found):
-            of.setdefault(remark, []).append(step.name)
+    for load in steps:
+        for remark in _of_step(load.step, load.steps[load.step]):
+            of.setdefault(remark, []).append(load.step.name)
     return [
         ("Every step" if len(names) == len(steps) > 1 else ", ".join(names), remark) for remark, names in of.items()
     ]
@@ -191,85 +220,43 @@ def _section(key: str, of: Sequence[Load], study: Study) -> Section:
     words = study["sections"][key]
     quantities = words.get("quantities", ())
     figure = _chart(quantities, of) if quantities else None
-    table = _figures(quantities, of) if figure else None
-    if key == "objectives":
-        table = objectives_table(of)
-    absent = words["absent"] + (_why_no_misses(of) if key == "misses" else "")
-    return Section(key, table, figure, "" if table else absent)
-
-
-def _why_no_misses(of: Sequence[Load]) -> str:
-    reasons = sorted(
-        {reason for load in of for found in load.steps.values() for reason in parts(found, "why_no_misses")}
-    )
-    if not reasons:
-        return " No perf-exporter counted the tiers' cgroups while the run lasted."
-    where = f'{", ".join(reasons)} (docs/perf-exporter.md, "What can be counted where").'
-    return f" perf-exporter can't count them here: {where}"
+    shown = _figures(quantities, of) if figure else objectives_table(of) if key == "objectives" else None
+    return Section(key, shown, figure, "" if shown else words["absent"])
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(loads: Sequence[Load]) -> list[str]:
-    if not any(load.judged for load in loads):
+def verdict(of: Sequence[Load]) -> list[str]:
+    if not any(load.judged for load in of):
         return ["Prometheus has no objectives for these applications, so none is met or missed."]
-    placed = len({load.placement for load in loads}) > 1  # named if there are several
-    broken = sorted((load for load in loads if load.met is False), key=_size)
-    sentences = [_knee(loads, broken[0] if broken else None, placed=placed)]
-    if broken:
-        sentences += [_first_to_break(broken[0], placed=placed), _why(broken[0])]
-    return sentences
-
-
-def _size(load: Load) -> tuple[int, int]:
-    return load.instances * load.clients, load.instances
-
-
-def _knee(loads: Sequence[Load], first: Load | None, *, placed: bool) -> str:
-    if first is None:
-        judged = " where one could be judged" if any(load.met is None for load in loads) else ""
-        return f"No objective was missed{judged}: this run did not reach the knee."
-    if not any(load.met for load in loads):
-        return "Objectives were missed at every load: the knee is below the smallest load of this run."
-    below = [load for load in loads if load.met and load.placement == first.placement and _size(load) < _size(first)]
-    where = f" ({first.placement})" if placed else ""
-    if not below:
-        return f"The knee{where} is at or below {first}, the smallest load that missed an objective."
-    last = max(below, key=_size)
-    if last.instances != first.instances:
-        return f"The knee{where} is between {last} (met) and {first} (missed)."
-    number = count(first.instances, "instance")
-    return f"The knee{where} is with {number}, between {last.clients} clients each (met) and {first.clients} (missed)."
-
-
-def _first_to_break(load: Load, *, placed: bool) -> str:
-    missed = sorted((one for one in load.judged if one.missed), key=lambda one: -one.values["excess"])
-    worst = {one.objective: one for one in reversed(missed)}
-    described = "; ".join(_describe(one) for one in sorted(worst.values(), key=missed.index))
-    where = f"{load}, {load.placement}" if placed else f"{load}"
-    apps = count(max(one.missed for one in missed), "instance")
-    return f"First to break, at {where}: {described} (the worst of {apps} that missed)."
-
-
-def _describe(one: Judged) -> str:
-    what, target = one.promise
-    if one.objective == "mean":
-        return f"{what} {one.measured}, objective {target}"
-    return f"{one.measured} answered {what}, objective {target.removeprefix('at least ')}"
+    broken = sorted((load for load in of if load.met is False), key=lambda load: load.size)
+    if not broken:
+        judged = " where one could be judged" if any(load.met is None for load in of) else ""
+        return [f"No objective was missed{judged}: this run did not reach the knee."]
+    first = broken[0]
+    placed = f" ({first.placement})" if len({load.placement for load in of}) > 1 else ""
+    below = [load for load in of if load.met and load.placement == first.placement and load.size < first.size]
+    knee = f"at or below {first}, the smallest load that missed an objective"
+    if below:
+        knee = f"between {max(below, key=lambda load: load.size)} (met) and {first} (missed)"
+    worst = max((one for one in first.judged if one.missed), key=lambda one: one.values["excess"])
+    broke = f"{worst.unit.write(worst.values['measured'])}, objective: {worst.promise}"
+    return [f"The knee{placed} is {knee}.", f"First to break, at {first}: {broke}.", _why(first)]
 
 
 def _why(load: Load) -> str:
-    used, cpus = (mean([found[name] for found in load.broken if name in found]) for name in ("tiers_cpu", "step_cpus"))
-    full = ""
+    steps = {one.step: one.steps[one.step] for one in singly([load]) if any(each.missed for each in one.judged)}
+    broken = Load(load.placement, load.instances, load.clients, steps)
+    used, cpus, full = broken.mean("tiers_cpu"), broken.mean("step_cpus"), ""
     if used is not None:
         full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
-    cause, share = next(iter(mean_parts(load.broken, "causes").items()), ("", 0.0))
+    cause, share = next(iter(broken.parts("causes").items()), ("", 0.0))
     if not cause:
         return f"Cause unknown: Prometheus has no app:breach_cause:info of that time.{full}"
     if cause == "unknown":
         return f"Cause unknown: no evidence (for {SHARE.write(share)} of the time).{full}"
-    neighbours = mean_parts(load.broken, "neighbours") if cause == "neighbour" else {}
+    neighbours = broken.parts("neighbours") if cause == "neighbour" else {}
     named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours.items())
     who = f" It waited for its neighbours: {named}." if named else ""
     likely = f"Most likely cause: {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time)."
@@ -283,23 +270,28 @@ def _overview(of: Sequence[Load]) -> Table | None:
     """Instances by clients: which loads met all objectives; None if nothing was judged."""
     if not any(load.judged for load in of):
         return None
-    clients = sorted({load.clients for load in of})
     many = len({load.placement for load in of}) > 1
     rows: dict[str, dict[int, str]] = {}
     for load in of:
         name = count(load.instances, "instance") + (f", {load.placement}" if many else "")
-        met = f"{_IN_A_WORD[load.met]}, {RESPONSE.write(mean(load.values('mean')))}"
-        rows.setdefault(name, {})[load.clients] = met
+        rows.setdefault(name, {})[load.clients] = f"{_IN_A_WORD[load.met]}, {RESPONSE.write(load.mean('mean'))}"
+    clients = sorted({load.clients for load in of})
     cells = tuple((name, *(row.get(number, "") for number in clients)) for name, row in rows.items())
     return Table(("Clients per instance", *map(str, clients)), cells)
 
 
 def _figures(quantities: Sequence[Quantity], of: Sequence[Load]) -> Table:
     """A row for each load; quantities that aren't drawn only have a column if it isn't empty."""
-    shown = [each for each in quantities if not each.get("hidden") or any(load.values(each["of"]) for load in of)]
-    head = (*_LOAD, "Repetitions", *(f"{each['title']}, {_unit(each).axis}" for each in shown))
-    rows = [(*_load(load), str(len(load.steps)), *(_cell(each, load) for each in shown)) for load in of]
-    return compact(head, rows, _LOAD[0])
+    columns: Columns[Load] = (
+        *COLUMNS,
+        ("Repetitions", lambda load: str(len(load.steps))),
+        *(
+            (f"{each['title']}, {_unit(each).axis}", lambda load, each=each: _cell(each, load))
+            for each in quantities
+            if not each.get("hidden") or any(load.values(each["of"]) for load in of)
+        ),
+    )
+    return table(of, columns, PLACEMENT)
 
 
 def _cell(quantity: Quantity, load: Load) -> str:
@@ -307,7 +299,7 @@ def _cell(quantity: Quantity, load: Load) -> str:
     values, number = load.values(quantity["of"]), _unit(quantity).number
     if not values:
         return MISSING
-    text = number(sum(values) / len(values))
+    text = number(statistics.fmean(values))
     if number(min(values)) != number(max(values)):
         text += f" ({number(min(values))} to {number(max(values))})"
     return text if len(values) == len(load.steps) else f"{text}, {len(values)} of {len(load.steps)} repetitions"
@@ -322,89 +314,63 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
     """A row for each step: its objectives met or missed, and the most likely cause; None if nothing was judged."""
     promises: dict[str, set[str]] = {}
     for one in (one for load in of for one in load.judged):
-        promises.setdefault(one.objective, set()).add(" ".join(one.promise).capitalize())
+        promises.setdefault(one.objective, set()).add(one.promise.capitalize())
     if not promises:
         return None
-    rows = []
-    for step, found in ((step, found) for load in of for step, found in load.steps.items()):
-        each = {one.objective: one for one in judged(step, found)}
-        missed = any(one.missed for one in each.values())
-        why = (mean_parts([found], name) if missed else {} for name in ("causes", "neighbours"))
-        shares = (", ".join(f"{name} {SHARE.write(share)}" for name, share in of.items()) for of in why)
-        verdicts = (_verdict(each.get(objective)) for objective in promises)
-        rows.append((*_step(step, found), *verdicts, *shares, ", ".join(sorted(parts(found, "firing")))))
-    heads = (" or ".join(sorted(promise)) for promise in promises.values())
-    more = ("Most likely cause of a miss", "Neighbours named", "Alerts that fire at its end")
-    return compact(("Step", *_LOAD, *heads, *more), rows, _LOAD[0])
 
+    def verdict(load: Load, objective: str) -> str:
+        return next((str(one) for one in load.judged if one.objective == objective), _IN_A_WORD[None])
 
-def _verdict(one: Judged | None) -> str:
-    """One objective in one step, over its instances: `met, 34 ms`, `MISSED by 3 of 4, 310 ms`."""
-    if one is None or "measured" not in one.values:
-        return "not judged"
-    unjudged = f", {one.unjudged} not judged" if one.unjudged else ""
-    by = f" by {one.missed} of {one.apps}" if one.missed and one.apps > 1 else ""
-    return f"{_IN_A_WORD[not one.missed]}{by}, {one.measured}{unjudged}"
+    def shares(load: Load, name: str) -> str:
+        of = load.parts(name) if any(one.missed for one in load.judged) else {}
+        return ", ".join(f"{name} {SHARE.write(share)}" for name, share in of.items())
 
-
-def _step(step: Step, found: Values) -> tuple[str, ...]:
-    return step.name, *_load(Load(step.setting, step.instances, step.clients, {step: found}))
-
-
-def _load(load: Load) -> tuple[str, str, str]:
-    run = load.values("step_clients")
-    really = f" ({significant(run[0])} run)" if run and run[0] != load.clients else ""
-    return load.placement, str(load.instances), f"{load.clients}{really}"
+    columns: Columns[Load] = (
+        *STEP,
+        *(
+            (" or ".join(sorted(promise)), lambda load, objective=objective: verdict(load, objective))
+            for objective, promise in promises.items()
+        ),
+        ("Most likely cause of a miss", lambda load: shares(load, "causes")),
+        ("Neighbours named", lambda load: shares(load, "neighbours")),
+        ("Alerts that fire at its end", lambda load: ", ".join(sorted(load.parts("firing")))),
+    )
+    return table(singly(of), columns, PLACEMENT)
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------
 
 
 def _chart(quantities: Sequence[Quantity], of: Sequence[Load]) -> str | None:
-    """The section's chart as SVG; None without numbers.
-
-    The x axis shows the clients per instance, with a curve for each number of instances; if all loads have the same
-    clients, it shows the instances.
-    """
-    clients, instances = (sorted({getattr(load, name) for load in of}) for name in ("clients", "instances"))
-    along = "instances" if len(clients) == 1 < len(instances) else "clients"
+    """The section's chart as SVG, with a curve for each number of instances and placement; None without numbers."""
+    instances = sorted({load.instances for load in of})
     placements = list(dict.fromkeys(load.placement for load in of))
-    groups: dict[tuple[str, int], list[Load]] = {}
-    for load in of:
-        groups.setdefault((load.placement, 0 if along == "instances" else load.instances), []).append(load)
     panels = []
     for each in (quantity for quantity in quantities if not quantity.get("hidden")):
         unit, curves = _unit(each), []
-        for (placement, number), group in groups.items():
-            name = [count(number, "instance")] * bool(number) + [placement] * (not number or len(placements) > 1)
-            points = [
-                (getattr(load, along), [value * unit.factor for value in load.values(each["of"])]) for load in group
-            ]
-            line = placements.index(placement)
-            if any(values for _, values in points):
-                curves.append(Curve(", ".join(name), points, instances.index(number) if number else line, line))
+        for line, placement in enumerate(placements):
+            for shade, number in enumerate(instances):
+                points = [
+                    (load.clients, [value * unit.factor for value in load.values(each["of"])])
+                    for load in of
+                    if (load.placement, load.instances) == (placement, number)
+                ]
+                name = count(number, "instance") + (f", {placement}" if len(placements) > 1 else "")
+                if any(values for _, values in points):
+                    curves.append(Curve(name, points, shade, line))
         panels.append(Panel(each["title"], unit.axis, curves, _limits(each, of), logarithmic=unit.logarithmic))
     if not any(panel.curves for panel in panels):
         return None
-    really = {load.clients: run[0] for load in of if (run := load.values("step_clients")) and run[0] != load.clients}
-    if along == "instances":
-        scaled = f" (really run: {significant(really[clients[0]])})" if really else ""
-        ticks = tuple((n, str(n)) for n in instances)
-        return charts.draw(panels, f"instances, {clients[0]} clients each{scaled}", ticks)
-    ticks = tuple((n, f"{n}\n({significant(really[n])})" if n in really else str(n)) for n in clients)
-    scaled = ", in the study's numbers (really run)" if really else ""
-    return charts.draw(panels, f"clients per instance{scaled}", ticks)
+    ticks = {load.clients: f"{load.clients}\n({load.really})" if load.really else str(load.clients) for load in of}
+    scaled = ", in the study's numbers (really run)" if any(load.really for load in of) else ""
+    return charts.draw(panels, f"clients per instance{scaled}", tuple(ticks.items()))
 
 
 def _limits(quantity: Quantity, of: Sequence[Load]) -> tuple[tuple[float, str], ...]:
     """Lines across a panel, in its axis's unit: an objective, or the CPUs that all tiers share."""
-    unit = _unit(quantity)
-    found = {
-        (one.values["promised"], f"objective: {unit.write(one.values['promised'])}")
-        for load in of
-        for one in load.judged
-        if one.objective == quantity.get("objective")
-    }
+    unit, judged = _unit(quantity), (one for load in of for one in load.judged)
+    promised = {one.values["promised"] for one in judged if one.objective == quantity.get("objective")}
+    found = {(value, f"objective: {unit.write(value)}") for value in promised}
     if quantity["of"] == "tiers_cpu":
         found = {(cpus, f"shared: {cpus:g} CPU") for load in of for cpus in load.values("step_cpus")}
     return tuple((value * unit.factor, text) for value, text in sorted(found))

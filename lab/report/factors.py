@@ -20,11 +20,10 @@ from lab.factors.scenario import (
 )
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
-from lab.report.comparison import Comparison, Pair, Values, plus_minus
-from lab.report.page import Page, Section, Study, Table, every_value, interval, load_study, page
+from lab.report.comparison import Comparison, Pair, Values, beyond_noise, plus_minus
+from lab.report.page import Columns, Page, Section, Study, interval, load_study, page, table
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate
-from lab.report.units import SHARE, significant
+from lab.report.units import SHARE
 
 TESTS = tuple(benchmark.name for workload in scenario.WORKLOADS for benchmark in BENCHMARKS[workload])
 ALONE = Case().name  # on its own CPU
@@ -49,16 +48,10 @@ class Results:
         cases = {case for one in measurements if (case := Case.parse(one.environment))}
         self.cpus = max((case.cpus for case in cases), default=1)
         pairs = _pairs(measurements, sorted(cases, key=lambda case: (case.servers, case.cap or 0)), self.cpus)
-        found = Values.of(measurements).compare(pairs)
-        self.comparisons = sorted(found, key=lambda one: TESTS.index(one.test))
+        self._compared = sorted(Values(measurements).compare(pairs), key=lambda one: TESTS.index(one.test))
 
-    def of(self, factor: str, test: str | None = None) -> list[Comparison]:
-        return [one for one in self.comparisons if one.pair.group == factor and test in {None, one.test}]
-
-    def losses(self, test: str) -> list[Comparison]:
-        """Free and pinned; empty unless both are known."""
-        found = [one for loss in LOSSES for one in self.of(loss, test)]
-        return found if len(found) == len(LOSSES) else []
+    def of(self, *factors: str) -> list[Comparison]:
+        return [one for factor in factors for one in self._compared if one.pair.group == factor]
 
 
 def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int) -> Iterator[Pair]:
@@ -98,119 +91,77 @@ def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int
 def write_up(recording: Recording) -> Page:
     study, results = load_study("factors"), Results(recording.measurements)
     more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
-    head = ("Workload", "", "Of the base", "Should be", "Lacking", "95 % interval", "n", study["source"]["short"])
-    sections = []
-    for key, factors in SECTIONS.items():
-        rows = tuple(_row(one, _printed(one, results.cpus, study)) for factor in factors for one in results.of(factor))
-        sections.append(Section(key, Table(head, rows), more=more.get(key, "")))
-    values = every_value(recording.measurements)
-    emulated = [one.pair.what for one in results.comparisons if one.emulated]
-    return page(study, recording, verdict(results, study), sections, values, emulated=emulated)
-
-
-def _row(one: Comparison, printed: str) -> tuple[str, ...]:
-    found = one.lost
-    shares = map(SHARE.write, (one.ratio.value, one.pair.should, found.value))
-    return one.test, one.pair.what, *shares, interval(found, SHARE.write), str(found.n), printed
+    columns: Columns[Comparison] = (
+        ("Workload", lambda one: one.test),
+        ("Case", lambda one: one.pair.what),
+        ("Of the base", lambda one: SHARE.write(one.ratio.value)),
+        ("Should be", lambda one: SHARE.write(one.pair.should)),
+        ("Lacking", lambda one: SHARE.write(one.lost.value)),
+        ("95 % interval", lambda one: interval(one.lost, SHARE.write)),
+        ("n", lambda one: str(one.lost.n)),
+        (study["source"]["short"], lambda one: _printed(one, results.cpus, study)),
+    )
+    sections = [
+        Section(key, table(results.of(*factors), columns), more=more.get(key, "")) for key, factors in SECTIONS.items()
+    ]
+    emulated = [one.pair.what for one in results.of(VIRTUALISATION) if one.emulated]
+    return page(recording, verdict(results, study["overcommit"]["deviation"]), sections, emulated=emulated)
 
 
 def _printed(one: Comparison, cpus: int, study: Study) -> str:
+    """The study's result for a comparison; its rule of thumb doesn't apply to emulated hardware."""
     factor = one.pair.group
     if factor == OVERCOMMIT:
         return f"at most {SHARE.write(study['overcommit']['deviation'])}"
     if factor in {SERVERS, AFFINITY} and one.pair.x != cpus:
         return ""
-    found: float | None = study["printed"].get(factor, {}).get(one.test)
-    return " ".join([*([] if found is None else [SHARE.write(found)]), *_thumb(one, study, "(rule of thumb {})")])
-
-
-def _thumb(one: Comparison, study: Study, words: str) -> list[str]:
-    """The study's rule of thumb for virtualisation in these words; nothing with emulation, where it doesn't apply."""
-    found = study["rule_of_thumb"].get(one.test.split()[0])
-    known = one.pair.group == VIRTUALISATION and not one.emulated and found is not None
-    return [words.format(SHARE.write(found))] if known else []
+    said, thumb = study["printed"].get(factor, {}).get(one.test), study["rule_of_thumb"].get(one.test.split()[0])
+    found = [] if said is None else [SHARE.write(said)]
+    if thumb is not None and factor == VIRTUALISATION and not one.emulated:
+        found.append(f"(rule of thumb {SHARE.write(thumb)})")
+    return " ".join(found)
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------
 
 
-def verdict(results: Results, study: Study) -> list[str]:
-    said = (
-        _overcommit(results.of(OVERCOMMIT), study["overcommit"]["deviation"]),
-        _pinning(results),
-        _virtualisation(results, study),
-    )
-    found = [sentence for sentence in said if sentence]
+def verdict(results: Results, limit: float) -> list[str]:
+    """`limit` is the study's deviation from the law of overcommitment."""
+    number = results.cpus
+    pinned = [one for one in results.of(AFFINITY) if one.pair.x == number]
+    found = _overcommit(results.of(OVERCOMMIT), limit) + [
+        f"{begin} {' and '.join(f'{beyond_noise(one.lost)} of {one.test}' for one in of)}."
+        for begin, of in (
+            (f"With {number} busy virtual servers on {number} CPUs, pinning gains", pinned),
+            ("A spare core gains", results.of(SPARE_CORE)),
+        )
+        if of
+    ]
+    for emulated, begin in ((False, "Virtualisation costs"), (True, "On emulated hardware, a sign that it works:")):
+        where: dict[str, list[str]] = {}
+        for one in (one for one in results.of(VIRTUALISATION) if one.emulated is emulated):
+            where.setdefault(one.pair.what, []).append(f"{beyond_noise(one.lost)} of {one.test}")
+        found += [f"{begin} in {what} {', '.join(costs)}." for what, costs in where.items()]
     return found or ["No case was measured together with what it is compared with, so there is nothing to say yet."]
 
 
-def _overcommit(found: Sequence[Comparison], limit: float) -> str:
-    """Whether the law holds: every interval is within the study's deviation; not if one is entirely outside it."""
+def _overcommit(found: Sequence[Comparison], limit: float) -> list[str]:
+    """Whether the law holds: every interval is within the limit; not if one is entirely outside it."""
     if not found:
-        return ""
+        return []
     xs = sorted({one.pair.x for one in found})
     busy = f"With {xs[0]:g}{f' to {xs[-1]:g}' if len(xs) > 1 else ''} busy virtual servers per CPU"
     within = f"within {SHARE.write(limit)} as in the study"
     widest = max(found, key=lambda one: max(map(abs, one.lost.ends)))
     if max(map(abs, widest.lost.ends)) <= limit:
-        return f"{busy} each gets 1/x of the performance, as in the study: at most {_off(_furthest(found))}."
+        return [f"{busy} each gets 1/x of the performance, as in the study: at most {_furthest(found)}."]
     if broken := [one for one in found if one.lost.ends[0] > limit or one.lost.ends[1] < -limit]:
-        return f"{busy}, performance is not 1/x {within}, but up to {_off(_furthest(broken))}."
-    return (
-        f"{busy}, noise hides whether each gets 1/x of the performance {within}: {_off(widest)}. Repeat this with less "
-        "other load, or more often."
-    )
+        return [f"{busy}, performance is not 1/x {within}, but up to {_furthest(broken)}."]
+    hides = f"{busy}, noise hides whether each gets 1/x of the performance {within}: {_furthest([widest])}."
+    return [f"{hides} Repeat this with less other load, or more often."]
 
 
-def _off(one: Comparison) -> str:
-    return f"{_away(one)} ({one.test} at {one.pair.x:g})"
-
-
-def _away(one: Comparison) -> str:
-    lost = one.lost
-    return f"{plus_minus(lost if lost.value > 0 else lost.mapped(-1))} {'below' if lost.value > 0 else 'above'} it"
-
-
-def _furthest(of: Sequence[Comparison]) -> Comparison:
-    return max(of, key=lambda one: abs(one.lost.value))
-
-
-def _pinning(results: Results) -> str:
-    number, gains = results.cpus, []
-    for one in results.of(AFFINITY):
-        if one.pair.x == number:
-            lost = [loss.lost.value for loss in results.losses(one.test)]
-            less = (
-                f" (the loss from 1 to {number} is {significant((lost[0] - lost[1]) * 100)} points less)"
-                if lost
-                else ""
-            )
-            gains.append(f"{_found(one.lost)} of {one.test}{less}")
-    if not gains:
-        return ""
-    spare = " and ".join(f"{_found(one.lost)} of {one.test}" for one in results.of(SPARE_CORE))
-    rest = f"; a spare core gains {spare}" if spare else ""
-    return f"With {number} busy virtual servers on {number} CPUs, pinning gains {' and '.join(gains)}{rest}."
-
-
-def _found(effect: Estimate) -> str:
-    """A share with its interval; if none was found, its upper bound."""
-    if effect.high is not None and not effect.differs():
-        return f"nothing beyond noise (at most {SHARE.write(max(0.0, effect.high))})"
-    ends = interval(effect, SHARE.write)
-    return f"{SHARE.write(effect.value)}{ends and f' ({ends})'}"
-
-
-def _virtualisation(results: Results, study: Study) -> str:
-    said = []
-    for emulated, begin in (
-        (False, "What virtualisation costs, beside the study's rule of thumb"),
-        (True, "On emulated hardware, so no more than a sign that it works"),
-    ):
-        where: dict[str, list[str]] = {}
-        for one in results.of(VIRTUALISATION):
-            if one.emulated is emulated:
-                words = [f"{one.test} {_found(one.lost)}", *_thumb(one, study, "there {}")]
-                where.setdefault(one.pair.what, []).append(", ".join(words))
-        said += [f"{begin}."] * bool(where) + [f"In {what}: {'; '.join(of)}." for what, of in where.items()]
-    return " ".join(said)
+def _furthest(of: Sequence[Comparison]) -> str:
+    one = max(of, key=lambda one: abs(one.lost.value))
+    lost, where = (one.lost, "below") if one.lost.value > 0 else (one.lost.mapped(-1), "above")
+    return f"{plus_minus(lost)} {where} it ({one.test} at {one.pair.x:g})"

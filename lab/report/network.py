@@ -12,10 +12,10 @@ from lab.metrics import Measurement
 from lab.network.experiment import CPU, FAILED, P50, P99, PER_BYTE, PER_REQUEST, REQUESTS, THROUGHPUT
 from lab.network.paths import EVENTS
 from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad
-from lab.report.comparison import Pair, Values
-from lab.report.page import Page, Section, Table, every_value, interval, load_study, page, three_digits
+from lab.report.comparison import Pair, Values, furthest
+from lab.report.page import Columns, Page, Section, Table, interval, load_study, page, table, three_digits
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate, estimate
+from lab.report.statistics import Estimate
 from lab.report.units import MISSING, significant, unit_of
 
 INSTRUCTIONS, _ = EVENTS
@@ -24,6 +24,7 @@ GUEST = "xen-guest1 / xen-domain0"  # of the study: on its own CPU, like both en
 COST = 2  # column of the study's table: instructions of a byte
 ENOUGH = 0.98  # of the rate: the load is reached
 OF_A_LOAD = {REQUESTS: "Answered", FAILED: "Failed", P50: "p50", P99: "p99", CPU + PER_REQUEST: "CPU time each"}
+EACH = {"paths": "a byte", "offloads": "a byte", "sizes": "a byte", "requests": "a request"}  # by section
 Load = Configuration | WebLoad
 
 
@@ -43,11 +44,10 @@ class Compared:
 
 class Results:
     def __init__(self, measurements: Sequence[Measurement]) -> None:
-        self.values = Values.of(measurements)
-        loads = [one for name in sorted(self.values.tests) if (one := _parse(name))]
-        loads.sort(key=_rank)
+        self.values = Values(measurements)
+        loads = sorted((one for name in sorted(self.values.tests) if (one := _parse(name))), key=_rank)
         self.web_loads = [one for one in loads if isinstance(one, WebLoad)]
-        self.judged_by = INSTRUCTIONS if any(one.test == INSTRUCTIONS for one in measurements) else CPU
+        self.judged_by = INSTRUCTIONS if INSTRUCTIONS in self.values.units else CPU
         self.compared = [
             compared
             for group, beside in (("paths", _first_path), ("offloads", _offloads), ("sizes", _largest))
@@ -106,40 +106,32 @@ def write_up(recording: Recording) -> Page:
         ("Configuration", "Relative to", *study["published"]["head"]),
         tuple((*names.split(" / "), *map(str, row)) for names, row in study["published"]["rows"].items()),
     )
-    sections = (
-        Section("paths", _compared(results, "paths", "a byte")),
-        Section("published", published),
-        Section("offloads", _compared(results, "offloads", "a byte")),
-        Section("sizes", _compared(results, "sizes", "a byte")),
-        Section("requests", _compared(results, "requests", "a request")),
-        Section("loads", _loads(results)),
-    )
+    first, *others = (Section(group, _compared(results, group)) for group in EACH)
+    sections = [first, Section("published", published), *others, Section("loads", _loads(results))]
     said = verdict(results, study["published"]["rows"][GUEST][COST])
-    guests = [load.path for load in map(_parse, results.values.emulated) if load]
-    return page(study, recording, said, sections, every_value(recording.measurements), emulated=sorted(guests))
+    guests = sorted(load.path for load in map(_parse, results.values.emulated) if load)
+    return page(recording, said, sections, emulated=guests)
 
 
-def _compared(results: Results, group: str, each: str) -> Table:
-    rows = (
-        (
-            *(results.values.label(load.name) for load in (one.load, one.baseline)),
-            *(three_digits(one.throughput.value), interval(one.throughput)),
-            *("CPU time" if one.event == CPU else one.event, three_digits(one.counted.value)),
-            *((three_digits(one.cost.value), interval(one.cost)) if one.cost else (MISSING, "")),
-            str(one.throughput.n),
-        )
-        for one in results.of(group)
+def _compared(results: Results, group: str) -> Table:
+    columns: Columns[Compared] = (
+        ("Configuration", lambda one: results.values.label(one.load.name)),
+        ("Relative to", lambda one: results.values.label(one.baseline.name)),
+        ("Throughput", lambda one: three_digits(one.throughput.value)),
+        ("95 % interval", lambda one: interval(one.throughput)),
+        ("Of what", lambda one: "CPU time" if one.event == CPU else one.event),
+        ("Ratio", lambda one: three_digits(one.counted.value)),
+        (f"Cost of {EACH[group]}", lambda one: three_digits(one.cost.value) if one.cost else MISSING),
+        ("95 % interval of that", lambda one: interval(one.cost)),
+        ("n", lambda one: str(one.throughput.n)),
     )
-    head = ("Configuration", "Relative to", "Throughput", "95 % interval", "Of what", "Ratio")
-    return Table((*head, f"Cost of {each}", "95 % interval of that", "n"), tuple(rows))
+    return table(results.of(group), columns)
 
 
 def _loads(results: Results) -> Table:
-    units = {one.test: unit_of(one.unit) for one in results.values.measurements}
-
     def cell(load: WebLoad, test: str) -> str:
-        found = estimate(results.values.tests[load.name].get(test, ()))
-        return units[test].write(found.value) if found else MISSING
+        found = results.values.mean(load.name, test)
+        return unit_of(results.values.units[test][0]).write(found.value) if found else MISSING
 
     rows = ((results.values.label(one.name), *(cell(one, test) for test in OF_A_LOAD)) for one in results.web_loads)
     return Table(("Load", *OF_A_LOAD.values()), tuple(rows))
@@ -149,18 +141,16 @@ def _loads(results: Results) -> Table:
 
 
 def verdict(results: Results, of_study: float) -> list[str]:
-    """A summary: the paths first, each in the configuration with the highest cost.
-
-    That is a configuration whose cost exceeds noise, if any: with little traffic, noise gives the largest ratio.
-    """
+    """A summary: the paths first, each in the configuration with the highest cost."""
     judged = results.judged_by
 
     def each_path(*, emulated: bool) -> Iterator[str]:
-        for group, what in (("paths", "a byte"), ("requests", "a request")):
+        for group in ("paths", "requests"):
             there = [one for one in results.of(group) if one.emulated == emulated]
             for path in dict.fromkeys(one.load.path for one in there):
                 on_path = [one for one in there if one.load.path == path]
-                yield from _most(on_path, judged, f"{_on(path)}, {what}", lambda one: _on(one.baseline.path).lower())
+                begin = f"{_on(path)}, {EACH[group]}"
+                yield from _most(on_path, judged, begin, lambda one: _on(one.baseline.path).lower())
 
     sizes = [one for one in results.of("sizes") if not one.emulated]
     found = [
@@ -197,8 +187,7 @@ def _most(of: Sequence[Compared], judged: str, begin: str, than: Callable[[Compa
     known = [(one.cost, one) for one in of if one.cost and one.event == judged]
     if not known:
         return
-    more = [(cost, one) for cost, one in known if cost.differs(1) and cost.value > 1]
-    cost, most = max(more or known, key=lambda each: each[0].value)
+    cost, most = furthest(known, 1)
     ends, unit = interval(cost), "as much CPU time" if judged == CPU else f"as many {judged}"
     where = f"{most.load.name}{ends and f', 95 % interval {ends}'}"
     noise = "" if not ends or cost.differs(1) else "; that is within noise"
@@ -211,6 +200,6 @@ def _not_reached(results: Results) -> list[str]:
     few = [
         f"{results.values.label(one.name)}: {significant(reached.value)} answered"
         for one in results.web_loads
-        if (reached := estimate(results.values.tests[one.name].get(REQUESTS, ()))) and reached.value < ENOUGH * one.rate
+        if (reached := results.values.mean(one.name, REQUESTS)) and reached.value < ENOUGH * one.rate
     ]
     return [f"Not all requests were answered in time ({'; '.join(few)}): the server was saturated."] if few else []

@@ -1,26 +1,23 @@
-"""A report as plain values, independent of the output format, and sections that all studies share."""
+"""A report as plain values, independent of the output format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from lab.metrics import Measurement
-from lab.report.recorded import Recording
+from lab.report.recorded import Asked, Recording
 from lab.report.statistics import Estimate, estimate
 from lab.report.units import MISSING, unit_of
 
+T = TypeVar("T")
 STUDIES = Path(__file__).with_name("studies")
 SPREAD = ("Mean", "Std. deviation", "95 % interval", "n")
-# Labels of lab_run_info, and the programs whose versions they are.
-SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
-SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
 
 Study = Mapping[str, Any]
 """A file of `studies`: the repeated publication, its numbers, and the report's texts."""
@@ -32,14 +29,6 @@ class Table:
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The queries for one value in one step; `at` names the step and its time."""
-
-    at: str
-    queries: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -65,13 +54,13 @@ class Page:
     facts: Sequence[tuple[str, str]]
     sections: Sequence[Section]
     steps: Table | None
-    overview: Table | None = None
+    overview: Table | None
     """The verdict as a table."""
-    remarks: Sequence[tuple[str, str]] = ()
+    remarks: Sequence[tuple[str, str]]
     """Remarks about single steps or environments: subject and text."""
-    differences: Sequence[tuple[str, str]] = ()
+    differences: Sequence[tuple[str, str]]
     """The study's setup, and ours."""
-    asked: Sequence[Asked] = ()
+    asked: Sequence[Asked]
     """The queries of the run: its measurements, and facts about it."""
 
 
@@ -82,90 +71,52 @@ def load_study(name: str) -> Study:
 
 
 def page(
-    study: Study,
-    recording: Recording | None,
+    recording: Recording,
     verdict: Iterable[str],
     sections: Iterable[Section],
-    steps: Table | None = None,
     *,
-    title: str = "",
-    facts: Iterable[tuple[str, str]] = (),
+    steps: Table | None = None,
+    facts: Mapping[str, str] | None = None,
     overview: Table | None = None,
     remarks: Iterable[tuple[str, str]] = (),
     emulated: Iterable[str] = (),
     platform: str = "",
 ) -> Page:
-    """The page of a run, or, without a recording, of results from files.
+    """The page of a recording.
 
-    facts: shown at the top, replacing facts of the same name; platform: selects the differences from the study if its
-    file has them by platform.
+    steps: every value if None; platform: selects the differences from the study if its file has them by platform.
     """
-    rows = study.get("differences", ())
-    asked: tuple[Asked, ...] = ()
-    if recording:
-        run = recording.run
-        title = f"Run {run.name}: scenario {run.scenario}"
-        facts = (_facts(recording) | dict(facts)).items()
-        if recording.finished_steps < recording.planned_steps:
-            done = f"{recording.finished_steps} of its {recording.planned_steps} steps are recorded"
-            verdict = [*verdict, f"The run is not complete: {done}."]
-        at = f"the whole run, {time(run.start)} to {time(run.end)}"
-        asked = (Asked(at, tuple(recording.asked.values())),)
+    study = load_study(recording.study)
+    differences = study.get("differences", ())
+    done, planned = recording.finished_steps, recording.planned_steps
+    incomplete = [f"The run is not complete: {done} of its {planned} steps are recorded."] if done < planned else []
     emulation = "runs on emulated hardware: its values show that it works, and no more"
     return Page(
-        title,
+        recording.title,
         study,
-        tuple(verdict),
-        [(name, text) for name, text in facts if text],
+        [*verdict, *incomplete],
+        [(name, text) for name, text in {**recording.facts, **(facts or {})}.items() if text],
         [section for section in sections if section.table is None or section.table.rows],
-        steps,
+        steps or every_value(recording.measurements),
         overview,
         [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))],
-        tuple(map(tuple, rows[platform] if platform else rows)),
-        asked,
+        tuple(map(tuple, differences[platform] if platform else differences)),
+        recording.asked,
     )
 
 
-def _facts(of: Recording) -> dict[str, str]:
-    info, run = of.info, of.run
-    repetitions = count(max((one.repetition for one in of.measurements), default=0), "repetition")
-    cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if info.get("cpu") else ""
-    software = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
-    emulated = ", emulated" if info.get("emulated") == "yes" else ""
-    guests = f"of {info.get('target')} ({info.get('virtualization')}{emulated}); the machine below is the lab's own"
-    return {
-        "When": f"{time(run.start)} to {time(run.end)}",
-        "What": f"{count(of.finished_steps, 'step')}, {repetitions} of each; without warm-up",
-        "Guests": guests if info.get("target") else "",
-        "Machine": f"{run.host}{cpu}",
-        "Software": ", ".join(software) or "not recorded",
-        "Seed": info.get("seed", ""),
-        "Skipped": info.get("skipped", ""),
-        "virtscope": info.get("version") or "not recorded",
-        "Asked": f"{of.url} at {time(of.asked_at)}",
-    }
+Columns = Sequence[tuple[str, Callable[[T], str]]]
+"""Heads, and the text in a row."""
 
 
-def compact(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], unless_same: str = "") -> Table:
+def table(rows: Iterable[T], columns: Columns[T], unless_same: str = "") -> Table:
     """A table without empty columns, and without the column `unless_same` if it is the same in every row."""
-    if not rows:
+    head, cells = tuple(name for name, _ in columns), [tuple(write(row) for _, write in columns) for row in rows]
+    if not cells:
         return Table(head, ())
-    columns = [(name, *cells) for name, cells in zip(head, zip(*rows, strict=True), strict=True) if any(cells)]
-    first, *found = zip(*(of for of in columns if of[0] != unless_same or len(set(of[1:])) > 1), strict=True)
-    return Table(first, tuple(found))
-
-
-def time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def count(number: int, thing: str) -> str:
-    """A number of things, in words.
-
-    >>> count(1, "instance"), count(4, "instance")
-    ('1 instance', '4 instances')
-    """
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    found = [(name, *of) for name, of in zip(head, zip(*cells, strict=True), strict=True) if any(of)]
+    first, *rest = zip(*(of for of in found if of[0] != unless_same or len(set(of[1:])) > 1), strict=True)
+    return Table(first, tuple(rest))
 
 
 def three_digits(value: float | None) -> str:
@@ -173,9 +124,9 @@ def three_digits(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def interval(of: Estimate, written: Callable[[float], str] = three_digits) -> str:
+def interval(of: Estimate | None, written: Callable[[float], str] = three_digits) -> str:
     """The ends of an interval; empty without one."""
-    return "" if of.low is None or of.high is None else f"{written(of.low)} to {written(of.high)}"
+    return "" if of is None or of.low is None or of.high is None else f"{written(of.low)} to {written(of.high)}"
 
 
 def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, str, str, str]:

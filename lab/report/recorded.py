@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from lab import LabError
 from lab.metrics import METRIC, UNSETTLED, Measurement
@@ -10,10 +12,12 @@ from lab.prometheus import Prometheus, Recorded, Sample
 
 RUNS = "lab_run_info[30d]"  # the stack's retention
 GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")  # of a consolidation
+# Labels of lab_run_info, and the programs whose versions they are.
+SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
+SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     name: str
     study: str
     scenario: str
@@ -23,17 +27,27 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """All measurements of a run; `asked` has the queries by metric, `info` the labels of lab_run_info."""
+class Asked:
+    """Queries; `at` names what they are about, and its time."""
 
-    run: Run
-    url: str
-    asked: Mapping[str, str]
-    info: Mapping[str, str]
-    planned_steps: int
-    finished_steps: int
+    at: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All measurements of a run, or of files."""
+
+    title: str
+    study: str
     measurements: tuple[Measurement, ...]
-    asked_at: float
+    facts: Mapping[str, str]
+    """In words, by subject."""
+    asked: tuple[Asked, ...] = ()
+    info: Mapping[str, str] = field(default_factory=dict)
+    """The labels of lab_run_info."""
+    planned_steps: int = 0
+    finished_steps: int = 0
     unsettled: Mapping[str, float] = field(default_factory=dict)
     """CPUs that others used right before a step, by step name, if the machine did not settle."""
     gauges: Mapping[str, float] = field(default_factory=dict)
@@ -45,7 +59,7 @@ def runs(recorded: Sequence[Recorded]) -> list[Run]:
     times: dict[tuple[str, str, str, str], list[float]] = {}
     for series in recorded:
         of = series.labels
-        run = (of["run"], of.get("study", ""), of.get("scenario", ""), of.get("host", ""))
+        run = of["run"], of.get("study", ""), of.get("scenario", ""), of.get("host", "")
         times.setdefault(run, []).extend(when for when, _ in series.samples)
     found = [Run(*run, min(seen), max(seen)) for run, seen in times.items()]
     return sorted(found, key=lambda run: run.start, reverse=True)
@@ -80,16 +94,17 @@ def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
         step, attempt = _attempt(sample)
         last[step] = max(last.get(step, ""), attempt)
     latest = [sample for sample in given[METRIC] if last[_attempt(sample)[0]] == _attempt(sample)[1]]
-    planned = given["lab_run_planned_steps"]
+    [info] = [sample.labels for sample in given["lab_run_info"]][:1] or [{}]
+    found = tuple(map(measurement, latest))
     return Recording(
-        run,
-        prometheus.url,
-        asked,
-        given["lab_run_info"][0].labels if given["lab_run_info"] else {},
-        round(planned[0].value) if planned else 0,
+        f"Run {run.name}: scenario {run.scenario}",
+        run.study,
+        found,
+        facts(run, info, found, len(last)) | {"Asked": f"{prometheus.url} at {time(asked_at)}"},
+        (Asked(f"the whole run, {time(run.start)} to {time(run.end)}", tuple(asked.values())),),
+        {**info, "host": run.host},
+        round(sum(sample.value for sample in given["lab_run_planned_steps"][:1])),
         len(last),
-        tuple(measurement(sample) for sample in latest),
-        asked_at,
         {sample.labels.get("step", ""): sample.value for sample in given[UNSETTLED]},
         {name: given[name][0].value for name in GAUGES if given[name]},
     )
@@ -103,3 +118,34 @@ def measurement(sample: Sample) -> Measurement:
     of = sample.labels
     kind = (of["environment"], of["virtualization"], of["emulated"] == "yes", of["test"], of["unit"], of["better"])
     return Measurement(*kind, int(of["repetition"]), sample.value)
+
+
+def facts(run: Run, info: Mapping[str, str], found: Sequence[Measurement], steps: int) -> dict[str, str]:
+    repetitions = count(max((one.repetition for one in found), default=0), "repetition")
+    cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if info.get("cpu") else ""
+    software = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
+    emulated = ", emulated" if info.get("emulated") == "yes" else ""
+    guests = f"of {info.get('target')} ({info.get('virtualization')}{emulated}); the machine below is the lab's own"
+    return {
+        "When": f"{time(run.start)} to {time(run.end)}",
+        "What": f"{count(steps, 'step')}, {repetitions} of each; without warm-up",
+        "Guests": guests if info.get("target") else "",
+        "Machine": f"{run.host}{cpu}",
+        "Software": ", ".join(software) or "not recorded",
+        "Seed": info.get("seed", ""),
+        "Skipped": info.get("skipped", ""),
+        "virtscope": info.get("version") or "not recorded",
+    }
+
+
+def time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things, in words.
+
+    >>> count(1, "instance"), count(4, "instance")
+    ('1 instance', '4 instances')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

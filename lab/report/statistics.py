@@ -73,10 +73,9 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     return _with_half(statistics.fmean(values), t_quantile(n - 1) * deviation / math.sqrt(n), n, deviation)
 
 
-def ratio(values: Sequence[float], base: Sequence[float]) -> Estimate | None:
-    """The mean of values / the base's mean, by the delta method; None without values, or if the base's mean is 0."""
-    over, under = estimate(values), estimate(base)
-    if over is None or under is None or under.value == 0:
+def ratio(over: Estimate, under: Estimate) -> Estimate | None:
+    """The ratio of two means, by the delta method; None if the second is 0."""
+    if under.value == 0:
         return None
     value, n = over.value / under.value, min(over.n, under.n)
     if over.deviation is None or under.deviation is None:
@@ -115,16 +114,6 @@ def slope(points: Sequence[tuple[float, float]]) -> Estimate | None:
     residual = math.fsum((y - intercept - found * x) ** 2 for x, y in points)
     error = t_quantile(n - 2) * math.sqrt(residual / (n - 2))
     return _with_half(found, error / math.sqrt(n * statistics.pvariance(xs)), n)
-
-
-def slope_through_origin(points: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The slope of y = slope * x by least squares; None for fewer than two points."""
-    n, squares = len(points), math.fsum(x * x for x, _ in points)
-    if n < 2 or squares == 0:
-        return None
-    slope = math.fsum(x * y for x, y in points) / squares
-    deviation = math.sqrt(math.fsum((y - slope * x) ** 2 for x, y in points) / (n - 1))
-    return _with_half(slope, t_quantile(n - 1) * deviation / math.sqrt(squares), n)
 
 
 def _with_half(value: float, half: float, n: int, deviation: float | None = None) -> Estimate:

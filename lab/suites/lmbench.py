@@ -14,15 +14,14 @@
 
 The rows are those of lmbench's summary (scripts/getsummary), computed in the same way: "null I/O" is the mean of read
 and write, the largest of several sizes counts, and files created per second become microseconds per file. Format and
-units are from src/lib_timing.c: latencies in microseconds, and a megabyte is 1,000,000 bytes. Output beyond the
-summary's tables of the operating system is ignored; a value of -1 or 0 is one that lmbench couldn't measure, so it has
-no row.
+units are from src/lib_timing.c: latencies in microseconds, and a megabyte is 1,000,000 bytes. All else is ignored; a
+value of -1 or 0 is one that lmbench couldn't measure, so it has no row.
 """
 
 import re
 from collections.abc import Iterator
 
-from lab.suites.rows import HIGHER, LOWER, MEGABYTES, MICROSECONDS, TESTS, OutputError, Row, Test, keep, lines, measured
+from lab.suites.rows import HIGHER, LOWER, MEGABYTES, MICROSECONDS, TESTS, OutputError, Row, Test, number, once
 
 SUITE = "lmbench"
 PROCESSES, SWITCHING = "processor_processes", "context_switching"
@@ -42,100 +41,54 @@ LINES, LISTS = (
 NULL_IO = LINES["Simple read"]
 # If the program that lat_proc executes is missing, as with Debian's own script, these times are of a failing exec.
 _NO_HELLO = "/hello: not found"
-_EXECUTING = ("Process fork+execve", "Process fork+/bin/sh -c")
+_EXECUTING = {LINES["Process fork+execve"], LINES["Process fork+/bin/sh -c"]}
 FILE_SYSTEM = '"File system latency'
-FILE_TESTS = {
-    size: [_test(FILES, f"{size.upper()} File {what}") for what in ("Create", "Delete")] for size in ("0k", "10k")
-}
 _UNITS = {MICROSECONDS: "microseconds", MEGABYTES: "MB/sec"}
-_LINE = re.compile(r"(.+?): (-?[0-9.]+) (microseconds|nanoseconds|milliseconds|MB/sec|KB/sec|pages)", re.ASCII)
-_PAIR = re.compile(r"(-?[0-9.]+)\s+(-?[0-9.]+)(?: MB/sec)?", re.ASCII)
-_SIZE = re.compile(r'"size=(\d{1,6})k ovr=-?[0-9.]+', re.ASCII)
-_FILES_LINE = re.compile(r"(\d{1,6}k)\t(-?\d+)\t(-?\d+)\t(-?\d+)", re.ASCII)
-# Beyond the summary: other headings, and lines without a unit.
-_OTHER_HEADING = re.compile(r'"|Memory |Random load latency$|Socket bandwidth using \S+$')
-_OTHER_LINE = re.compile(
-    r"\[.*|Simple read: -1|\w+ \w+ parallelism: [0-9.]+|Avg xfer: .+|.*: /dev/tty.*"
-    r"|.+: (line )?\d{1,9}: (netstat|ifconfig): (command )?not found"  # lmbench's script describes the machine
-    # Its RPC tests without rpcbind, also if they crash; the summary doesn't have them here.
-    r"|unable to register \(XACT_PROG, XACT_VERS, (udp|tcp)\)\.|\S+: RPC: .+|Segmentation fault( \(core dumped\))?"
-)
+_LINE = re.compile(r"(.+?): ([\d.]+) (microseconds|nanoseconds|milliseconds|MB/sec|KB/sec|pages)", re.ASCII)
+_PAIR = re.compile(r"([\d.]+)\s+([\d.]+)(?: MB/sec)?", re.ASCII)
+_SIZE = re.compile(r'"size=(\d{1,6})k ovr=-?[\d.]+', re.ASCII)
+_FILES = re.compile(r"(0|10)k\t\d+\t(\d+)\t(\d+)", re.ASCII)
 
 
 def parse(text: str) -> tuple[Row, ...]:
-    values: dict[Test, float] = {}
-    sizes: dict[Test, float] = {}  # the largest of several sizes counts
-    read_and_write: dict[str, float] = {}
-    unreliable: set[Test] = set()
-    heading, kilobytes = "", ""  # of the current list, and of a context switch's working set
-    for line, content in lines(text):
-        if not content:
-            heading = ""
-        elif content.endswith(_NO_HELLO):
-            unreliable = {LINES[name] for name in _EXECUTING}
-        elif begun := _heading(content):
-            heading, kilobytes = begun
-        elif heading and (found := _of_list(heading, kilobytes, line, content)) is not None:
-            for size, test, value in found:
-                if size >= sizes.get(test, 0):
-                    sizes[test], values[test] = size, value
-        else:
-            heading = ""
-            for name, test, value in _of_line(line, content):
-                if test == NULL_IO:
-                    read_and_write[name] = value
-                else:
-                    keep(values, test, value, line, content)
-    if "Simple write" in read_and_write:  # without /dev/zero there is no read: write alone, as in getsummary
-        values[NULL_IO] = sum(read_and_write.values()) / len(read_and_write)
-    return tuple(Row(test, value) for test, value in values.items() if test not in unreliable)
+    found: list[Row] = []
+    null_io: dict[str, float] = {}
+    largest: dict[Test, tuple[float, float]] = {}  # size and value
+    heading = ""  # of the current list
+    for content in map(str.rstrip, text.splitlines()):
+        if not content[:1].isdigit():  # a list's lines are numbers
+            heading = content
+        for test, size, value in _listed(heading, content):
+            if value and size >= largest.get(test, (0.0, 0.0))[0]:
+                largest[test] = size, value
+        if (line := _LINE.fullmatch(content)) and (of := _of_line(line[1])):
+            if line[3] != _UNITS[of.unit]:
+                raise OutputError(f"{content!r}: {of.name} is in {_UNITS[of.unit]}")
+            value = number(f"{line[1]}: {line[2]}")
+            if of == NULL_IO:
+                null_io[line[1]] = value
+            else:
+                found.append(Row(of, value))
+    if "Simple write" in null_io:  # without /dev/zero there is no read: write alone, as in getsummary
+        found.append(Row(NULL_IO, sum(null_io.values()) / len(null_io)))
+    unreliable = _EXECUTING if re.search(f"{_NO_HELLO}$", text, re.MULTILINE) else set()
+    found += (Row(test, value) for test, (_, value) in largest.items())
+    return once(row for row in found if row.test not in unreliable)
 
 
-def _heading(content: str) -> tuple[str, str] | None:
-    if size := _SIZE.fullmatch(content):
-        return SWITCHING, size[1]
-    known = content in LISTS or content == FILE_SYSTEM or _OTHER_HEADING.match(content)
-    return (content, "") if known else None
+def _of_line(name: str) -> Test | None:
+    return LINES.get("Pagefaults on" if name.startswith("Pagefaults on ") else name)
 
 
-def _of_list(heading: str, kilobytes: str, line: int, content: str) -> list[tuple[float, Test, float]] | None:
-    """Size, test and value for each value of a list's line; None for the line after the list."""
-    if heading == FILE_SYSTEM:
-        files = _FILES_LINE.fullmatch(content)
-        if files is None:
-            return None
-        pairs = zip(FILE_TESTS.get(files[1], ()), (files[3], files[4]), strict=False)
-        return [(1, test, 1e6 / rate) for test, text in pairs if (rate := _measured(text, line, content))]
-    pair = _PAIR.fullmatch(content)
-    if pair is None:
-        return None
-    size, value = (_measured(text, line, content) for text in pair.groups())
-    if not value or not size:
-        return []
-    if heading == SWITCHING:
-        name = f"{pair[1]}p/{kilobytes}K"
-        groups = ([SWITCHING] if name in TESTS[SUITE]["switches"] else []) + ([LATENCIES] if name == "2p/0K" else [])
-        return [(1, _test(group, f"{name} ctxsw"), value) for group in groups]
-    return [(size, LISTS[heading], value)] if heading in LISTS else []
-
-
-def _of_line(line: int, content: str) -> Iterator[tuple[str, Test, float]]:
-    match = _LINE.fullmatch(content)
-    if match is None:
-        if not _OTHER_LINE.fullmatch(content):
-            raise OutputError(line, content, "is not in lmbench's results; remove it if another program printed it")
-        return
-    name, text, unit = match.groups()
-    test = LINES.get("Pagefaults on" if name.startswith("Pagefaults on ") else name)
-    value = _measured(text, line, content)
-    if test is None or value is None:
-        return
-    if unit != _UNITS[test.unit]:
-        raise OutputError(line, content, f"{test.name} is in {_UNITS[test.unit]}")
-    yield name, test, value
-
-
-def _measured(text: str, line: int, content: str) -> float | None:
-    """A value; None for -1 and 0, which mean that it couldn't be measured."""
-    value = measured(text.removeprefix("-"), line, content)
-    return value if value > 0 and not text.startswith("-") else None
+def _listed(heading: str, content: str) -> Iterator[tuple[Test, float, float]]:
+    """Test, size and value for each value of a list's line."""
+    if heading == FILE_SYSTEM and (files := _FILES.fullmatch(content)):
+        for what, rate in (("Create", files[2]), ("Delete", files[3])):
+            yield _test(FILES, f"{files[1]}K File {what}"), 1, 1e6 / int(rate) if int(rate) else 0.0
+    elif pair := _PAIR.fullmatch(content):
+        size, value = number(pair[1]), number(pair[2])
+        if heading in LISTS:
+            yield LISTS[heading], size, value
+        elif (of := _SIZE.fullmatch(heading)) and (name := f"{pair[1]}p/{of[1]}K") in TESTS[SUITE]["switches"]:
+            for group in (SWITCHING, LATENCIES) if name == "2p/0K" else (SWITCHING,):
+                yield _test(group, f"{name} ctxsw"), 1, value

@@ -5,8 +5,12 @@ to the AMD K6/233, and one of UnixBench to ten times a SPARCstation 20-61.
 """
 
 import re
+from collections.abc import Iterator
 
-from lab.suites.rows import HIGHER, INDEX, TESTS, OutputError, Row, Test, keep, lines, measured, rows
+import yaml
+
+from lab.suites import lmbench
+from lab.suites.rows import HIGHER, INDEX, TESTS, OutputError, Row, Test, number, once
 
 UNIXBENCH, NBENCH, STRESS_NG = "unixbench", "nbench", "stress-ng"
 BOGO_OPERATIONS = "bogo_operations_per_second"
@@ -15,15 +19,14 @@ COMPOSITES = tuple(TESTS[NBENCH]["composites"].values())
 _GROUPS = {
     suite: {name: group for group, names in TESTS[suite].items() for name in names} for suite in (UNIXBENCH, STRESS_NG)
 }
-_COPIES = re.compile(r"\d+ CPUs? in system; running (\d{1,6}) parallel cop(?:y|ies) of tests", re.ASCII)
-_HEAD = re.compile(r".+ (?:Index Values|Partial Index)\s+BASELINE\s+RESULT\s+INDEX")
-_TEST = re.compile(r"(.{1,60}?)\s+([0-9.]+|---)\s+([0-9.]+)\s+([0-9.]+|---)", re.ASCII)
-_SCORE = re.compile(r"(.{1,60} Index Score(?: \(Partial Only\))?)\s+([0-9.]+)", re.ASCII)
-_NBENCH_TEST = re.compile(r"([A-Z ]*?) *: +([0-9.e+-]+) +: +([0-9.]+) +: +([0-9.]+)", re.ASCII)
-_NBENCH_INDEX = re.compile(r"([A-Z-]+ INDEX) *: ([0-9.]+)", re.ASCII)
-_NBENCH_NAME = re.compile(r"([A-Z ]+?) *:", re.ASCII)
-_STRESSOR = re.compile(r"- stressor: ([a-z0-9-]{1,40})", re.ASCII)
-_RATE = re.compile(r"bogo-ops-per-second-real-time: (\S+)")
+_COPIES = re.compile(r"^\d+ CPUs? in system; running (\d+) parallel cop(?:y|ies) of tests$", re.ASCII | re.MULTILINE)
+_INDEXES = re.compile(
+    r"^(?:(?P<test>\S.*?) +(?:[\d.]+|---) +[\d.]+|(?P<score>.+ Index Score(?: \(Partial Only\))?)) +[\d.]+$",
+    re.ASCII | re.MULTILINE,
+)
+_NBENCH_TEST = re.compile(r"([A-Z ]*?) *: +[\d.e+-]+ +: +([\d.]+) +: +[\d.]+", re.ASCII)
+_NBENCH_NAME = re.compile(r"([A-Z -]+?) *:(?: ([\d.]+))?", re.ASCII)
+_ON_LINUX = "LINUX DATA BELOW"
 
 
 def unixbench(text: str) -> tuple[Row, ...]:
@@ -38,29 +41,15 @@ def unixbench(text: str) -> tuple[Row, ...]:
 
     If there are several numbers of copies, the values are from the single copy. Tests without a baseline have no row.
     """
-    found: dict[Test, float] = {}
-    copies, of_one, in_table, line = 0, 0, False, 0
-    for line, whole in lines(text):
-        content = whole.strip()
-        if running := _COPIES.fullmatch(content):
-            copies, in_table = int(running[1]), False
-            of_one += copies == 1
-        elif _HEAD.fullmatch(content):
-            in_table = True
-        elif in_table and not content:
-            in_table = False
-        elif in_table and copies == 1 and content.strip("="):
-            if score := _SCORE.fullmatch(content):
-                name, group, index = score[1], SCORE, score[2]
-            elif test := _TEST.fullmatch(content):
-                name, group, index = test[1], _group(test[1]), test[4]
-            else:
-                raise OutputError(line, content, "is no line of UnixBench's index")
-            if index != "---" and (value := measured(index, line, content)) > 0:
-                keep(found, Test(UNIXBENCH, group, name, INDEX, HIGHER), value, line, content)
-    if of_one != 1:
-        raise OutputError(line, "", f"{of_one} runs of a single copy instead of one: use `Run -c 1`, one at a time")
-    return rows(found)
+    _, *parts = _COPIES.split(text)
+    single = [of for copies, of in zip(parts[::2], parts[1::2], strict=True) if copies == "1"]
+    if len(single) != 1:
+        raise OutputError(f"{len(single)} runs of a single copy instead of one: use `Run -c 1`, one at a time")
+    return once(
+        Row(Test(UNIXBENCH, SCORE if line["score"] else _group(name), name, INDEX, HIGHER), number(line[0]))
+        for line in _INDEXES.finditer(single[0])
+        if (name := line["score"] or line["test"])
+    )
 
 
 def _group(name: str) -> str:
@@ -79,29 +68,24 @@ def nbench(text: str) -> tuple[Row, ...]:
     ==============================LINUX DATA BELOW===============================
     MEMORY INDEX        : 21.768
     """
-    found: dict[Test, float] = {}
-    name, on_linux, known = "", False, TESTS[NBENCH]
-    for line, whole in lines(text):
-        content = whole.strip()
-        if test := _NBENCH_TEST.fullmatch(content):
+    # Above that line, an integer index of other tests is relative to the Pentium 90.
+    above, _, below = text.partition(_ON_LINUX)
+    return once(Row(Test(NBENCH, INDEX, name, INDEX, HIGHER), value) for name, value in _nbench(above, below))
+
+
+def _nbench(above: str, below: str) -> Iterator[tuple[str, float]]:
+    name = ""
+    for line in map(str.strip, above.splitlines()):
+        if test := _NBENCH_TEST.fullmatch(line):
             name = test[1].strip() or name  # a warning may appear between a test's name and its values
-            if name not in known["tests"]:
-                raise OutputError(line, content, f"{name!r} is not a test of nbench")
-            named, index = known["tests"][name], test[3]
-        elif "LINUX DATA BELOW" in content:
-            on_linux = True
-            continue
-        # Above that line, an integer index of other tests is relative to the Pentium 90.
-        elif (composite := _NBENCH_INDEX.fullmatch(content)) and composite[1] in known["composites"] and on_linux:
-            named, index = known["composites"][composite[1]], composite[2]
-        else:
-            if begun := _NBENCH_NAME.fullmatch(content):
-                name = begun[1]
-            continue
-        if (value := measured(index, line, content)) <= 0:
-            raise OutputError(line, content, f"{index} is not an index")
-        keep(found, Test(NBENCH, "index", named, INDEX, HIGHER), value, line, content)
-    return rows(found)
+            if name not in TESTS[NBENCH]["tests"]:
+                raise OutputError(f"{name!r} is not a test of nbench")
+            yield TESTS[NBENCH]["tests"][name], number(test[2])
+        elif begun := _NBENCH_NAME.fullmatch(line):
+            name = begun[1]
+    for line in map(str.strip, below.splitlines()):
+        if (index := _NBENCH_NAME.fullmatch(line)) and index[1] in TESTS[NBENCH]["composites"] and index[2]:
+            yield TESTS[NBENCH]["composites"][index[1]], number(index[2])
 
 
 def stress_ng(text: str) -> tuple[Row, ...]:
@@ -116,24 +100,26 @@ def stress_ng(text: str) -> tuple[Row, ...]:
     values compare environments, never suites. The rate is in real time, as CPU time excludes the time that
     virtualisation takes from a program. A stressor without operations has no row.
     """
-    found: dict[Test, float] = {}
-    seen: set[str] = set()
-    stressor, in_metrics = "", False
-    for line, whole in lines(text):
-        if whole and not whole.startswith((" ", "-", ".", "#")):
-            in_metrics, stressor = whole == "metrics:", ""
-        content = whole.strip() if in_metrics else ""
-        if named := _STRESSOR.fullmatch(content):
-            stressor = named[1]
-            if stressor in seen:
-                raise OutputError(line, content, "is there twice: give one run at a time")
-            seen.add(stressor)
-        elif rate := _RATE.fullmatch(content):
-            if not stressor:
-                raise OutputError(line, content, "is of no stressor")
-            test = Test(STRESS_NG, _GROUPS[STRESS_NG].get(stressor, "other"), stressor, BOGO_OPERATIONS, HIGHER)
-            if (value := measured(rate[1], line, content)) > 0:
-                keep(found, test, value, line, content)
-    if not seen:
-        raise OutputError(1, text.partition("\n")[0], "stress-ng's metrics are missing: use its --yaml")
-    return rows(found)
+    try:
+        of = yaml.safe_load(text)
+        stressors = [(one["stressor"], one["bogo-ops-per-second-real-time"]) for one in of["metrics"] or ()]
+    except (yaml.YAMLError, TypeError, LookupError):
+        raise OutputError("stress-ng's metrics are missing: use its --yaml, of one run at a time") from None
+    return once(
+        Row(Test(STRESS_NG, _GROUPS[STRESS_NG].get(name, "other"), name, BOGO_OPERATIONS, HIGHER), number(str(rate)))
+        for name, rate in stressors
+    )
+
+
+def parse(text: str) -> tuple[Row, ...]:
+    """The rows of a run in the output of any suite, recognised by its text; raises `OutputError`."""
+    if "BYTEMARK" in text.upper():  # without its title, "ORIGINAL BYTEMARK RESULTS" is still there
+        return nbench(text)
+    if "BYTE UNIX Benchmarks" in text or "in system; running" in text:
+        return unixbench(text)
+    if re.search(r"^metrics:", text, re.MULTILINE):
+        return stress_ng(text)
+    if "[lmbench" in text:
+        return lmbench.parse(text)
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    raise OutputError(f"{first[:80]!r} begins no results of lmbench, UnixBench, nbench or stress-ng (--yaml)")

@@ -1,7 +1,7 @@
 """The common form of all suites' output: a value for each test, with its unit and the better direction."""
 
-import re
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,17 +13,11 @@ MICROSECONDS, MEGABYTES, INDEX = "microseconds", "megabytes_per_second", "index"
 Better = Literal["lower", "higher"]
 LOWER: Better = "lower"
 HIGHER: Better = "higher"
-_NUMBER = re.compile(r"\d{1,15}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?", re.ASCII)
 TESTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("tests.yml").read_text())
-_LONGEST = 80  # characters of a line in an error message
 
 
 class OutputError(LabError):
-    """Unknown output of a suite; the message has the line's number and its text."""
-
-    def __init__(self, line: int, text: str, problem: str) -> None:
-        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-        super().__init__(f"line {line}: {shown!r}: {problem}")
+    """Output that isn't a suite's, or isn't of a single run."""
 
 
 class Test(NamedTuple):
@@ -48,28 +42,21 @@ class Row(NamedTuple):
     value: float
 
 
-def lines(text: str) -> Iterator[tuple[int, str]]:
-    return enumerate((line.rstrip() for line in text.split("\n")), 1)
+def number(text: str) -> float:
+    """The number at the end of a line of output; raises `OutputError` if it is none."""
+    try:
+        if math.isfinite(value := float(text.rsplit(maxsplit=1)[-1])):
+            return value
+    except ValueError:
+        pass
+    raise OutputError(f"{text!r} does not end with a number")
 
 
-def number(text: str) -> float | None:
-    """A plain number with at most 15 digits before its point; None otherwise."""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def measured(text: str, line: int, content: str) -> float:
-    """A number of an output; raises `OutputError` if it is none."""
-    if (value := number(text)) is None:
-        raise OutputError(line, content, f"{text} is not a number")
-    return value
-
-
-def keep(found: dict[Test, float], test: Test, value: float, line: int, content: str) -> None:
-    """Add a test's value; raises `OutputError` if it has one already."""
-    if test in found:
-        raise OutputError(line, content, f"{test.name} is there twice: give one run at a time")
-    found[test] = value
-
-
-def rows(found: dict[Test, float]) -> tuple[Row, ...]:
-    return tuple(Row(test, value) for test, value in found.items())
+def once(found: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows without those of 0, which a suite couldn't measure; raises `OutputError` if a test is there twice."""
+    values: dict[Test, float] = {}
+    for test, value in found:
+        if test in values:
+            raise OutputError(f"{test.name} is there twice: give one run at a time")
+        values[test] = value
+    return tuple(Row(test, value) for test, value in values.items() if value > 0)

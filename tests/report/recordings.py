@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.metrics import METRIC, Measurement
 from lab.report.page import Page
-from lab.report.recorded import Recording, Run, query
+from lab.report.recorded import Asked, Recording, Run, facts, query
 from lab.report.rendering import html, markdown
 from tests.support.program import program_path
 from tests.support.prometheus import Prometheus
@@ -21,9 +21,10 @@ def recorded(
 ) -> Recording:
     """A complete run unless `finished` gives the number of finished steps."""
     run = Run("20261123T090512-mine", study, "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
-    asked = {metric: query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC)}
-    done = steps if finished is None else finished
-    return Recording(run, "http://127.0.0.1:9090", asked, INFO | info, steps, done, tuple(measured), 1_795_440_000)
+    asked = tuple(query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC))
+    done, found, info = steps if finished is None else finished, tuple(measured), INFO | info | {"host": "vm"}
+    title, known = f"Run {run.name}: scenario {run.scenario}", facts(run, info, found, done)
+    return Recording(title, study, found, known, (Asked("the whole run", asked),), info, steps, done)
 
 
 def assert_whole(page: Page, of: Recording) -> str:
@@ -34,7 +35,7 @@ def assert_whole(page: Page, of: Recording) -> str:
         assert f"\n## {title}\n" in text
         assert title in in_html.replace("&#39;", "'")
     assert len(set(titles)) == len(titles) > 0
-    for asked in of.asked.values():
+    for asked in of.asked[0].queries:
         assert asked.endswith(" @ 1795432913)")
         assert asked in text
     return text
