@@ -9,8 +9,7 @@ from pathlib import Path
 from deploy.programs import CHECKOUT
 from lab import guard, sensors
 from lab.cgroups import Cgroup, TierLimits, mounted
-from lab.clients.child import Clients
-from lab.clients.orders import Application, Habits, Order
+from lab.clients.child import Clients, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, free_ports
 from lab.scenario import Consolidation
@@ -91,13 +90,10 @@ class Stage:
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
-        running = {instance.name for instance in self._running}
-        applications = {
-            instance.name: Application(instance.url, clients if instance.name in running else 0)
-            for instance in self._instances
-        }
-        habits = Habits(seed, think_seconds or self._scenario.think_time, self._scenario.timeout)
-        self.clients.carry_out(Order(habits, applications))
+        think_seconds = think_seconds or self._scenario.think_time
+        each, urls = dict.fromkeys(self._running, clients), {one.name: one.url for one in self._instances}
+        of = {instance.name: each.get(instance, 0) for instance in self._instances}
+        self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, of, urls))
 
     def cpu_seconds(self) -> float:
         return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)

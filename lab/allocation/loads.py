@@ -8,10 +8,11 @@ Clients request a page, wait for all of it, and request the next at once. A page
 of the computational load, and is sent over the loopback's TCP.
 """
 
+import asyncio
 import hashlib
+import itertools
 import mmap
 import os
-import selectors
 import socket
 import struct
 import sys
@@ -44,63 +45,43 @@ class Count:
 def main() -> None:
     what, descriptor, *ports = sys.argv[1:]
     if what == "serve":
-        serve(socket.socket(fileno=int(descriptor)))
+        asyncio.run(serve(socket.socket(fileno=int(descriptor))))
     with mmap.mmap(int(descriptor), COUNTER.size) as memory:
         if what == "visit":
-            visit(memory, list(map(int, ports)))
-        compute(memory)
+            asyncio.run(visit(memory, list(map(int, ports))))
+        for done in itertools.count(1):
+            work(1)
+            COUNTER.pack_into(memory, 0, done)
 
 
 def work(tasks: int) -> None:
     hashlib.pbkdf2_hmac("sha256", b"virtscope", b"allocation", tasks * ROUNDS)
 
 
-def compute(memory: mmap.mmap) -> None:
-    done = 0
-    while True:
-        work(1)
-        done += 1
-        COUNTER.pack_into(memory, 0, done)
-
-
-def serve(listening: socket.socket) -> None:
-    waiting = selectors.DefaultSelector()
-    waiting.register(listening, selectors.EVENT_READ)
-    while True:
-        for key, _ in waiting.select():
-            if key.fileobj is listening:
-                connection, _ = listening.accept()
-                waiting.register(connection, selectors.EVENT_READ, connection)
-                continue
-            connection = key.data
-            if not connection.recv(1):
-                waiting.unregister(connection)
-                connection.close()
-                continue
+async def serve(listening: socket.socket) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1):
             work(10)
-            connection.sendall(PAGE)
+            writer.write(PAGE)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, sock=listening) as server:
+        await server.serve_forever()
 
 
-def visit(memory: mmap.mmap, ports: Sequence[int]) -> None:
-    waiting = selectors.DefaultSelector()
-    missing = {}  # bytes of the page, by connection
-    for port in list(ports) * CLIENTS:
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.sendall(REQUEST)
-        waiting.register(connection, selectors.EVENT_READ, connection)
-        missing[connection] = len(PAGE)
-    done = 0
-    while True:
-        for key, _ in waiting.select():
-            connection = key.data
-            if not (part := connection.recv(missing[connection])):
-                sys.exit("a server has ended")
-            missing[connection] -= len(part)
-            if not missing[connection]:
-                missing[connection] = len(PAGE)
-                done += 1
-                COUNTER.pack_into(memory, 0, done)
-                connection.sendall(REQUEST)
+async def visit(memory: mmap.mmap, ports: Sequence[int]) -> None:
+    """Raises `asyncio.IncompleteReadError` once a server has ended."""
+    done = itertools.count(1)
+
+    async def client(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while True:
+            writer.write(REQUEST)
+            await reader.readexactly(len(PAGE))
+            COUNTER.pack_into(memory, 0, next(done))
+
+    await asyncio.gather(*(client(port) for port in [*ports] * CLIENTS))
 
 
 if __name__ == "__main__":

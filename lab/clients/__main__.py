@@ -1,5 +1,6 @@
-"""The clients' process: `python -m lab.clients` reads orders from its standard input, see lab/clients/orders.py."""
+"""The clients' process: `python -m lab.clients` reads orders from its standard input, see lab/clients/child.py."""
 
+import json
 import logging
 import signal
 import sys
@@ -11,9 +12,8 @@ from locust.env import Environment
 from locust.user.users import User
 from prometheus_client import disable_created_metrics, make_wsgi_app
 
-from lab.clients import orders
+from lab.clients.child import Order
 from lab.clients.metrics import Metrics
-from lab.clients.orders import Order
 from lab.clients.visitor import Visitor
 
 
@@ -29,16 +29,15 @@ class Crowd:
         """Replace all visitors. One that waits for an answer gets it first, so that each request is counted."""
         gevent.joinall([visitor.greenlet for visitor in self._visitors if not visitor.stop()])
         self._visitors.clear()
-        for name, application in order.applications.items():
+        for name, clients in order.clients.items():
             if name not in self._kinds:
                 self._kinds[name] = type(name, (Visitor,), {"application": name, "metrics": self._metrics})
                 self._environment.user_classes.append(self._kinds[name])
             kind = self._kinds[name]
-            kind.host, kind.habits, kind.created = application.url, order.habits, 0
-            self._visitors += self._runner.spawn_users({name: application.clients})
+            kind.host, kind.order, kind.created = order.urls[name], order, 0
+            self._visitors += self._runner.spawn_users({name: clients})
         for name in self._kinds:
-            clients = order.applications[name].clients if name in order.applications else 0
-            self._metrics.clients.labels(name).set(clients)
+            self._metrics.clients.labels(name).set(order.clients.get(name, 0))
 
 
 def main() -> None:
@@ -50,10 +49,10 @@ def main() -> None:
     crowd = Crowd(metrics)
     server = WSGIServer(("127.0.0.1", 0), make_wsgi_app(metrics.registry), log=None)
     server.start()
-    print(orders.encode({"port": server.server_port}), end="", flush=True)
+    print(json.dumps({"port": server.server_port}), flush=True)
     for line in lines:
-        crowd.carry_out(orders.decode_order(line))
-        print(orders.encode({}), end="", flush=True)
+        crowd.carry_out(Order(**json.loads(line)))
+        print(json.dumps({}), flush=True)
 
 
 if __name__ == "__main__":

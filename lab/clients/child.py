@@ -1,17 +1,38 @@
-"""The lab's end of the clients' process."""
+"""The lab's end of the clients' process, and their protocol: one JSON object per line, with an answer to each.
+
+<- {"port": 40123}                                             first: the port of its metrics
+-> {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0,
+    "clients": {"auction-1": 210}, "urls": {"auction-1": "http://127.0.0.1:40080"}}
+<- {}                                                          after they have started, and earlier ones ended
+"""
 
 import http.client
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab.clients.orders import Order, encode
 from lab.processes import Process, beside
 from lab.prometheus import DIRECT
 
 START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
+
+
+@dataclass(frozen=True)
+class Order:
+    """The clients of each application from now on, each with its own random sequence.
+
+    The same order gives the same visits, however long the process has run.
+    """
+
+    seed: str
+    think_seconds: float  # mean of an exponential distribution
+    timeout_seconds: float  # after this a client stops waiting for an answer, and its session ends
+    clients: Mapping[str, int]
+    urls: Mapping[str, str]
 
 
 class Clients(Process):
@@ -28,8 +49,8 @@ class Clients(Process):
 
     def carry_out(self, order: Order) -> None:
         """Carry out an order; returns after clients have started, and stopped ones have received their answers."""
-        self.send(encode(order))
-        self._answer(START_SECONDS + order.habits.timeout_seconds)
+        self.send(f"{json.dumps(asdict(order))}\n")
+        self._answer(START_SECONDS + order.timeout_seconds)
 
     def answers(self) -> float:
         """The number of answers with any status so far; raises `LabError` without its metrics."""

@@ -10,8 +10,8 @@ from locust.contrib.fasthttp import LocustBadStatusCode
 from locust.env import Environment
 
 from lab.clients import mix
+from lab.clients.child import Order
 from lab.clients.metrics import Metrics
-from lab.clients.orders import Habits
 
 # Each page view has its own connection: visitors think longer than web servers keep idle connections, and a request on
 # a connection just being closed would fail, unlike for real visitors.
@@ -27,20 +27,20 @@ class Visitor(FastHttpUser):
 
     abstract = True
     application: ClassVar[str]
-    habits: ClassVar[Habits]
+    order: ClassVar[Order]
     metrics: ClassVar[Metrics]
     created: ClassVar[int] = 0
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         kind = type(self)
-        self._chance = random.Random(f"{kind.habits.seed}/{kind.application}/{kind.created}")
+        self._chance = random.Random(f"{kind.order.seed}/{kind.application}/{kind.created}")
         kind.created += 1
         self._page = mix.FIRST_PAGE
         self._intended_start = 0.0
 
     def wait_time(self) -> float:
-        seconds = self._chance.expovariate(1 / self.habits.think_seconds)
+        seconds = self._chance.expovariate(1 / self.order.think_seconds)
         self._intended_start = time.perf_counter() + seconds
         return seconds
 
@@ -61,7 +61,7 @@ class Visitor(FastHttpUser):
         """Class of the answer ("2xx"), "timeout" or "error"."""
         # Locust's own timeouts are per read; a slowly trickling answer must time out too.
         with (
-            gevent.Timeout(self.habits.timeout_seconds) as patience,
+            gevent.Timeout(self.order.timeout_seconds) as patience,
             self.client.get(address, headers=HEADERS, allow_redirects=False, catch_response=True) as answer,
         ):
             failure = answer.request_meta["exception"]  # the timeout's exception may be wrapped in another

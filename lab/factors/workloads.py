@@ -39,16 +39,12 @@ def sysbench_memory(text: str) -> float:
 
 def fio(text: str) -> float:
     """Reads per second of its one job; raises `LabError`. The format is --output-format=json."""
-    if error := _at(found := _json(text), "jobs", 0, "error"):
-        raise LabError(f"fio reports error {error} of its job")
-    return _number(_at(found, "jobs", 0, "read", "iops"), "fio", text)
+    return _result("fio", text, "jobs", 0, "read", "iops")
 
 
 def iperf3(text: str) -> float:
     """Bytes per second received at either end; raises `LabError`. The format is --json."""
-    if error := _at(found := _json(text), "error"):
-        raise LabError(f"iperf3: {error}")
-    return _number(_at(found, "end", "sum_received", "bits_per_second"), "iperf3", text) / BITS
+    return _result("iperf3", text, "end", "sum_received", "bits_per_second") / BITS
 
 
 def _measured(text: str, pattern: str, what: str) -> float:
@@ -58,25 +54,13 @@ def _measured(text: str, pattern: str, what: str) -> float:
     return float(reports[1])
 
 
-def _json(text: str) -> object:
-    """The object in a text; fio may print notes before and after it. None if there is none."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.JSONDecoder().raw_decode(text, max(0, text.find("{")))[0]
-    return None
-
-
-def _at(found: Any, *path: str | int) -> Any:
-    """The value at a path in nested lists and objects; None if absent."""
-    with contextlib.suppress(LookupError, TypeError):
+def _result(program: str, text: str, *path: str | int) -> float:
+    """The number above 0 at a path in the object in a text; fio may print notes before and after it."""
+    with contextlib.suppress(ValueError, RecursionError, LookupError, TypeError, OverflowError):
+        found: Any = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
         for step in path:
             found = found[step]
-        return found
-    return None
-
-
-def _number(found: object, program: str, text: str) -> float:
-    with contextlib.suppress(OverflowError):
-        if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= float(found) < math.inf:
+        if not isinstance(found, bool) and 0 < float(found) < math.inf:
             return float(found)
     raise LabError(f"{program} gives no result: {_end(text)}")
 

@@ -20,12 +20,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.programs import CHECKOUT
 from lab.clients import mix
-from lab.clients.child import Clients
-from lab.clients.orders import Application, Habits, Order
+from lab.clients.child import Clients, Order
 from tests.support.endpoints import BackgroundServer, QuietHandler
 from tests.support.waiting import wait_for
-
-QUICK = Habits(seed="test", think_seconds=0.02, timeout_seconds=5)
 
 
 def page_of(address: str) -> str:
@@ -124,8 +121,12 @@ def requests_by(label: str, process: Clients, app: str) -> Counter[str]:
     return counts
 
 
-def visit(process: Clients, app: str, server: Server, clients: int, habits: Habits = QUICK) -> None:
-    process.carry_out(Order(habits, {app: Application(server.url, clients)}))
+def visit(
+    process: Clients, clients: Mapping[str, tuple[Server, int]], *, seed: str = "test", think: float = 0.02
+) -> None:
+    """Set the clients of each application, with the server that it is."""
+    numbers = {app: number for app, (_, number) in clients.items()}
+    process.carry_out(Order(seed, think, 5, numbers, {app: server.url for app, (server, _) in clients.items()}))
 
 
 def wait_for_requests(server: Server, count: int) -> None:
@@ -134,9 +135,9 @@ def wait_for_requests(server: Server, count: int) -> None:
 
 def test_every_request_is_counted_once(process: Clients, server: Server) -> None:
     server.slow_pages = {"search": "fails"}
-    visit(process, "counted", server, 20)
+    visit(process, {"counted": (server, 20)})
     wait_for_requests(server, 500)
-    visit(process, "counted", server, 0)
+    visit(process, {"counted": (server, 0)})
     assert requests_by("page", process, "counted") == Counter(server.pages())
     searches = server.pages().count("search")
     assert requests_by("status", process, "counted") == {"5xx": searches, "2xx": len(server.asked) - searches}
@@ -146,9 +147,9 @@ def test_the_same_seed_gives_the_same_visits(process: Clients, server: Server) -
     asked = []
     for seed in ("one", "one", "another"):
         server.asked.clear()
-        visit(process, "seeded", server, 1, Habits(seed, think_seconds=0.005, timeout_seconds=5))
+        visit(process, {"seeded": (server, 1)}, seed=seed, think=0.005)
         wait_for_requests(server, 40)
-        visit(process, "seeded", server, 0, Habits(seed, think_seconds=0.005, timeout_seconds=5))
+        visit(process, {"seeded": (server, 0)}, seed=seed, think=0.005)
         asked.append(server.asked[:40])
     assert asked[0] == asked[1]
     assert asked[0] != asked[2]
@@ -159,7 +160,7 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
     server.slow_seconds = 0.3
     for clients in (5, 2, 8, 0):
         before = len(server.asked)
-        visit(process, "changing", server, clients)
+        visit(process, {"changing": (server, clients)})
         [(_, gauge)] = metrics(process, "changing")["lab_clients"]
         assert gauge == clients
         if clients:
@@ -172,13 +173,13 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
 
 def test_applications_are_separate(process: Clients, server: Server) -> None:
     with serving() as other:
-        process.carry_out(Order(QUICK, {"left": Application(server.url, 3), "right": Application(other.url, 6)}))
+        visit(process, {"left": (server, 3), "right": (other, 6)})
         wait_for_requests(server, 50)
         wait_for_requests(other, 50)
-        process.carry_out(Order(QUICK, {"left": Application(server.url, 0), "right": Application(other.url, 2)}))
+        visit(process, {"left": (server, 0), "right": (other, 2)})
         quiet = len(server.asked)
         wait_for_requests(other, len(other.asked) + 20)
-        process.carry_out(Order(QUICK, {}))
+        visit(process, {})
         assert len(server.asked) == quiet
         assert metrics(process, "right")["lab_clients"] == [({"app": "right"}, 0)]
         for app, asked in (("left", server.asked), ("right", other.asked)):
@@ -187,14 +188,13 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
 
 def test_a_timeout_ends_the_session(process: Clients) -> None:
     """Whether no data or only a trickle arrives. The timeout of five seconds is long for all other pages."""
-    impatient = Habits("patience", think_seconds=0.01, timeout_seconds=5.0)
     with serving() as hangs, serving() as trickles:
         to = {"hangs": hangs, "trickles": trickles}
         for how, server in to.items():
             server.slow_pages = {"category": how}
-        process.carry_out(Order(impatient, {app: Application(server.url, 1) for app, server in to.items()}))
+        visit(process, {app: (server, 1) for app, server in to.items()}, think=0.01)
         wait_for(lambda: all(server.pages()[:-1].count("category") >= 2 for server in to.values()))
-        process.carry_out(Order(impatient, {app: Application(server.url, 0) for app, server in to.items()}))
+        visit(process, {app: (server, 0) for app, server in to.items()}, think=0.01)
         for app, server in to.items():
             pages = server.pages()
             timeouts = pages.count("category")
@@ -206,18 +206,18 @@ def test_half_an_answer_and_none_are_errors_and_the_process_exposes_its_own_cost
     process: Clients, server: Server
 ) -> None:
     server.slow_pages = dict.fromkeys(mix.PAGES, "breaks off")
-    visit(process, "half", server, 2)
+    visit(process, {"half": (server, 2)})
     wait_for_requests(server, 20)
-    visit(process, "half", server, 0)
+    visit(process, {"half": (server, 0)})
     assert requests_by("status", process, "half") == {"error": len(server.asked)}
     [(_, starts)] = metrics(process, "half")["lab_client_start_lateness_seconds_count"]
     assert starts >= len(server.asked)
     server.server_close()
     answers = process.answers()
     assert answers > 0
-    visit(process, "down", server, 2)
+    visit(process, {"down": (server, 2)})
     wait_for(lambda: requests_by("status", process, "down")["error"] >= 10)
-    visit(process, "down", server, 0)
+    visit(process, {"down": (server, 0)})
     assert requests_by("status", process, "down").keys() == {"error"}
     assert process.answers() == answers
     [(_, cpu_seconds)] = metrics(process, "down")["process_cpu_seconds_total"]
@@ -229,12 +229,12 @@ def test_think_times_are_exponential_and_follow_from_the_seed() -> None:
     program = """
 import json, sys
 from locust.env import Environment
+from lab.clients.child import Order
 from lab.clients.metrics import Metrics
-from lab.clients.orders import Habits
 from lab.clients.visitor import Visitor
 def times(seed, count):
     kind = type("app", (Visitor,), dict(application="app", metrics=Metrics(), host="http://localhost"))
-    kind.habits = Habits(seed, 7.0, 10.0)
+    kind.order = Order(seed, 7.0, 10.0, {}, {})
     visitors = [kind(Environment()) for _ in range(count)]
     return [[visitor.wait_time() for _ in range(2000)] for visitor in visitors]
 json.dump([times("a", 2), times("a", 1), times("b", 1)], sys.stdout)

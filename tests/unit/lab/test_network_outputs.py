@@ -37,7 +37,7 @@ def test_a_step_that_does_not_say_all_or_in_which_nothing_arrived_is_refused() -
         ("", "0 lines of CPU times, not 2"),
         ("cpu  1 2 3\n{}\ncpu  4 5 6\n", "these are no CPU times"),
         (STEP.replace('"bits_per_second"', '"bits"'), "iperf3 gives no result"),
-        (f'{first}\n{{"end": {{"sum_received": {{"bits_per_second": 0}}}}}}\n{last}', "no byte arrived"),
+        (f'{first}\n{{"end": {{"sum_received": {{"bits_per_second": 0}}}}}}\n{last}', "iperf3 gives no result"),
     ):
         assert_refused(LabError, message, outputs.read, text)
 
