@@ -10,6 +10,7 @@ from lab import calibration, machine, measuring, scenario, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.progress import Course
+from lab.prometheus import Recorded
 from lab.scenario import RUNNING, Consolidation, Step
 from lab.stage import BATCH, BATCH_COMMAND, Stage
 from lab.study import Experiment, Outcome, Run, Study
@@ -44,38 +45,41 @@ def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
 
 
 def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
-    course, scale = run.course, _scale(what, run, stage)
+    course, check, prometheus = run.course, stage.check, run.scrapes.prometheus
+    scale = _scale(what, run, stage)
     clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
     cpu_count = stage.set_up(step.instances, step.placement, beside_batch=step.batch == RUNNING)
     stage.visit(clients, seed=f"{what.seed}/{step.name}")
     course.doing(f"{step.name}: warming up")
-    course.pass_time(what.warm_up, stage.check)
+    course.pass_time(what.warm_up, check)
     course.doing(f"{step.name}: measuring")
     before, cpu_before, began = stage.clients.answers(), stage.cpu_seconds(), time.monotonic()
 
-    def marks() -> str:
-        return f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{math.ceil(time.monotonic() - began)}s]'
+    def marks() -> list[Recorded]:
+        seconds = math.ceil(time.monotonic() - began)
+        return prometheus.recorded(f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{seconds}s]')
 
     run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
     try:
-        course.pass_time(what.duration, stage.check)
+        course.pass_time(what.duration, check)
         # Scrapes may fail on an overloaded machine; a step without samples must not count as done.
         too_few = f"step {step.name} less than {STEP_SCRAPES} times"
-        run.scrapes.await_samples(lambda: f"count_over_time({marks()}) >= {STEP_SCRAPES}", too_few, stage.check)
+        run.scrapes.await_samples(lambda: [one for one in marks() if len(one.samples) >= STEP_SCRAPES], too_few, check)
         seconds = time.monotonic() - began
     finally:
         run.metrics.end_step()
     answers, cpu_seconds = stage.clients.answers() - before, stage.cpu_seconds() - cpu_before
-    course.pass_time(SCRAPE_SECONDS, stage.check)  # until Prometheus has its last samples and rules of all targets
-    prometheus = run.scrapes.prometheus
-    [series] = prometheus.recorded(marks())
+    course.pass_time(SCRAPE_SECONDS, check)  # until Prometheus has its last samples and rules of all targets
     planned = {"step_clients": float(clients), "step_cpus": float(cpu_count)}
+    [series] = run.scrapes.ask(marks, check)
+    span = measuring.span(series)
+    found = run.scrapes.ask(lambda: measuring.measured(prometheus, step, span, planned), check)
     instances = "1 instance" if step.instances == 1 else f"{step.instances} instances"
     return Outcome(
         f"{step.name}: {instances} with {clients} clients each (the study's {step.clients}), {step.setting}: "
         f"{answers / seconds:.1f} requests/s, {cpu_seconds / seconds:.2f} CPU",
-        measuring.measured(prometheus, step, measuring.span(series), planned),
+        found,
     )
 
 

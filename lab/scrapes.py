@@ -7,14 +7,17 @@ import contextlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from deploy import health, targets
 from lab import LabError, guard, wait_until
 from lab.metrics import METRIC
 from lab.prometheus import Prometheus, PrometheusError
 
+T = TypeVar("T")
 SCRAPE_SECONDS = 60.0
 POLL_SECONDS = 0.2
 _OURS = re.compile(r"(telegraf|cadvisor|lab)-lab(-\d+)?\.(yml|new)", re.ASCII)
@@ -69,24 +72,30 @@ class Scrapes:
         """Return once Prometheus has all measurements of a step; raises `LabError` if it doesn't get them."""
         attempts = f"{METRIC}{{run={json.dumps(run)}, step={json.dumps(step, ensure_ascii=False)}}}"
         query = f"max(count by (attempt) ({attempts})) >= {len(found)}"
-        self.await_samples(lambda: query, f"not all measurements of step {step}", check)
+        self.await_samples(lambda: self.prometheus.vector(query), f"not all measurements of step {step}", check)
 
-    def await_samples(self, query: Callable[[], str], lacking: str, check: Callable[[], None]) -> None:
+    def await_samples(self, query: Callable[[], Sequence[object]], lacking: str, check: Callable[[], None]) -> None:
         """Return once a query has a result; raises `LabError` if it has none within a minute.
 
-        query: called each time, as its range may grow.
         lacking: the scrapes so far, such as "step 4x700-1 less than 3 times", for the message.
         """
-
-        def seen() -> bool:
-            check()
-            try:
-                return self.prometheus.vector(query()) != []
-            except PrometheusError:  # it may be restarting
-                return False
-
-        if not wait_until(seen, SCRAPE_SECONDS, POLL_SECONDS):
+        if not wait_until(lambda: self.ask(query, check), SCRAPE_SECONDS, POLL_SECONDS):
             raise LabError(
                 f"the stack's Prometheus has scraped {lacking}: see make status; "
                 "the same command then continues with this step"
             )
+
+    def ask(self, queries: Callable[[], T], check: Callable[[], None]) -> T:
+        """The result of queries, which are asked again for a minute while Prometheus doesn't answer: it may restart.
+
+        Raises `PrometheusError` after that.
+        """
+        deadline = time.monotonic() + SCRAPE_SECONDS
+        while True:
+            check()
+            try:
+                return queries()
+            except PrometheusError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
