@@ -20,6 +20,7 @@ HELLO = Path("/var/tmp/lmbench")  # noqa: S108 (where Debian's lat_proc looks fo
 NO_COPY = "no distribution packages it; give the folder of a copy with `{}: /path`"
 FIND_SECONDS = 60.0
 UNIXBENCH_PASSES = 3  # of its long tests; its default of 10 takes half an hour
+PACKAGES = {lmbench.SUITE: programs.LMBENCH, outputs.STRESS_NG: programs.STRESS_NG}
 _HERE = Path(__file__).parent
 _UNIXBENCH = f"""
 rm -rf {WORK} && mkdir {WORK} || exit
@@ -28,11 +29,6 @@ trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
 export UB_RESULTDIR={WORK} UB_TMPDIR={WORK}
 cd "$1" && ./Run -c 1 -i {UNIXBENCH_PASSES}
 """
-# busybox's setpriv can't do it.
-_AS_NOBODY = """
-[ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && echo yes
-:
-"""
 
 
 class SkippedError(LabError):
@@ -40,123 +36,89 @@ class SkippedError(LabError):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a suite's programs are, and the libraries that they need in addition to the environment's; "" for none."""
-
-    programs: str
-    libraries: str = ""
-
-
-@dataclass(frozen=True)
 class Program:
-    """A suite. `find` raises `SkippedError`; `planned` and `timeout` are the seconds of one run."""
+    """A suite: where it is, how it runs, and how long one run takes, in seconds.
 
-    find: Callable[[Suites, Environment], Place]
-    command: Callable[[Suites, Place], list[str]]
+    Its script gets the place, the folder of libraries that it needs in addition to the environment's or "", these
+    values of the scenario, and the folder for its files.
+    """
+
+    script: str
     parse: Callable[[str], tuple[Row, ...]]
     planned: Callable[[Suites], float]
-    timeout: float
+    pattern: str = ""
+    """The programs, or the folder of programs, in the unpacked packages."""
+    in_guest: str = ""
+    """A script that prints the place in a guest."""
+    missing: str = ""
+    """What to install in a guest that has no such place."""
+    program: str = ""
+    """The program in a copy of the user's."""
+    values: Callable[[Suites], tuple[object, ...]] = lambda _: ()
+    timeout: float = 3 * 3600
+
+    def find(self, what: Suites, environment: Environment, suite: str) -> tuple[str, str]:
+        """Its place and libraries; raises `SkippedError`."""
+        if self.program:
+            if (folder := {"unixbench": what.unixbench, "nbench": what.nbench}[suite]) is None:
+                raise SkippedError(NO_COPY.format(suite))
+            script, missing = '[ -x "$1/$2" ] && echo "$1"; :', f"there is no program {self.program} in {folder}"
+            return _line(environment, script, missing, folder, self.program), ""
+        if environment.virtualization not in {NONE, "cgroup"}:
+            return _line(environment, self.in_guest, self.missing), ""
+        try:
+            root = programs.root(PACKAGES[suite])
+        except ProgramsError as error:
+            raise SkippedError(str(error)) from None
+        [place] = root.glob(self.pattern)
+        return str(place), str(root / "usr/lib" / f"{platform.machine()}-linux-gnu")
+
+    def command(self, what: Suites, suite: str, place: tuple[str, str]) -> list[str]:
+        return ["sh", "-c", self.script, suite, *place, *map(str, self.values(what)), str(WORK)]
 
 
 def versions(what: Suites) -> dict[str, str]:
     """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if unknown."""
-    found = {}
-    for suite, packages in ((lmbench.SUITE, programs.LMBENCH), (outputs.STRESS_NG, programs.STRESS_NG)):
-        if suite in what.suites:
-            found[suite.replace("-", "_")] = ""
-            with contextlib.suppress(ProgramsError):
-                found[suite.replace("-", "_")] = programs.versions(packages)[packages.names[0]]
-    return found
+
+    def version(packages: Packages) -> str:
+        with contextlib.suppress(ProgramsError):
+            return programs.versions(packages)[packages.names[0]]
+        return ""
+
+    return {suite.replace("-", "_"): version(of) for suite, of in PACKAGES.items() if suite in what.suites}
 
 
-def _is_here(environment: Environment) -> bool:
-    return environment.virtualization in {NONE, "cgroup"}
-
-
-def _unpacked(packages: Packages) -> tuple[Path, str]:
-    try:
-        root = programs.root(packages)
-    except ProgramsError as error:
-        raise SkippedError(str(error)) from None
-    return root, str(root / "usr/lib" / f"{platform.machine()}-linux-gnu")
-
-
-def _in_environment(environment: Environment, script: str, reason: str, *arguments: str) -> str:
-    """The line that a script prints in an environment; raises `SkippedError` with the reason if it prints none."""
+def _line(environment: Environment, script: str, missing: str, *arguments: str) -> str:
+    """The last line that a script prints in an environment; raises `SkippedError` with this reason without any."""
     said = environment.run(["sh", "-c", script, "find", *arguments], FIND_SECONDS).strip()
     if not said:
-        raise SkippedError(reason)
+        raise SkippedError(missing)
     return said.splitlines()[-1]
-
-
-def _find_lmbench(_: Suites, environment: Environment) -> Place:
-    if not _is_here(environment):
-        script = 'for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :'
-        return Place(_in_environment(environment, script, "install Debian's package lmbench (non-free) in the guest"))
-    root, libraries = _unpacked(programs.LMBENCH)
-    [found] = root.glob("usr/lib/lmbench/bin/*/lat_syscall")
-    return Place(str(found.parent), libraries)
-
-
-def _find_stress_ng(_: Suites, environment: Environment) -> Place:
-    if not _is_here(environment):
-        found = _in_environment(environment, "command -v stress-ng; :", "install the package stress-ng in the guest")
-        _in_environment(environment, _AS_NOBODY, "install the package util-linux in the guest: it needs its setpriv")
-        return Place(found)
-    root, libraries = _unpacked(programs.STRESS_NG)
-    return Place(str(root / "usr/bin/stress-ng"), libraries)
-
-
-def _copy(suite: str, program: str) -> Callable[[Suites, Environment], Place]:
-    """Finds a suite's copy by the scenario's key with the suite's name."""
-
-    def find(what: Suites, environment: Environment) -> Place:
-        folder: str | None = getattr(what, suite)
-        if folder is None:
-            raise SkippedError(NO_COPY.format(suite))
-        reason = f"there is no program {program} in {folder}"
-        return Place(_in_environment(environment, '[ -x "$1/$2" ] && echo "$1"; :', reason, folder, program))
-
-    return find
-
-
-def _script(name: str, text: str, *of_scenario: Callable[[Suites], object]) -> Callable[[Suites, Place], list[str]]:
-    """A command that runs a script with a place and these values of the scenario as its arguments."""
-
-    def command(what: Suites, place: Place) -> list[str]:
-        values = (str(value(what)) for value in of_scenario)
-        return ["sh", "-c", text, name, place.programs, place.libraries, *values, str(WORK)]
-
-    return command
 
 
 PROGRAMS: Mapping[str, Program] = {
     # About 60 measurements with warm-up, of eleven intervals each; two minutes of fixed work, half of it files.
     lmbench.SUITE: Program(
-        _find_lmbench,
-        _script(
-            *("lmbench", (_HERE / "lmbench.sh").read_text()),
-            *(lambda what: what.megabytes, lambda what: round(what.interval * 1e6)),
-        ),
+        (_HERE / "lmbench.sh").read_text(),
         lmbench.parse,
         lambda what: 120 + 60 * 12 * what.interval,
-        timeout=3 * 3600,
+        pattern="usr/lib/lmbench/bin/*",
+        in_guest='for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :',
+        missing="install Debian's package lmbench (non-free) in the guest",
+        values=lambda what: (what.megabytes, round(what.interval * 1e6)),
     ),
-    outputs.UNIXBENCH: Program(
-        _copy("unixbench", "Run"), _script("unixbench", _UNIXBENCH), outputs.unixbench, lambda _: 600, timeout=3 * 3600
-    ),
-    outputs.NBENCH: Program(
-        _copy("nbench", "nbench"),
-        _script("nbench", 'cd "$1" && ./nbench'),
-        outputs.nbench,
-        lambda _: 300,
-        timeout=3 * 3600,
-    ),
+    outputs.UNIXBENCH: Program(_UNIXBENCH, outputs.unixbench, lambda _: 600, program="Run"),
+    outputs.NBENCH: Program('cd "$1" && ./nbench', outputs.nbench, lambda _: 300, program="nbench"),
+    # As root it needs util-linux's setpriv: busybox's can't become nobody.
     outputs.STRESS_NG: Program(
-        _find_stress_ng,
-        _script("stress-ng", (_HERE / "stress_ng.sh").read_text(), lambda what: f"{what.stress_time:g}"),
+        (_HERE / "stress_ng.sh").read_text(),
         outputs.stress_ng,
         lambda what: 7 * (what.stress_time + 1),
+        pattern="usr/bin/stress-ng",
+        in_guest='[ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && '
+        "command -v stress-ng; :",
+        missing="install the packages stress-ng and util-linux in the guest",
+        values=lambda what: (f"{what.stress_time:g}",),
         timeout=8 * 3600,
     ),
 }

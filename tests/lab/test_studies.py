@@ -101,7 +101,7 @@ stress_time: 1s
         assert [series["value"][1] for series in checkout.query(counted)] == ["47"] * 4
         text = report(checkout, name)
         assert "capped: lmbench's 39 tests reach " in text  # 2p/0K is in two tables and counts once
-        assert "nbench in base, capped: no distribution packages it" in text
+        assert "base, capped without nbench: no distribution packages it" in text
         assert "not complete" not in text
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from lab.scrapes import Scrapes
 from lab.state import State
 from lab.study import Outcome, Run
 from lab.suites import running
-from lab.suites.programs import PROGRAMS, Place, SkippedError
+from lab.suites.programs import PROGRAMS, SkippedError
 from lab.suites.scenario import Step, parse
 from tests.support.refusals import assert_refused
 
@@ -67,22 +68,26 @@ class Guest(environments.Guest):
 def test_a_suite_is_where_a_guest_has_it_or_is_skipped_with_the_reason() -> None:
     for suite, reason in (
         ("lmbench", "install Debian's package lmbench (non-free) in the guest"),
-        ("stress-ng", "install the package stress-ng in the guest"),
+        ("stress-ng", "install the packages stress-ng and util-linux in the guest"),
         ("unixbench", "there is no program Run in /opt/UnixBench"),
         ("nbench", "no distribution packages it; give the folder of a copy with `nbench: /path`"),
     ):
-        assert assert_refused(SkippedError, "", PROGRAMS[suite].find, WHAT, Guest(prints="")) == reason
+        assert assert_refused(SkippedError, "", PROGRAMS[suite].find, WHAT, Guest(prints=""), suite) == reason
         if suite in {"lmbench", "stress-ng"}:  # they need no libraries there
-            assert PROGRAMS[suite].find(WHAT, Guest(prints="/usr/bin/suite\n")) == Place("/usr/bin/suite", "")
+            found = PROGRAMS[suite].find(WHAT, Guest(prints="/usr/bin/suite\n"), suite)
+            assert found == ("/usr/bin/suite", "")
 
-    class WithBusybox(Guest):
-        """An environment whose setpriv lacks --reuid, which stress-ng needs."""
 
-        def run(self, command: Sequence[str], timeout: float) -> str:
-            return "" if "setpriv" in command[2] else super().run(command, timeout)
-
-    words = "install the package util-linux in the guest: it needs its setpriv"
-    assert_refused(SkippedError, words, PROGRAMS["stress-ng"].find, WHAT, WithBusybox(prints="/usr/bin/stress-ng\n"))
+@pytest.mark.parametrize(("setpriv", "found"), [("exit 0", True), ("exit 1", False)])
+def test_stress_ng_needs_a_setpriv_that_becomes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setpriv: str, found: bool
+) -> None:
+    for name, script in (("setpriv", setpriv), ("stress-ng", ""), ("id", "echo 0")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = subprocess.run(["/bin/sh", "-c", PROGRAMS["stress-ng"].in_guest], capture_output=True, text=True, check=True)
+    assert said.stdout == f"{tmp_path}/stress-ng\n" * found
 
 
 @pytest.fixture
@@ -95,8 +100,7 @@ def of_run(tmp_path: Path) -> Iterator[Run]:
 
 def measure(of_run: Run, guest: Guest) -> Outcome:
     what = WHAT.model_copy(update={"environments": (guest,)})
-    steps = running.Running(what, of_run, {("web", "lmbench"): Place("/programs")})
-    return steps.measure(Step("web", "lmbench", 2))
+    return running.measure(Step("web", "lmbench", 2), what, of_run, {("web", "lmbench"): ("/programs", "")})
 
 
 def test_the_values_of_a_step_say_where_they_are_from_and_its_output_is_kept(of_run: Run) -> None:
@@ -114,7 +118,7 @@ def test_the_values_of_a_step_say_where_they_are_from_and_its_output_is_kept(of_
 def test_that_the_machine_did_not_settle_is_said_and_exposed(
     of_run: Run, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
 ) -> None:
-    monkeypatch.setattr(running.Running, "_settle", lambda *_: used)
+    monkeypatch.setattr(running, "_settle", lambda *_: used)
     outcome = measure(of_run, Guest(prints=(FIXTURES / "lmbench-results.txt").read_text()))
     assert ("the machine did not settle: others used 0.30 CPUs before" in outcome.summary) == (not settled)
     exposed = generate_latest(of_run.metrics.registry).decode()
