@@ -1,6 +1,7 @@
 """Scenarios of all studies: their steps, their durations, and messages about mistakes."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from deploy.programs import CHECKOUT
 from lab import run, scenario, studies
 from lab.allocation import scenario as allocation
 from lab.allocation import switching
-from lab.allocation.scenario import CONTROL, DYNAMIC
+from lab.allocation.scenario import DYNAMIC
 from lab.cgroups import TierLimits
 from lab.environments import Base, Guest, Limited
 from lab.factors import scenario as factors
 from lab.factors.scenario import FACTORS, SERVERS, Case
-from lab.keys import ScenarioError
+from lab.keys import Scenario, ScenarioError
 from lab.network import experiment
 from lab.network import scenario as network
 from lab.network.scenario import Configuration, WebLoad
@@ -43,6 +44,7 @@ AT = "{{platform: xen, host: {}, guests: [a, b]}}"
 CASES = "study: factors\nabout: Does pinning help?\ncpus: 4\n"
 GUESTS = "guests: [{name: a guest, ssh: root@web1, platform: xen, emulated: true}]\n"
 PATHS = "study: network\nabout: What does a bridge cost?\n"
+VETH = PATHS + "paths: [loopback, veth]\ndirections: send\nsizes: 256\noffloads: on\n"
 SUITES = "study: suites\nabout: Here and in a cgroup.\nenvironments: [base, {name: capped, cap: 0.5}]\n"
 
 
@@ -67,17 +69,37 @@ def test_shipped_ones_are_valid_and_take_as_long_as_the_documentation_says() -> 
         assert said == pytest.approx([planned] * len(said), rel=0.05, abs=1), name
 
 
-class TestConsolidation:
-    def test_steps_run_one_after_the_other(self) -> None:
-        parsed = scenario.parse(SITES + "repetitions: 2\nplacement: [one node, two nodes]\n", "mine.yml")
-        names = ["1x500-1", "1x800-1", "2x500-1", "2x800-1", "two-nodes-1x500-1"]
-        assert [step.name for step in parsed.steps[:5]] == names
-        assert parsed.steps[8].name == "1x500-2"
-        beside = scenario.parse(SITES + "batch: [none, running]\n", "mine.yml").steps[1]
-        assert (beside.name, beside.setting) == ("batch-running-1x500-1", "one node, batch job running")
-        assert parsed.duration == 120
-        assert parsed.digest != scenario.parse(SITES, "mine.yml").digest
+# A scenario, and its steps from a number on.
+STEPS: tuple[tuple[Callable[[str, str], Scenario], str, int, tuple[str, ...]], ...] = (
+    (scenario.parse, SITES + "placement: [one node, two nodes]\n", 0, ("1x500-1", "1x800-1", "2x500-1", "2x800-1")),
+    (scenario.parse, SITES + "placement: [one node, two nodes]\n", 4, ("two-nodes-1x500-1",)),
+    (scenario.parse, SITES + "repetitions: 2\n", 4, ("1x500-2",)),
+    (scenario.parse, SITES + "batch: [none, running]\n", 1, ("batch-running-1x500-1",)),
+    (allocation.parse, SWITCHED, 0, ("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1", "2xstatic-30s-1")),
+    (allocation.parse, SWITCHED + "pinning: [unpinned, pinned]\n", 12, ("pinned-2xstatic-6s-1",)),
+    # Another one is the first in each repetition.
+    (allocation.parse, SWITCHED, 12, ("2xcontrol-6s-2", "2x0.2-0.8-6s-2", "2xstatic-6s-2")),
+    (network.parse, VETH, 0, ("loopback-send-256-offloads-on-1", "veth-send-256-offloads-on-1")),
+    (network.parse, VETH, 2, ("veth-send-256-offloads-on-2", "loopback-send-256-offloads-on-2")),
+    (network.parse, VETH + "web_rates: 50\n", 2, ("loopback-web-1024-50-1", "loopback-web-131072-50-1")),
+    (
+        *(network.parse, PATHS + f"paths: veth\nsizes: 256\nweb_rates: 50\n{GUESTS}", 4),
+        ("guest-a-guest-send-256-offloads-unchanged-1", "guest-a-guest-receive-256-offloads-unchanged-1"),
+    ),
+    # A suite without a copy has none.
+    (suites.parse, SUITES, 0, ("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1")),
+    (suites.parse, SUITES, 4, ("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2")),
+    (suites.parse, SUITES + "nbench: /opt/nbench\n", 1, ("base-nbench-1", "base-stress-ng-1")),
+)
 
+
+def test_steps_run_one_after_the_other() -> None:
+    for parse, text, first, names in STEPS:
+        steps = parse(text, "mine.yml").steps
+        assert tuple(step.name for step in steps[first : first + len(names)]) == names
+
+
+class TestConsolidation:
     def test_limits_of_one_server_come_before_those_of_its_tier(self) -> None:
         parsed = scenario.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
         assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
@@ -89,7 +111,9 @@ class TestConsolidation:
         mine = tmp_path / "mine.yml"
         assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
         mine.write_text(SITES)
-        assert studies.load(scenario.find(str(mine)))[1].name == "mine"
+        found = studies.load(scenario.find(str(mine)))[1]
+        assert (found.name, found.steps) == ("mine", scenario.parse(SITES, "mine.yml").steps)
+        assert found.digest != scenario.parse(SITES + "seed: 2\n", "mine.yml").digest
         mine.write_bytes(b"about: \xff\n")
         assert_refused(ScenarioError, "is not UTF-8", studies.load, mine)
         mine.write_text(SWITCHED.replace("allocation", "allocations"))
@@ -98,27 +122,14 @@ class TestConsolidation:
 
 
 class TestAllocation:
-    def test_each_block_has_its_own_baseline_and_another_first_step_in_each_repetition(self) -> None:
-        found = allocation.parse(SWITCHED + "repetitions: 2\npinning: [unpinned, pinned]\n", "mine.yml")
-        names = [step.name for step in found.steps]
-        assert names[:6] == [
-            *("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1"),
-            *("2xstatic-30s-1", "2xcontrol-30s-1", "2x0.2-0.8-30s-1"),
-        ]
-        assert names[12] == "pinned-2xstatic-6s-1"
-        assert names[24:27] == ["2xcontrol-6s-2", "2x0.2-0.8-6s-2", "2xstatic-6s-2"]
-        assert len(names) == 2 * 2 * 2 * 2 * 3
-
     def test_caps_change_places_and_always_add_up_to_one_cpu(self) -> None:
-        for containers, low, high in ((2, 0.2, 0.8), (4, 0.1, 0.4)):
+        for containers, low, high in ((2, 0.2, 0.8), (4, 0.1, 0.4), (2, 0.5, 0.5)):
             step = allocation.Step(containers, "unpinned", 6, DYNAMIC, low, high, repetition=1)
             for switches in range(3):
                 caps = [step.cap(container, switches) for container in range(containers)]
                 assert sum(caps) == pytest.approx(1)
                 assert caps[0] == (low, high)[switches % 2]
-                assert set(caps[::2]) | set(caps[1::2]) == {low, high}
-        control = allocation.Step(2, "unpinned", 6, CONTROL, 0.5, 0.5, repetition=1)
-        assert {control.cap(container, switches) for container in (0, 1) for switches in (0, 1)} == {0.5}
+                assert set(caps) == {low, high}
 
     def test_guests_of_another_host_and_each_host_of_a_list_has_a_run(self) -> None:
         of_one = allocation.parse(OF_TWO + TARGET, "mine.yml")
@@ -181,66 +192,33 @@ class TestFactors:
             assert Case.parse(name) is None
 
 
-class TestNetwork:
-    def test_configurations_take_turns_in_being_the_first(self) -> None:
-        text = PATHS + "paths: [loopback, veth]\ndirections: send\nsizes: 256\noffloads: on\nrepetitions: 2\n"
-        assert [step.name for step in network.parse(text, "mine.yml").steps] == [
-            "loopback-send-256-offloads-on-1",
-            "veth-send-256-offloads-on-1",
-            "veth-send-256-offloads-on-2",
-            "loopback-send-256-offloads-on-2",
-        ]
-        with_web = network.parse(text.replace("repetitions: 2", "web_rates: 50\nrepetitions: 1"), "mine.yml").steps
-        loads = [step.configuration for step in with_web if isinstance(step.configuration, WebLoad)]
-        assert loads == [WebLoad(path, size, 50) for path in ("loopback", "veth") for size in (1_024, 131_072)]
-
-    def test_each_is_read_from_its_name(self) -> None:
-        guests = "web_rates: 50\nguests:\n  - {name: web 1, ssh: root@web1, platform: xen}\n"
-        for step in network.parse(PATHS + guests, "mine.yml").steps:
-            assert type(step.configuration).parse(step.configuration.name) == step.configuration
-        assert Configuration.parse("tap, send, 256 bytes, offloads on") is None
-        assert Configuration.parse(WebLoad("veth", 1_024, 50).name) is None
-
-    def test_a_guest_is_another_path_whose_offloads_stay_as_they_are_and_the_plan_names_it(self) -> None:
-        text = PATHS + "guests:\n  - {name: web 1, ssh: root@web1, platform: xen}\npaths: veth\nsizes: 256\n"
-        parsed = network.parse(text + "web_rates: 50\nduration: 7s\nrepetitions: 1\n", "mine.yml")
-        assert [step.name for step in parsed.steps if step.configuration.path.startswith("guest")] == [
-            "guest-web-1-send-256-offloads-unchanged-1",
-            "guest-web-1-receive-256-offloads-unchanged-1",
-            "guest-web-1-web-1024-50-1",
-            "guest-web-1-web-131072-50-1",
-        ]
-        plan = "\n".join(experiment.plan(parsed))
-        for command in (
-            "  veth: ip link add eth0 netns server type veth peer name eth0 netns client",
-            "  at their ends iperf3, nginx, and vegeta at 50 requests/s",
-            "On root@web1, at the address where ssh reaches it: iperf3 --server on ports 5201 and 5202, nginx on port ",
-        ):
-            assert command in plan
+def test_each_configuration_of_a_network_is_read_from_its_name_and_the_plan_names_its_commands() -> None:
+    parsed = network.parse(f"{PATHS}web_rates: 50\n{GUESTS}", "mine.yml")
+    for step in parsed.steps:
+        assert type(step.configuration).parse(step.configuration.name) == step.configuration
+    assert Configuration.parse("tap, send, 256 bytes, offloads on") is None
+    assert Configuration.parse(WebLoad("veth", 1_024, 50).name) is None
+    plan = "\n".join(experiment.plan(parsed))
+    for command in (
+        "  veth: ip link add eth0 netns server type veth peer name eth0 netns client",
+        "  at their ends iperf3, nginx, and vegeta at 50 requests/s",
+        "On root@web1, at the address where ssh reaches it: iperf3 --server on ports 5201 and 5202, nginx on port ",
+    ):
+        assert command in plan
 
 
-class TestSuites:
-    def test_environments_take_turns_and_a_suite_without_a_copy_has_no_steps(self) -> None:
-        found = suites.parse(SUITES + "suites: [lmbench, stress-ng, nbench]\nrepetitions: 2\n", "mine.yml")
-        assert [step.name for step in found.steps] == [
-            *("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1"),
-            *("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2", "base-stress-ng-2"),
-        ]
-        given = suites.parse(SUITES + "nbench: /opt/nbench\n", "mine.yml")
-        assert {step.suite for step in given.steps} == {"lmbench", "stress-ng", "nbench"}
-
-    def test_an_environment_is_the_machine_a_cgroup_or_a_guest(self) -> None:
-        guest = "{name: web, ssh: root@web1, platform: xen, emulated: true}"
-        text = SUITES.replace("cap: 0.5}", "cap: 0.5, weight: 50}, {name: light}, " + guest)
-        base, capped, light, web = suites.parse(text + "cpus: 0-1,3\n", "mine.yml").environments
-        assert base == Base("0-1,3")
-        assert isinstance(capped, Limited)
-        assert isinstance(light, Limited)
-        assert [capped.limits, light.limits] == [TierLimits(50, 0.5, "0-1,3"), TierLimits(100, None, "0-1,3")]
-        assert web == Guest(name="web", ssh="root@web1", platform="xen", emulated=True)
-        alone = suites.parse(SUITES, "mine.yml").environments[0]
-        assert isinstance(alone, Base)
-        assert str(alone.cpus).isdecimal()
+def test_an_environment_of_suites_is_the_machine_a_cgroup_or_a_guest() -> None:
+    guest = "{name: web, ssh: root@web1, platform: xen, emulated: true}"
+    text = SUITES.replace("cap: 0.5}", "cap: 0.5, weight: 50}, {name: light}, " + guest)
+    base, capped, light, web = suites.parse(text + "cpus: 0-1,3\n", "mine.yml").environments
+    assert base == Base("0-1,3")
+    assert isinstance(capped, Limited)
+    assert isinstance(light, Limited)
+    assert [capped.limits, light.limits] == [TierLimits(50, 0.5, "0-1,3"), TierLimits(100, None, "0-1,3")]
+    assert web == Guest(name="web", ssh="root@web1", platform="xen", emulated=True)
+    alone = suites.parse(SUITES, "mine.yml").environments[0]
+    assert isinstance(alone, Base)
+    assert str(alone.cpus).isdecimal()
 
 
 # A scenario, an addition to it, and the message. Keys that all studies share are tried with the first.

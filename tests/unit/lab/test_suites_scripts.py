@@ -1,4 +1,4 @@
-"""The scripts that run lmbench and stress-ng, with programs that print as the real ones do; tests/lab has the real ones."""
+"""The scripts that run lmbench and stress-ng, with programs that print as the real ones do."""
 
 import os
 import shutil
