@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -39,6 +40,11 @@ def assert_whole(page: Page, of: Recording) -> str:
         assert asked.endswith(" @ 1795432913)")
         assert asked in text
     return text
+
+
+def hours_ago(hours: float) -> int:
+    """A Unix time; recent, because reports look back 30 days."""
+    return int(time.time()) - int(hours * 3600)
 
 
 @contextlib.contextmanager

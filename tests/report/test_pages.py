@@ -12,8 +12,7 @@ from markdown_it import MarkdownIt
 
 from lab.report.charts import SHADES, Curve, Panel, draw
 from lab.scenario import Step
-from tests.report.recordings import backfilled
-from tests.report.synthetic_run import hours_ago
+from tests.report.recordings import backfilled, hours_ago
 from tests.support.prometheus import ROOT
 
 OLD, NEW = "20261120T090000-smoke", "20261121T090000-scale"
