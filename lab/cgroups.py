@@ -32,10 +32,7 @@ _JOIN = 'set -e; while [ "$1" != -- ]; do echo 0 >"$1"; shift; done; shift; exec
 
 
 class CgroupError(LabError):
-    def __init__(self, message: str, number: int | None = None) -> None:
-        """`number` is the kernel's errno, if the kernel refused."""
-        super().__init__(message)
-        self.errno = number
+    """The kernel refuses a cgroup, or lacks it; the message has what to do."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +87,14 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
 
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
+    """The controller, the file and its value for each limit."""
     weight = limits.cpu_weight if version == 2 else max(2, round(limits.cpu_weight * 1024 / 100))
-    cpu = [("cpu", CPU_WEIGHT[version], str(weight))]
-    if version == 1:
-        cpu.append(("cpu", "cpu.cfs_period_us", str(PERIOD_US)))
-    cpu.append(("cpu", *cap_setting(limits.cap, version)))
-    return [*cpu, ("cpuset", "cpuset.cpus", limits.cpus)] if limits.cpus else cpu
+    return [
+        ("cpu", CPU_WEIGHT[version], str(weight)),
+        *([("cpu", "cpu.cfs_period_us", str(PERIOD_US))] if version == 1 else []),
+        ("cpu", *cap_setting(limits.cap, version)),
+        *([("cpuset", "cpuset.cpus", limits.cpus)] if limits.cpus else []),
+    ]
 
 
 def cap_setting(cap: float | None, version: int) -> tuple[str, str]:
@@ -128,7 +127,8 @@ class Cgroup:
                     _make(folder, self._hierarchies)
                     if self.lock is None:
                         self.lock = _locked(folder)
-            _inherit_cpuset(self._folder("cpuset"))
+            with _explained(self._folder("cpuset")):
+                _inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
         except BaseException:
             if self.lock is not None:  # this object created it
@@ -221,7 +221,7 @@ def _make(folder: Path, hierarchies: Hierarchies) -> None:
         try:
             _make_parent(folder.parent, hierarchies)
             folder.mkdir()
-        except (OSError, CgroupError) as error:
+        except OSError as error:
             # The second error is from a file that was already open.
             if error.errno not in (errno.ENOENT, errno.ENODEV):
                 raise
@@ -244,7 +244,7 @@ def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
                     f"{folder}/cgroup.controllers lacks {', '.join(sorted(absent))}: "
                     "the lab needs a machine, or a container, whose cgroups have these controllers"
                 )
-            _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in CONTROLLERS))
+            (folder / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in CONTROLLERS))
     elif parent.parent == hierarchies.by_controller["cpuset"]:
         _inherit_cpuset(parent)
 
@@ -255,7 +255,7 @@ def _inherit_cpuset(folder: Path) -> None:
         return
     for name in ("cpuset.cpus", "cpuset.mems"):
         if not (folder / name).read_text().strip():
-            _write(folder / name, (folder.parent / name).read_text().strip())
+            (folder / name).write_text((folder.parent / name).read_text().strip())
 
 
 def _locked(folder: Path) -> int:
@@ -304,4 +304,4 @@ def _explained(file: Path, value: str | None = None) -> Iterator[None]:
             advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
         else:
             advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
-        raise CgroupError(f"{what}: {error.strerror}; {advice}", error.errno) from None
+        raise CgroupError(f"{what}: {error.strerror}; {advice}") from None

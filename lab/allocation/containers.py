@@ -17,7 +17,7 @@ from lab.allocation import platforms
 from lab.allocation.loads import Count
 from lab.allocation.platforms import SCHEDULERS, CpuTimes, Platform
 from lab.allocation.results import Sample
-from lab.allocation.scenario import TRANSACTIONAL, Elsewhere, Guest
+from lab.allocation.scenario import TRANSACTIONAL, Elsewhere
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import LOOPBACK, Process, over_ssh
 from lab.shell import Shell
@@ -184,18 +184,9 @@ def commands(elsewhere: Elsewhere, caps: list[float]) -> list[str]:
     names = [guest.name for guest in elsewhere.guests]
     of = platforms.of(elsewhere.platform, names)
     scheduler = [f"xl info  (its scheduler: {SCHEDULERS[0]}, as below, or {SCHEDULERS[1]})"]
-    asked = [*(scheduler if elsewhere.platform == "xen" else []), of.look]
-    return [
-        f"On {elsewhere.host}, over ssh:",
-        *(f"  {command}" for command in asked),
-        f"  {of.sample}  (each second)",
-        *(f"  {of.cap(name, cpus)}" for name in names for cpus in caps),
-        "  and at the end, however it ends, the caps as they were",
-        *(_in_guest(guest) for guest in elsewhere.guests),
-    ]
-
-
-def _in_guest(guest: Guest) -> str:
-    if guest.ssh is None:
-        return f"In {guest.name}: nothing, so its own load must keep it busy"
-    return f"In {guest.name}, over ssh to {guest.ssh}:\n  {LOAD}"
+    asked = [*(scheduler if elsewhere.platform == "xen" else []), of.look, f"{of.sample}  (each second)"]
+    asked += [of.cap(name, cpus) for name in names for cpus in caps]
+    loads = [f"In {each.name}, over ssh to {each.ssh}:\n  {LOAD}" for each in elsewhere.guests if each.ssh]
+    idle = [f"In {each.name}: nothing, so its own load must keep it busy" for each in elsewhere.guests if not each.ssh]
+    restored = "  and at the end, however it ends, the caps as they were"
+    return [f"On {elsewhere.host}, over ssh:", *(f"  {command}" for command in asked), restored, *loads, *idle]

@@ -17,7 +17,7 @@ SETTLED = 2  # seconds until a switch has taken effect; 1 to 2 in the study
 NEVER = -1  # before the first switch
 FIRST, AFTER = tuple(range(SETTLED)), tuple(range(SETTLED, FOLLOWED + 1))
 
-CAPACITY, HOST, SETTLED_HOST, SWITCH = "containers' CPU", "host's CPU", "host's CPU, later", "CPU of a switch"
+CAPACITY, HOST, SWITCH = "containers' CPU", "host's CPU", "CPU of a switch"
 TASKS = {"tasks": "tasks/s", "requests": "requests/s"}  # tests and their units
 CALL_CPU, CALL_SECONDS = "CPU of writing caps", "time of writing caps"
 RAISED, CUT = "delay of a larger cap", "delay of a smaller cap"
@@ -111,7 +111,6 @@ def measurements(step: Step, sums: Sums, platform: str, *, emulated: bool) -> li
         (step.unit, TASKS[step.unit], "higher", sums.tasks / sums.duration),
         (HOST, "CPUs", "lower", sums.host()),
         *((host_after(second), "CPUs", "lower", sums.host(second)) for second in range(FOLLOWED)),
-        (SETTLED_HOST, "CPUs", "lower", sums.host(*AFTER)),
         (SWITCH, "s", "lower", sums.cpu_of_a_switch()),
     ]
     if step.low != step.high:

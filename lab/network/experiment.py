@@ -124,41 +124,28 @@ def measured(
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
         said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)
-    if isinstance(of, WebLoad):
-        return web_values(step, outputs.read_web(said, of.rate), duration, guest)
-    return values(step, outputs.read(said), duration, guest)
+    found = outputs.read_web(said, of.rate) if isinstance(of, WebLoad) else outputs.read(said)
+    return values(step, found, duration, guest)
 
 
-Value = tuple[str, str, str, float]
-"""Test, unit, better direction, and value."""
-
-
-def values(step: Step, counted: Counted, duration: int, guest: Guest | None = None) -> list[Measurement]:
-    """A step's measurements: rates, and the cost of each byte in CPU time and events."""
-    costs = _costs(counted, "byte", counted.throughput * duration, duration)
-    return _measurements(step, [(THROUGHPUT, "bytes/s", "higher", counted.throughput), *costs], guest)
-
-
-def web_values(step: Step, served: Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
-    answered = len(served.latencies)
-    found = [
-        (REQUESTS, "requests/s", "higher", answered / max(served.seconds, duration)),
-        (FAILED, "requests", "lower", served.failed),
-        *((test, "s", "lower", served.latency(quantile)) for test, quantile in LATENCIES.items()),
-        *_costs(served, "request", answered, duration),
-    ]
-    return _measurements(step, found, guest)
-
-
-def _costs(counted: Counted | Served, of: str, number: float, duration: int) -> Iterator[Value]:
-    for test, whole, unit in ((CPU, counted.cpu_seconds, "s"), *((name, n, "") for name, n in counted.events.items())):
-        yield test, f"{unit}/s" if unit else "per second", "lower", whole / duration
-        yield f"{test} per {of}", f"{unit}/{of}" if unit else f"per {of}", "lower", whole / number
-
-
-def _measurements(step: Step, found: Sequence[Value], guest: Guest | None) -> list[Measurement]:
+def values(step: Step, found: Counted | Served, duration: int, guest: Guest | None = None) -> list[Measurement]:
+    """A step's measurements: rates, and the cost of each byte or request in CPU time and events."""
+    if isinstance(found, Served):
+        each, number = "request", float(len(found.latencies))
+        rates = [
+            (REQUESTS, "requests/s", "higher", number / max(found.seconds, duration)),
+            (FAILED, "requests", "lower", found.failed),
+            *((test, "s", "lower", found.latency(quantile)) for test, quantile in LATENCIES.items()),
+        ]
+    else:
+        each, number = "byte", found.throughput * duration
+        rates = [(THROUGHPUT, "bytes/s", "higher", found.throughput)]
+    for test, whole in {CPU: found.cpu_seconds, **found.events}.items():
+        unit = "s" if test == CPU else ""
+        rates.append((test, f"{unit}/s" if unit else "per second", "lower", whole / duration))
+        rates.append((f"{test} per {each}", f"{unit}/{each}" if unit else f"per {each}", "lower", whole / number))
     where = step.configuration.name, guest.platform if guest else NONE, guest is not None and guest.emulated
-    return [Measurement(*where, test, unit, better, step.repetition, value) for test, unit, better, value in found]
+    return [Measurement(*where, test, unit, better, step.repetition, value) for test, unit, better, value in rates]
 
 
 STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

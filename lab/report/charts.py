@@ -22,16 +22,11 @@ SHADES = ("#74B0D8", "#4A7FC0", "#7A2476", "#46103F", "#000000")
 """From light to dark, from blue to purple: distinguishable in grey, and with any colour vision."""
 MARKERS = ("o", "s", "^", "D", "v")
 LINES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
-INK, FAINT = "#222222", "#767676"
 STYLE = Path(__file__).with_name("charts.mplstyle")
 WIDTH, HEIGHT, COLUMNS = 9.6, 3.1, 2  # inches; the height of one row
-LEFT, RIGHT = 0.07, 0.83  # of the width; legends are in the free space to the right of each pair of axes
-
 
 Point = tuple[float, Sequence[float]]
 """A load, and its values in the axis's unit, one per repetition. Empty without measurements."""
-Ticks = Sequence[tuple[float, str]]
-"""The loads, and their labels."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +50,26 @@ class Panel:
     logarithmic: bool = False
 
 
-def draw(panels: Sequence[Panel], x_label: str, ticks: Ticks) -> str:
+def draw(panels: Sequence[Panel], x_label: str, ticks: Sequence[tuple[float, str]]) -> str:
+    """`ticks` are the loads, and their labels."""
     with matplotlib.rc_context(fname=STYLE):
         columns = min(len(panels), COLUMNS)
         rows = -(-len(panels) // columns)
-        height = HEIGHT * rows + 0.25
-        figure = Figure(figsize=(WIDTH, height))
-        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        figure.subplots_adjust(
-            left=LEFT, right=RIGHT, bottom=0.75 / height, top=1 - 0.35 / height, wspace=0.75, hspace=0.45
-        )
-        for axis in axes[len(panels) :]:
-            axis.remove()
-        for number, panel in enumerate(panels):
+        figure = Figure(figsize=(WIDTH, HEIGHT * rows), layout="constrained")
+        for number, panel in enumerate(panels, 1):
             # Adjacent panels with the same unit have the same scale, for comparison.
-            if number % columns and panels[number - 1].y_label == panel.y_label:
-                axes[number].sharey(axes[number - 1])
-            _draw_panel(axes[number], panel, ticks)
-        figure.supxlabel(x_label, x=(LEFT + RIGHT) / 2, y=0.1 / height, fontsize="medium")
+            shared = number % columns == 0 and panels[number - 2].y_label == panel.y_label
+            same = figure.axes[-1] if shared and figure.axes else None
+            axis = figure.add_subplot(rows, columns, number, sharey=same, title=panel.title, ylabel=panel.y_label)
+            axis.set_xlabel(x_label)
+            axis.set_xticks(*zip(*ticks, strict=True))
+            _draw_panel(axis, panel)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return out.getvalue()
 
 
-def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
-    axis.set_title(panel.title)
-    axis.set_ylabel(panel.y_label)
-    axis.set_xticks(*zip(*ticks, strict=True))
+def _draw_panel(axis: Axes, panel: Panel) -> None:
     axis.margins(x=0.08)
     if panel.logarithmic:
         axis.set_yscale("log")
@@ -91,7 +79,7 @@ def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
     for curve in panel.curves:
         _draw_curve(axis, curve)
     for value, text in panel.limits:
-        axis.axhline(value, color=INK, linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
+        axis.axhline(value, color="#222222", linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
     if not panel.logarithmic:
         axis.axhline(0, linewidth=0).sticky_edges.y.append(0)  # the axis begins here, unless a point is below
     if panel.curves or panel.limits:
@@ -99,24 +87,19 @@ def _draw_panel(axis: Axes, panel: Panel, ticks: Ticks) -> None:
 
 
 def _draw_curve(axis: Axes, curve: Curve) -> None:
-    colour, marker = SHADES[curve.shade % len(SHADES)], MARKERS[curve.shade % len(MARKERS)]
-    points = sorted(curve.points)
+    colour, points = SHADES[curve.shade % len(SHADES)], sorted(curve.points)
     axis.plot(
         [x for x, _ in points],
         [fmean(values) if values else math.nan for _, values in points],  # NaN isn't drawn
         color=colour,
         linestyle=LINES[curve.line % len(LINES)],
-        linewidth=1.7,
-        marker=marker,
+        marker=MARKERS[curve.shade % len(MARKERS)],
         markersize=6.5,
         markerfacecolor="white" if curve.line % 2 else colour,
-        markeredgecolor=colour,
-        markeredgewidth=1.4,
         zorder=3,
         clip_on=False,  # a marker on the axis would be cut in half
         label=curve.label,
     )
     for x, values in points:
         if len(values) > 1:
-            axis.vlines(x, min(values), max(values), color=colour, linewidth=1, zorder=2)
-            axis.plot([x] * len(values), values, "_", color=colour, markersize=7, markeredgewidth=1, zorder=2)
+            axis.plot([x] * len(values), sorted(values), "_-", color=colour, markersize=7, linewidth=1, zorder=2)

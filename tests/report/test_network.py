@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lab.metrics import Measurement
-from lab.network.experiment import values, web_values
+from lab.network.experiment import values
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import Configuration, WebLoad, parse
 from lab.report.network import Results, write_up
@@ -54,10 +54,8 @@ def recording(scenario: str = SCENARIO, *, events: bool = False) -> Recording:
     guests = {f"guest {guest.name}": guest for guest in parsed.guests}
     for step in parsed.steps:
         what, noise = step.configuration, NOISE[step.repetition - 1]
-        if isinstance(what, WebLoad):
-            found += web_values(step, served(what, noise), SECONDS, guests.get(what.path))
-        else:
-            found += values(step, counted(what, noise, events=events), SECONDS, guests.get(what.path))
+        used = served(what, noise) if isinstance(what, WebLoad) else counted(what, noise, events=events)
+        found += values(step, used, SECONDS, guests.get(what.path))
     return recorded("network", found, len(parsed.steps))
 
 

@@ -110,7 +110,7 @@ def test_a_web_load_has_events_and_is_refused_without_answers() -> None:
 def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
     served = outputs.Served([0.001] * 90 + [0.2] * 10, 2.0, 3, 4.0, {"cycles": 1e10})
     step = Step(WebLoad("veth", 1024, 50), 1)
-    found = {one.test: one.value for one in experiment.web_values(step, served, 2)}
+    found = {one.test: one.value for one in experiment.values(step, served, 2)}
     assert found == {
         "requests": 50,
         "failed requests": 3,
@@ -122,7 +122,7 @@ def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
         "cycles per request": 1e10 / 100,
     }
 
-    slower = experiment.web_values(step, outputs.Served([0.001] * 100, 4.0, 0, 4.0, {}), 2)  # took longer than planned
+    slower = experiment.values(step, outputs.Served([0.001] * 100, 4.0, 0, 4.0, {}), 2)  # took longer than planned
     assert next(one.value for one in slower if one.test == "requests") == 25
 
 
