@@ -113,12 +113,12 @@ class Cgroup:
         self.path = f"/{PARENT}/{name}"
         self._hierarchies = hierarchies
         self._folders = [root / PARENT / name for root in hierarchies.roots]
-        self.lock: int | None = None  # a descriptor: the cgroup has an owner while it is open anywhere
+        self.lock: int | None = None  # a descriptor: the cgroup has an owner while it is open
 
     def make(self, limits: TierLimits) -> None:
         """Create it with limits, replacing a killed run's; raises `CgroupError`."""
         if self._folders[0].is_dir():
-            os.close(_locked(self._folders[0]))  # raises if it is in use
+            os.close(lock(self._folders[0]))  # raises if it is in use
         if any(folder.is_dir() for folder in self._folders):
             self.remove()
         try:
@@ -126,7 +126,7 @@ class Cgroup:
                 with _explained(folder):
                     _make(folder, self._hierarchies)
                     if self.lock is None:
-                        self.lock = _locked(folder)
+                        self.lock = lock(folder)
             with _explained(self._folder("cpuset")):
                 _inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
@@ -214,6 +214,15 @@ class Cgroup:
         _write(parent / name, str(min(sum(weights), most)))
 
 
+def remove_abandoned() -> None:
+    """Remove all cgroups below /virtscope that have no owner; raises `CgroupError`."""
+    hierarchies = mounted()
+    for folder in (hierarchies.roots[0] / PARENT).glob("*/"):
+        with contextlib.suppress(CgroupError, FileNotFoundError):
+            os.close(lock(folder, 0))
+            Cgroup(folder.name, hierarchies).remove()
+
+
 def _make(folder: Path, hierarchies: Hierarchies) -> None:
     """Create it below /virtscope, which another run may remove at its end while it is empty."""
 
@@ -258,7 +267,7 @@ def _inherit_cpuset(folder: Path) -> None:
             (folder / name).write_text((folder.parent / name).read_text().strip())
 
 
-def _locked(folder: Path) -> int:
+def lock(folder: Path, seconds: float = LOCK_SECONDS) -> int:
     """A descriptor that holds the cgroup's lock; raises `CgroupError` if others keep it locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -269,7 +278,7 @@ def _locked(folder: Path) -> int:
             return False
         return True
 
-    if not wait_until(locked, LOCK_SECONDS):
+    if not wait_until(locked, seconds):
         os.close(descriptor)
         raise CgroupError(f"{folder} is in use by another run on this machine: wait for it")
     return descriptor

@@ -1,13 +1,15 @@
 """Programs, folders and cgroups that end with the lab, also if it is killed by `kill -9`: a guard cleans up.
 
-    python3 -m lab.guard PID GROUP PATH CGROUP...
+    python3 -m lab.guard PID MARK PATH...
 
-GROUP is a process group to kill, PATH a file or folder to remove; either may be "-". PR_SET_PDEATHSIG isn't enough: it
-ends children when the thread that started them ends, and only Apache's first process.
+The guard waits for the end of the lab. Then it kills all programs with the mark in their environment, so all that the
+lab has started; removes the cgroups below /virtscope that have no owner; and removes these files and folders.
+PR_SET_PDEATHSIG isn't enough: it ends children when the thread that started them ends, and only Apache's first process.
 """
 
 import contextlib
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -16,50 +18,51 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lab import wait_until
-from lab.cgroups import Cgroup, TierLimits, mounted
+from lab import cgroups, wait_until
+from lab.cgroups import Cgroup, CgroupError, TierLimits
 from lab.processes import Process, ProgramError
 
 CLEANUP_SECONDS = 20.0
 POLL_SECONDS = 0.2
-_NONE = "-"
+MARK = f"VIRTSCOPE_LAB_{secrets.token_hex(8)}"  # an environment variable of all that this process starts
 _TIMED_OUT = 124  # exit status of timeout(1)
-# A program waits here for its guard: if the lab is killed before, only a shell remains, which reads end of input.
-_ONCE_GUARDED = 'read -r _ && exec "$@"'
 
 
 @contextlib.contextmanager
-def watching(path: Path | None = None, cgroups: Sequence[Cgroup] = (), group: int | None = None) -> Iterator[None]:
-    """A guard, until the block ends, for a file or folder, cgroups or a process group made by this process."""
-    what = (_NONE if group is None else str(group), str(path or _NONE), *(cgroup.name for cgroup in cgroups))
-    command = [sys.executable, "-m", "lab.guard", str(os.getpid()), *what]
-    # The names stay locked until it has cleaned up.
-    locks = [cgroup.lock for cgroup in cgroups if cgroup.lock is not None]
-    process = Process("a guard", command, Path(os.devnull), pass_fds=locks).popen
+def watching(*paths: Path, holding: Sequence[int] = ()) -> Iterator[None]:
+    """These files and folders are removed at the end of the block, by a guard if this process is killed before.
+
+    The guard also ends programs and removes cgroups. `holding`: descriptors that it keeps open, such as of a lock.
+    """
+    command = [sys.executable, "-m", "lab.guard", str(os.getpid()), MARK, *map(str, paths)]
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK}  # no guard ends another
+    process = Process("a guard", command, Path(os.devnull), environment=unmarked, pass_fds=holding).popen
+    os.environ[MARK] = ""
     try:
         yield
     finally:
+        for path in paths:
+            _remove(path)
         process.kill()
         process.wait()
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, cgroups: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[list[Process]]:
+def guarded(folder: Path, limited: Sequence[tuple[Cgroup, TierLimits]] = ()) -> Iterator[list[Process]]:
     """A new folder, and cgroups with limits, while the block lasts. Raises `CgroupError`, leaving nothing behind.
 
     The block may add programs of the cgroups to the list: they have ended afterwards.
     """
     running: list[Process] = []
-    # Cgroups end before the folder that their programs use; both are guarded until removed.
-    with contextlib.ExitStack() as at_last, contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
+    # Cgroups end before the folder that their programs use.
+    with contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
         made.callback(_stop, running)
-        for cgroup, limits in cgroups:  # also ends programs left by a killed run
+        for cgroup, limits in limited:  # also ends programs left by a killed run
             cgroup.make(limits)
             made.callback(cgroup.remove)
         shutil.rmtree(folder, ignore_errors=True)  # after a crash of the machine
         folder.mkdir(parents=True)
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        at_last.enter_context(watching(folder, [cgroup for cgroup, _ in cgroups]))
         yield running
 
 
@@ -70,23 +73,22 @@ def _stop(running: Sequence[Process]) -> None:
 
 @contextlib.contextmanager
 def running(name: str, command: Sequence[str], *, holds_input: bool = False) -> Iterator[Process]:
-    """A program while the block lasts. It and its descendants end with the block, and after kill -9 of the lab.
+    """A program while the block lasts. It and the processes of its group end with the block.
 
     holds_input: its standard input is a pipe that ends with the block or the lab, otherwise empty.
     """
-    waiting = _ONCE_GUARDED if holds_input else f"{_ONCE_GUARDED} </dev/null"
-    process = Process(name, ["sh", "-c", waiting, "waiting", *command], None, talks=True)
-    with contextlib.ExitStack() as ending:
-        ending.callback(process.end_input)
-        ending.callback(process.popen.wait)
-        ending.enter_context(watching(group=process.popen.pid))
-        ending.callback(_kill_group, process.popen.pid)
-        process.send("\n")
+    process = Process(name, command, None, talks=holds_input)
+    try:
         yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.popen.pid, signal.SIGKILL)
+        process.popen.wait()
+        process.end_input()
 
 
 def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bool = False) -> str:
-    """A program's output; at the end, it and all processes it started have ended. Raises `ProgramError`."""
+    """A program's output; at the end, it and all processes of its group have ended. Raises `ProgramError`."""
     with running(name, command, holds_input=holds_input) as process:
         held, process.popen.stdin = process.popen.stdin, None  # communicate() would close it
         try:
@@ -101,34 +103,38 @@ def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bo
     return str(said.decode(errors="replace"))
 
 
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
-
-
 def main() -> None:
-    parent, group, given, *names = sys.argv[1:]
+    parent, mark, *paths = sys.argv[1:]
     for number in (signal.SIGINT, signal.SIGHUP):  # for the parent, which then stops by itself
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(ProcessLookupError):  # it has ended already
         ended = os.pidfd_open(int(parent))
         if os.getppid() == int(parent):  # otherwise the parent ended before, and its pid may have been reused
             select.select([ended], [], [])
-    if group != _NONE:
-        _kill_group(int(group))
-    for name in names:
-        Cgroup(name, mounted()).remove()
-    path = Path(given)
+    wait_until(lambda: not _kill(f"{mark}=".encode()), CLEANUP_SECONDS, POLL_SECONDS)
+    with contextlib.suppress(CgroupError):  # there may be none
+        cgroups.remove_abandoned()
+    wait_until(lambda: all(_remove(Path(path)) for path in paths), CLEANUP_SECONDS, POLL_SECONDS)
 
-    def gone() -> bool:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # fails if a program that another guard kills is still writing
-        else:
-            path.unlink(missing_ok=True)
-        return not path.exists()
 
-    if given != _NONE:
-        wait_until(gone, CLEANUP_SECONDS, POLL_SECONDS)
+def _kill(mark: bytes) -> list[int]:
+    """Kill all processes with this in their environment; returns them."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # ended, or another user's
+            if mark in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+                os.kill(found[-1], signal.SIGKILL)
+    return found
+
+
+def _remove(path: Path) -> bool:
+    """Whether it is gone: a program of a cgroup may still be writing to a folder."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    return not path.exists()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ range of its values.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
@@ -51,24 +51,22 @@ _OF_STEP = {
     "lab_step_planned_seconds": "How long the step is to be measured.",
     "lab_step_cpus": "CPUs that all tiers together may use.",
 }
-_LABELS = (
-    *("run", "step", "environment", "virtualization", "emulated", "test", "unit", "better", "repetition", "attempt"),
-)
+_OF_MEASUREMENT = ("environment", "virtualization", "emulated", "test", "unit", "better", "repetition", "attempt")
+_OF_RUN = {
+    "lab_study_clients": "The study's clients that one client stands for.",
+    "lab_request_cpu_seconds": "CPU time of a request, as calibrated.",
+}
 _UNSETTLED_HELP = "CPUs that others used right before the step, if the machine did not settle."
 
 
 class RunnerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._measured = self._gauge(METRIC, "What a step of the lab has measured, in the label `unit`.", *_LABELS)
+        what = "What a step of the lab has measured, in the label `unit`."
+        self._measured = self._gauge(METRIC, what, "run", "step", *_OF_MEASUREMENT)
         self._unsettled = self._gauge(UNSETTLED, _UNSETTLED_HELP, "run", "step")
         self._of_step = [self._gauge(name, help_text, *STEP_LABELS) for name, help_text in _OF_STEP.items()]
-        of_study, of_request = (
-            "The study's clients that one client stands for.",
-            "CPU time of a request, as calibrated.",
-        )
-        self._study_clients = self._gauge("lab_study_clients", of_study, "run")
-        self._request_cpu = self._gauge("lab_request_cpu_seconds", of_request, "run")
+        self._of_run = [self._gauge(name, help_text, "run") for name, help_text in _OF_RUN.items()]
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
 
@@ -81,8 +79,8 @@ class RunnerMetrics:
         self._gauge("lab_run_planned_steps", "Steps of the whole run.", "run").labels(run).set(planned_steps)
 
     def describe_scale(self, run: str, scale: Scale) -> None:
-        self._study_clients.labels(run).set(scale.study_clients)
-        self._request_cpu.labels(run).set(scale.request_cpu_seconds)
+        for gauge, value in zip(self._of_run, (scale.study_clients, scale.request_cpu_seconds), strict=True):
+            gauge.labels(run).set(value)
 
     def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
         labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
@@ -96,9 +94,8 @@ class RunnerMetrics:
     def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
         attempt = int(time.time())
         for one in found:
-            where = one.environment, one.virtualization, "yes" if one.emulated else "no"
-            labels = run, step, *where, one.test, one.unit, one.better, one.repetition, attempt
-            self._measured.labels(*labels).set(one.value)
+            labels = {**asdict(one), "emulated": "yes" if one.emulated else "no", "attempt": attempt}
+            self._measured.labels(run, step, *(labels[name] for name in _OF_MEASUREMENT)).set(one.value)
 
     def unsettled(self, run: str, step: str, cpus: float) -> None:
         self._unsettled.labels(run, step).set(cpus)

@@ -64,7 +64,7 @@ class Process:
         """Start it in the checkout.
 
         name: for errors, such as "Telegraf".
-        log: gets its output; of a program that `talks`, only its standard error, which is with its output if None.
+        log: gets its output; of a program that `talks`, only its standard error. Without, both are in a pipe.
         environment: its complete environment; the lab's own if None.
         """
         self.name, self.log = name, log
@@ -74,7 +74,7 @@ class Process:
                 cwd=CHECKOUT,
                 env=environment,
                 stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if talks else file,
+                stdout=subprocess.PIPE if talks or not file else file,
                 stderr=file or subprocess.STDOUT,
                 pass_fds=pass_fds,
                 start_new_session=True,

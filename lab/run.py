@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -18,12 +17,12 @@ from deploy import StackError, supervision
 from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
-from lab import LabError, guard, scenario, studies, wait_until
+from lab import LabError, cgroups, guard, scenario, studies
 from lab.keys import Scenario
 from lab.metrics import RunnerMetrics
 from lab.progress import Course
 from lab.scrapes import Scrapes, targets_written
-from lab.stage import FOLDER
+from lab.stage import FOLDER, INSTANCES
 from lab.state import State
 from lab.study import Run, Study
 
@@ -68,12 +67,13 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
     if os.geteuid() != 0:
         raise LabError("the lab creates cgroups, which needs root: use sudo")
     console, runs = Console(), study.runs(what)
-    with _alone():
+    with _alone() as lock:
         prometheus_port = _stack()
         unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
         now = datetime.now(UTC)
         for one, state in unfinished or [(run, State.begin(run, now)) for run in runs]:
-            _carry_out(study, one, state, console, prometheus_port)
+            with guard.watching(INSTANCES, FOLDER / "sensors", holding=[lock]):
+                _carry_out(study, one, state, console, prometheus_port)
             state.over = True
             state.save()
             _report(state.run, prometheus_port)
@@ -86,8 +86,6 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
     left = [step for step in what.steps if step.name not in state.finished]
     with contextlib.ExitStack() as ending:
         course = ending.enter_context(Course(study.planned_seconds(what, left), console))
-        # Until the guards of a killed lab have emptied it; after a crash of the machine there are none.
-        wait_until(lambda: not any(FOLDER.glob("instances/*")), guard.CLEANUP_SECONDS, guard.POLL_SECONDS)
         metrics = RunnerMetrics()
         ending.callback(metrics.stop)
         scrapes = Scrapes(prometheus_port)
@@ -138,15 +136,17 @@ def _report(run_name: str, prometheus_port: int) -> None:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Allow one run at a time in this checkout; runs in other checkouts are excluded by their cgroups' locks."""
+def _alone() -> Iterator[int]:
+    """Allow one run at a time in this checkout; the guard of a killed one holds the lock until it has cleaned up.
+
+    Runs in other checkouts are excluded by their cgroups' locks.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LabError("another run is active in this checkout: wait for it, or stop it with Ctrl-C") from None
-        yield
+    lock = cgroups.lock(FOLDER)
+    try:
+        yield lock
+    finally:
+        os.close(lock)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -27,18 +27,16 @@ _OURS = re.compile(r"(telegraf|cadvisor|lab)-lab(-\d+)?\.(yml|new)", re.ASCII)
 def targets_written(ports: Mapping[str, Iterable[int]], folder: Path = targets.FOLDER) -> Iterator[None]:
     """Targets files for these loopback ports, by job, while the block lasts.
 
-    A killed lab's guards remove them, as missing targets would cause alerts. Their names have the lab's pid, so these
-    guards don't remove the next run's.
+    A killed lab's guard removes them, as missing targets would cause alerts. Their names have the lab's pid, so this
+    guard doesn't remove the next run's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for left_over in [file for file in folder.iterdir() if _OURS.fullmatch(file.name)]:  # after a crash of the machine
         left_over.unlink(missing_ok=True)
     host = json.dumps(targets.this_machine().host, ensure_ascii=False)
-    with contextlib.ExitStack() as ending:
-        for job, of_job in ports.items():
-            file = folder / f"{job}-lab-{os.getpid()}.yml"
-            ending.enter_context(guard.watching(file))
-            ending.callback(file.unlink, missing_ok=True)
+    files = {folder / f"{job}-lab-{os.getpid()}.yml": of_job for job, of_job in ports.items()}
+    with guard.watching(*files):
+        for file, of_job in files.items():
             addresses = json.dumps([f"127.0.0.1:{port}" for port in of_job])
             new = file.with_suffix(".new")
             new.write_text(

@@ -16,7 +16,7 @@ from lab.scenario import Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
-INSTANCES = FOLDER / "instances"  # guards remove what a killed lab leaves here
+INSTANCES = FOLDER / "instances"  # a guard removes what a killed lab leaves here
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
 BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
@@ -60,7 +60,6 @@ class Stage:
                 ending.callback(instance.stop)
             ending.callback(self._stop_batch)
             folder = FOLDER / "sensors"
-            shutil.rmtree(folder, ignore_errors=True)  # a killed lab's
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
             for sensor in sensors.start(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
                 ending.callback(sensor.stop)

@@ -41,7 +41,7 @@ def plan(what: Factors) -> list[str]:
         return [" ".join(command) for command in found]
 
     most = max(step.case.servers for step in what.steps)
-    of_guests = {step.case.elsewhere for step in what.steps}
+    of_guests = {step.case for step in what.steps}
     computing = [workload for workload in what.workloads if workload in COMPUTING]
     return [
         f"On this machine, the cgroups {PARENT}/factors-1 to -{most} on its last {what.cpus} CPUs, removed at the end:",
@@ -50,7 +50,7 @@ def plan(what: Factors) -> list[str]:
         *(
             f"On {one.ssh}: {command}"
             for one in what.guests
-            if one.name in of_guests
+            if scenario.of_guest(one) in of_guests
             for command in commands(computing)
         ),
     ]
@@ -90,7 +90,7 @@ class Cases:
     def _where(self, case: Case) -> Environment | None:
         if case.elsewhere == BASE:
             return Base(str(self.available[-1]))
-        return next((guest for guest in self.what.guests if guest.name == case.elsewhere), None)
+        return next((guest for guest in self.what.guests if scenario.of_guest(guest) == case), None)
 
     def _values(self, case: Case, benchmark: Benchmark) -> list[float]:
         command = benchmark.command(self.what.warm_up, self.what.duration)

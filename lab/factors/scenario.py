@@ -34,7 +34,7 @@ class Case:
     cap: float | None = None
     """Of each server, in CPUs."""
     elsewhere: str = ""
-    """`BASE` outside cgroups, or a guest's name, for a single program."""
+    """`BASE` outside cgroups, or "guest " and its name, for a single program."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class Case:
             return self.elsewhere
         servers, cpus = "server" if self.servers == 1 else "servers", "CPU" if self.cpus == 1 else "CPUs"
         weights = f", weights {':'.join(map(str, self.weights))}" if self.weights else ""
-        cap = "" if self.cap is None else f", cap {self.cap:g}"
+        cap = "" if self.cap is None else f", cap {self.cap}"
         how = "pinned" if self.pinned else "free"
         return f"{self.servers} {servers} on {self.cpus} {cpus}, {how}{weights}{cap}"
 
@@ -113,15 +113,8 @@ def _differ(weights: tuple[int, int]) -> tuple[int, int]:
     return weights
 
 
-def _slug(guest: Guest) -> str:
-    return Case(elsewhere=guest.name).slug
-
-
-def _no_case(guests: tuple[Guest, ...]) -> tuple[Guest, ...]:
-    for number, guest in enumerate(guests):
-        if Case.parse(guest.name) or _slug(guest) == BASE:
-            raise KeyProblem(f"the name {guest.name!r} is taken; give it another", number)
-    return guests
+def of_guest(guest: Guest) -> Case:
+    return Case(elsewhere=f"guest {guest.name}")
 
 
 class Factors(keys.Scenario):
@@ -133,24 +126,18 @@ class Factors(keys.Scenario):
     overcommit: OneOrMore[Annotated[int, Field(ge=1, le=16)]] = (1, 2, 3, 4)
     weights: Annotated[tuple[Weight, Weight], AfterValidator(_differ)] = (100, 300)
     caps: OneOrMore[Annotated[Cap, Field(lt=1)]] = (0.25, 0.5)
-    guests: Annotated[tuple[Guest, ...], distinct(_slug), AfterValidator(_no_case)] = ()
+    guests: Annotated[tuple[Guest, ...], distinct(lambda guest: of_guest(guest).slug)] = ()
     duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10
     warm_up: Annotated[WholeSeconds, Field(ge=1, le=600)] = 2
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        given = self.model_fields_set
         if self.cpus == 1 and (one := next((factor for factor in SEVERAL_CPUS if factor in self.factors), None)):
             raise KeyProblem(f"{one} needs at least two CPUs; leave it out of factors", "cpus")
         if (most := max(self.overcommit) * self.cpus) > MAX_SERVERS:
             problem = f"{most} virtual servers at the largest overcommitment are too many: at most {MAX_SERVERS} run"
-            raise KeyProblem(problem, "overcommit" if "overcommit" in given else "cpus")
-        names = [step.name for step in self.steps]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            key = "guests" if "guests" in given else "caps"  # all others are whole numbers and words
-            raise KeyProblem(f"two steps would be called {twice}: make these names or caps differ more", key)
-        if not names:
+            raise KeyProblem(problem, "overcommit" if "overcommit" in self.model_fields_set else "cpus")
+        if not self.steps:
             none = f"none of them acts on {' and '.join(self.workloads)}: take {' or '.join(OF_ALL_WORKLOADS)} too"
             raise KeyProblem(none, "factors")
         return self
@@ -171,7 +158,7 @@ class Factors(keys.Scenario):
         """The cases that differ in one factor, the baseline first."""
         many = self.cpus
         # A guest's disk and network have other endpoints than the machine's own, so there is no baseline for them.
-        guests = [Case(elsewhere=guest.name) for guest in self.guests] if workload in COMPUTING else []
+        guests = [of_guest(guest) for guest in self.guests] if workload in COMPUTING else []
         numbers = self.servers or range(1, many + 1)
         return {
             VIRTUALISATION: [Case(elsewhere=BASE), Case(), *guests],

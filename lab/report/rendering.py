@@ -9,7 +9,7 @@ import jinja2
 
 from lab.report.page import Page
 
-HTML_NAME, MARKDOWN_NAME, CHARTS_NAME = "report.html", "report.md", "charts"
+CHARTS_NAME = "charts"
 
 
 def write(page: Page, folder: Path) -> Path:
@@ -19,9 +19,9 @@ def write(page: Page, folder: Path) -> Path:
     for section in page.sections:
         if section.figure is not None:
             (charts / f"{section.key}.svg").write_text(section.figure)
-    (folder / MARKDOWN_NAME).write_text(markdown(page))
-    (folder / HTML_NAME).write_text(html(page))
-    return folder / HTML_NAME
+    (folder / "report.md").write_text(markdown(page))
+    (folder / "report.html").write_text(html(page))
+    return folder / "report.html"
 
 
 def html(page: Page) -> str:

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,7 +27,8 @@ Places = Mapping[tuple[str, str], tuple[str, str]]
 
 @contextlib.contextmanager
 def ready(what: Suites, run: Run) -> Iterator[Experiment]:
-    with _guarded():
+    # Debian's lmbench may have made its folder itself.
+    with guard.watching(WORK, *(() if HELLO.exists() else (HELLO,))):
         places: dict[tuple[str, str], tuple[str, str]] = {}
         skipped: dict[str, list[str]] = {}  # environments by what is missing
         for environment in what.environments:
@@ -115,19 +115,6 @@ def _settle(step: Step, what: Suites, run: Run) -> float:
         if used <= SETTLED_CPUS:
             break
     return used
-
-
-@contextlib.contextmanager
-def _guarded() -> Iterator[None]:
-    """Remove files of killed scripts on this machine, also if the lab itself is killed.
-
-    Keeps the folder of Debian's lmbench if it already exists.
-    """
-    with contextlib.ExitStack() as ending:
-        for folder in (WORK, *(() if HELLO.exists() else (HELLO,))):
-            ending.enter_context(guard.watching(folder))
-            ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        yield
 
 
 STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)

@@ -6,12 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.programs import CHECKOUT
-from lab import LabError, guard
+from lab import LabError
 from lab.environments import Base, Environment, Guest, Limited
 from lab.network import experiment
 from lab.processes import ProgramError
@@ -48,9 +47,10 @@ def kill_lab(environment: str, program: str, folder: Path, begun: Callable[[], o
     """Run a script in an environment with a lab process that is killed as soon as the script has begun."""
     (folder / "program").write_text(program)
     lab = f"""
+from lab import guard
 from lab.environments import Base, Guest, Limited
 environment = {environment}
-with environment.ready():
+with guard.watching(), environment.ready():
     environment.run(["sh", {str(folder / "program")!r}], 600)
 """
     process = subprocess.Popen([sys.executable, "-c", lab], cwd=CHECKOUT)
@@ -98,21 +98,6 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_has_started(
         environment.run(["sh", "-c", program], timeout=5)
     assert error.value.said == "begun\n"
     wait_for(lambda: not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()))
-
-
-def test_a_program_begins_once_it_would_be_killed_with_the_lab(
-    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, watching = tmp_path / "begun", guard.watching
-
-    def watch(*of: Any, **others: Any) -> Any:
-        assert not begun.exists()
-        return watching(*of, **others)
-
-    monkeypatch.setattr(guard, "watching", watch)
-    with environment.ready():
-        assert environment.run(["sh", "-c", f"touch {begun}; cat"], timeout=60) == ""
-    assert begun.exists()
 
 
 def test_nothing_stays_of_a_lab_that_was_killed(environment: Environment, tmp_path: Path) -> None:

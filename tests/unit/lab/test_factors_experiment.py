@@ -32,10 +32,10 @@ def test_a_guests_measurement_says_where_it_is_from(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Guest, "run", run)
     with Course(1, Console(quiet=True)) as course:
-        step = Step("cpu", Case(elsewhere="a guest"), repetition=3)
+        step = Step("cpu", Case(elsewhere="guest a guest"), repetition=3)
         found = Cases(parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(step).measurements
     assert [command[:2] for command in asked] == [["sysbench", "cpu"]]  # as the guest has it
-    assert found == [Measurement("a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
+    assert found == [Measurement("guest a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
 
 
 def test_of_weights_each_virtual_server_is_recorded_beside_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,7 @@ def test_each_run_of_a_scenario_has_its_report_and_one_that_failed_is_run_later(
     for name, instead in {
         "_carry_out": carry_out,
         "_alone": contextlib.nullcontext,
+        "guard": SimpleNamespace(watching=lambda *_, **__: contextlib.nullcontext()),
         "_stack": lambda: 9090,
         "_report": lambda run, _port: done.append(f"report {run.partition('-')[2]}"),
     }.items():

@@ -153,7 +153,7 @@ class TestFactors:
     def test_each_factor_is_a_few_cases_that_differ_in_it_alone(self) -> None:
         found = factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
         assert {factor: [case.name for case in found.cases(factor, "cpu")] for factor in FACTORS} == {
-            factors.VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "a guest"],
+            factors.VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "guest a guest"],
             SERVERS: [f"{n} server{'s' if n > 1 else ''} on 4 CPUs, free" for n in (1, 2, 3, 4)],
             factors.OVERCOMMIT: [f"{n} servers on 4 CPUs, free" for n in (4, 8, 12)],
             factors.AFFINITY: [
@@ -252,10 +252,6 @@ ADDED = {
     (factors.parse, CASES): (
         ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),
         ("weights: [100, 100]\n", "4: weights: must be two different weights, such as [100, 300]"),
-        (GUESTS.replace("a guest", "base"), "4: guests[1]: the name 'base' is taken; give it another"),
-        (GUESTS.replace("a guest", "1on1-pinned"), "4: guests: two steps would be called cpu-1on1-pinned-1: make"),
-        (GUESTS.replace("a guest", "'1 server on 1 CPU, free'"), "4: guests[1]: the name '1 server on 1 CPU, f"),
-        ("caps: [0.3000001, 0.3000002]\n", "4: caps: two steps would be called cpu-1on1-pinned-cap-0.3-1: make"),
     ),
     (network.parse, PATHS): (
         (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: a-guest is there twice"),
