@@ -163,24 +163,18 @@ def _of_app(values: Mapping[str, float]) -> dict[str, float]:
 def _judged(apps: Sequence[Mapping[str, float]]) -> Iterator[tuple[str, float]]:
     """The values of each objective, in the order of the report."""
     for objective, test in (("mean", "mean"), ("latency", "within"), ("availability", "errors")):
-        targets = [parts(of, "thresholds" if objective == "mean" else "objectives").get(objective) for of in apps]
-        measured = [None if test not in of else 1 - of[test] if test == "errors" else of[test] for of in apps]
-        given = [(target, value) for target, value in zip(targets, measured, strict=True) if target is not None]
+        target = f"{'thresholds' if objective == 'mean' else 'objectives'} {objective}"
+        given = [of for of in apps if target in of]
         if not given:
             continue
-        known = [
-            (value / target if objective == "mean" else (1 - value) / (1 - target), target, value)
-            for target, value in given
-            if value is not None
-        ]
-        yield f"{objective} judged", len(known)
-        yield f"{objective} missed", sum(over > 1 + 1e-9 for over, _, _ in known)
-        furthest = (
-            dict(zip(("excess", "promised", "measured"), max(known), strict=True))
-            if known
-            else {"promised": given[0][0]}
-        )
-        yield from ((f"{objective} {name}", value) for name, value in furthest.items())
+        known = []  # excess, target and value of each application
+        for of in (of for of in given if test in of):
+            value = 1 - of[test] if test == "errors" else of[test]
+            excess = value / of[target] if objective == "mean" else (1 - value) / (1 - of[target])
+            known.append((excess, of[target], value))
+        found = {"judged": float(len(known)), "missed": sum(excess > 1 + 1e-9 for excess, _, _ in known)}
+        found |= dict(zip(("excess", "promised", "measured"), max(known), strict=True)) if known else {}
         seconds = [of[f"thresholds {objective}"] for of in apps if f"thresholds {objective}" in of]
         if seconds and objective != "mean":
-            yield f"{objective} seconds", seconds[0]
+            found["seconds"] = seconds[0]
+        yield from ((f"{objective} {name}", value) for name, value in ({"promised": given[0][target]} | found).items())

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from deploy import go_programs, programs
-from deploy.programs import CHECKOUT, ProgramsError, catalogue
+from deploy.programs import CHECKOUT, catalogue
 from lab import LabError
 from lab.processes import Process, beside
 from lab.servers.instance import Instance
@@ -19,10 +19,7 @@ def get() -> None:
         if programs.got(suite) is None:
             build_time = go_programs.PROGRAMS[suite.name].module.build_time
             print(f"Getting {suite.title}, once: by download, or a build of {build_time} ...", flush=True)
-        try:
-            programs.get(suite)
-        except ProgramsError as error:
-            raise LabError(str(error)) from None
+        programs.get(suite)
 
 
 def start(

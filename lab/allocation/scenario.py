@@ -159,7 +159,9 @@ class Allocation(keys.Scenario):
                 if problem := elsewhere.refuse(magnitude):
                     raise KeyProblem(problem, "magnitudes", number)
             for key in self.model_fields_set & {"pinning", "load"}:
-                raise KeyProblem(f"is of cgroups: {_LEFT_TO_GUESTS[key]}", key)
+                raise KeyProblem(
+                    "is of cgroups: guests keep their pinning, and run the computational load or their own", key
+                )
         return self
 
     @property
@@ -202,8 +204,4 @@ def containers_of(magnitude: tuple[float, float]) -> int | None:
     return next((number for number in CONTAINERS if abs(sum(magnitude) * number / 2 - 1) < 1e-6), None)
 
 
-_LEFT_TO_GUESTS = {
-    "pinning": "how a host's guests are pinned is left as it is",
-    "load": "guests run the computational load, or their own",
-}
 parse = Allocation.parse

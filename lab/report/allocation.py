@@ -182,10 +182,7 @@ def _cost(group: Group, cpus: float | None) -> str:
         return "too few steps to say what switching the caps costs."
     _, most = fitted.ends
     if most <= 0:
-        return (
-            "the rest of the machine used less CPU the more often caps were switched, which no cost explains: its "
-            "other load changed meanwhile."
-        )
+        return "the machine's other load was smaller the more often caps were switched, which hides what that costs."
     if fitted.differs():
         found = f"{CPU_TIME.write(fitted.value)} of CPU (95 % interval {interval(fitted, CPU_TIME.write)})"
         cost = f"switching the caps once costs {found}"

@@ -246,8 +246,8 @@ ADDED = {
         (TARGET.replace("db 1", "-c"), "8: target.guests[2]: '-c' is no name: it must be printable, and not begin"),
         (TARGET.replace("db 1", r'"a\nb"'), r"8: target.guests[2]: 'a\nb' is no name: it must be printable, and"),
         (f"target: [{AT.format('a@xen')}, {AT.format('xen')}]\n", "5: target[2]: xen is there twice"),
-        (f"{TARGET}pinning: pinned\n", "9: pinning: is of cgroups: how a host's guests are pinned is left as it is"),
-        (f"{TARGET}load: computational\n", "9: load: is of cgroups: guests run the computational load, or their own"),
+        (f"{TARGET}pinning: pinned\n", "9: pinning: is of cgroups: guests keep their pinning, and run"),
+        (f"{TARGET}load: computational\n", "9: load: is of cgroups: guests keep their pinning, and run the"),
     ),
     (factors.parse, CASES): (
         ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),

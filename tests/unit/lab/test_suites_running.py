@@ -103,27 +103,23 @@ def measure(of_run: Run, guest: Guest) -> Outcome:
     return running.measure(Step("web", "lmbench", 2), what, of_run, {("web", "lmbench"): ("/programs", "")})
 
 
-def test_the_values_of_a_step_say_where_they_are_from_and_its_output_is_kept(of_run: Run) -> None:
+@pytest.mark.parametrize(
+    ("used", "busy"), [(0.1, ""), (0.3, "; the machine did not settle: others used 0.30 CPUs before")]
+)
+def test_a_steps_values_say_where_they_are_from_and_whether_the_machine_settled(
+    of_run: Run, monkeypatch: pytest.MonkeyPatch, used: float, busy: str
+) -> None:
+    monkeypatch.setattr(running, "_settle", lambda *_: used)
     results = (FIXTURES / "lmbench-results.txt").read_text()
-    guest = Guest(prints=results)
-    outcome = measure(of_run, guest)
-    assert outcome.summary == "web-lmbench-2: 40 values"
+    outcome = measure(of_run, Guest(prints=results))
+    assert outcome.summary == f"web-lmbench-2: 40 values{busy}"
     assert (of_run.state.folder / "web-lmbench-2.txt").read_text() == results
     [fork] = [one for one in outcome.measurements if one.test.endswith("/fork proc")]
     test = "lmbench/processor_processes/fork proc"
     assert fork == Measurement("web", "xen", True, test, "microseconds", "lower", 2, 169.8212)
-
-
-@pytest.mark.parametrize(("used", "settled"), [(0.1, True), (0.3, False)])
-def test_that_the_machine_did_not_settle_is_said_and_exposed(
-    of_run: Run, monkeypatch: pytest.MonkeyPatch, used: float, settled: bool
-) -> None:
-    monkeypatch.setattr(running, "_settle", lambda *_: used)
-    outcome = measure(of_run, Guest(prints=(FIXTURES / "lmbench-results.txt").read_text()))
-    assert ("the machine did not settle: others used 0.30 CPUs before" in outcome.summary) == (not settled)
     exposed = generate_latest(of_run.metrics.registry).decode()
     series = f'lab_step_unsettled_cpus{{run="{of_run.state.run}",step="web-lmbench-2"}} 0.3'
-    assert (series in exposed) == (not settled)
+    assert (series in exposed) == bool(busy)
 
 
 def test_a_step_without_values_fails_and_its_output_is_kept_and_named(of_run: Run) -> None:
