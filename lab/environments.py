@@ -22,7 +22,7 @@ from lab.processes import CONNECT_SECONDS, and_said, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
-FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup; a killed lab's guard removes both
+FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,6 @@ class Limited(Model):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """Make the cgroup; if the lab is killed, a guard removes it and its programs."""
         self._cgroup = Cgroup("environment", mounted())
         with guard.guarded(FOLDER, [(self._cgroup, self.limits)]):
             yield
@@ -121,16 +120,15 @@ class Guest(Model):
         """
         name = _named(self.name, [called] if called else command)
         with guard.running(name, self._ssh(command, timeout), holds_input=True) as process:
+            said = process.read_until(ready.encode(), 2 * CONNECT_SECONDS).decode(errors="replace")
+            if ready not in said:
+                raise LabError(f"{name} doesn't serve{and_said(said)}")
             try:
-                said = process.read_until(ready.encode(), 2 * CONNECT_SECONDS).decode(errors="replace")
-                if ready not in said:
-                    raise LabError(f"{name} doesn't serve{and_said(said)}")
                 yield
             finally:
                 process.end_input()
-                process.popen.stdin = None
                 with contextlib.suppress(subprocess.TimeoutExpired):  # or the next one could meet it
-                    process.popen.communicate(timeout=CONNECT_SECONDS)
+                    process.popen.wait(CONNECT_SECONDS)
 
     def _ssh(self, command: Sequence[str], timeout: float) -> list[str]:
         there = shlex.join(["sh", "-c", _WATCHED, "watched", "timeout", f"{timeout:g}", *command])

@@ -110,13 +110,9 @@ def _carry_out(study: Study, what: Scenario, state: State, console: Console, pro
 def plan(study: Study, what: Scenario) -> list[str]:
     runs, steps = len(study.runs(what)), [f"  {step.name}" for step in what.steps]
     several = " on each host" if runs > 1 else ""
-    duration = _duration(study.planned_seconds(what, what.steps) * runs)
+    hours, minutes = divmod(max(1, round(study.planned_seconds(what, what.steps) * runs / 60)), 60)
+    duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
     return [what.about, *study.plan(what), f"{len(steps)} steps{several}, about {duration}:", *steps]
-
-
-def _duration(seconds: float) -> str:
-    hours, minutes = divmod(max(1, round(seconds / 60)), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _stack() -> int:

@@ -114,15 +114,11 @@ class Stage:
         return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
 
     def _start_batch(self, cpus: str) -> None:
-        if self._batch is not None:
-            return
-        cgroup = Cgroup(BATCH, mounted())
-        with contextlib.ExitStack() as ending:
-            limits = TierLimits(BATCH_WEIGHT, None, cpus)
-            running = ending.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
+        if self._batch is None:
+            cgroup, limits = Cgroup(BATCH, mounted()), TierLimits(BATCH_WEIGHT, None, cpus)
+            running = self._ending_batch.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
             self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
             running.append(self._batch)
-            self._ending_batch = ending.pop_all()
 
     def _stop_batch(self) -> None:
         self._ending_batch.close()

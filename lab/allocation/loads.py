@@ -18,8 +18,6 @@ import struct
 import sys
 from collections.abc import Sequence
 
-COMPUTING = "SHA-256 without pause, by python3 -m lab.allocation.loads"  # in words
-ANSWERING = "pages over TCP on loopback, to 10 clients each, by python3 -m lab.allocation.loads"
 COUNTER = struct.Struct("@Q")  # native, so that it is read and written atomically
 ROUNDS = 1000  # about half a millisecond of CPU, like the study's tasks; hashing needs neither memory nor the kernel
 PAGE = hashlib.sha256(b"virtscope").digest() * 256  # 8 KiB

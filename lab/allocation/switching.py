@@ -5,12 +5,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lab import LabError, machine
 from lab.allocation import scenario
 from lab.allocation.containers import Cgroups, Containers, Guests, commands
-from lab.allocation.loads import ANSWERING, COMPUTING
+from lab.allocation.loads import CLIENTS
 from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
@@ -24,9 +23,15 @@ BETWEEN_SECONDS = 5.0  # approximate; a step waits for the scrape of its last va
 
 @contextlib.contextmanager
 def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
+    target = what.target
+    where = {
+        "virtualization": target.platform if target else "cgroup",
+        "emulated": "yes" if target and target.emulated else "no",
+        "target": target.host if target else "",
+    }
     with contextlib.ExitStack() as ending:
         switching = _Switching(what, run, ending)
-        yield Experiment(switching.measure, {**machine.host(), **_where(what)}, what.steps, check=switching.check)
+        yield Experiment(switching.measure, {**machine.host(), **where}, what.steps, check=switching.check)
 
 
 @dataclass
@@ -45,21 +50,25 @@ class _Switching:
 
     def measure(self, step: Step) -> Outcome:
         containers = self._ready(step)
-        course, warm_up, where = self.run.course, self.what.warm_up, _where(self.what)
+        course, warm_up, target = self.run.course, self.what.warm_up, self.what.target
         _write_caps(step, 0, containers)
         course.doing(f"{step.name}: warming up")
         course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), self.check)
         course.doing(f"{step.name}: measuring")
         sums = self._switch(step, containers)
-        emulated = where["emulated"] == "yes"
-        return Outcome(_summary(step, sums), measurements(step, sums, where["virtualization"], emulated=emulated))
+        where = (target.platform, target.emulated) if target else ("cgroup", False)
+        return Outcome(_summary(step, sums), measurements(step, sums, where[0], emulated=where[1]))
 
     def _ready(self, step: Step) -> Containers:
         setting = (step.containers, step.pinning, step.load)
         if self.containers is None or setting != self.setting:
             self.containers = None
             self.ending.close()
-            made = _containers(self.what, *setting, self.run.state.folder / "containers.log")
+            log = self.run.state.folder / "containers.log"
+            cpus = str(max(os.sched_getaffinity(0))) if step.pinning == "pinned" else None
+            made: Containers = Cgroups(step.containers, cpus, step.load, INSTANCES / "allocation", log)
+            if self.what.target:
+                made = Guests(self.what.target, log)
             self.containers, self.setting = self.ending.enter_context(made.ready()), setting
         return self.containers
 
@@ -96,36 +105,19 @@ def plan(what: Allocation) -> list[str]:
     number = max(step.containers for step in what.steps)
     name, _ = cap_setting(caps[0], mounted().version)
     values = ", ".join(f'"{cap_setting(cap, mounted().version)[1]}"' for cap in caps)
+    loads = {
+        COMPUTATIONAL: "SHA-256 without pause",
+        TRANSACTIONAL: f"pages over TCP on loopback, to {CLIENTS} clients each",
+    }
     return [
         f"On this machine, the cgroups {PARENT}/allocation-1 to -{number}, which are removed at the end:",
         f"  {name} of each is one of {values}",
-        *(f"  in each, {load}: {_IN_WORDS[load]}" for load in what.load),
+        *(f"  in each, {load}: {loads[load]}, by python3 -m lab.allocation.loads" for load in what.load),
     ]
-
-
-_IN_WORDS = {COMPUTATIONAL: COMPUTING, TRANSACTIONAL: ANSWERING}
 
 
 def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
-
-
-def _where(what: Allocation) -> dict[str, str]:
-    """Labels of lab_run_info: where caps are switched."""
-    if not what.target:
-        return {"virtualization": "cgroup", "emulated": "no", "target": ""}
-    return {
-        "virtualization": what.target.platform,
-        "emulated": "yes" if what.target.emulated else "no",
-        "target": what.target.host,
-    }
-
-
-def _containers(what: Allocation, number: int, pinning: str, load: str, log: Path) -> Containers:
-    if what.target:
-        return Guests(what.target, log)
-    cpus = str(max(os.sched_getaffinity(0))) if pinning == "pinned" else None
-    return Cgroups(number, cpus, load, INSTANCES / "allocation", log)
 
 
 def _write_caps(step: Step, switches: int, containers: Containers) -> list[float]:

@@ -53,10 +53,10 @@ class Instance:
         """Start both tiers and return once pages are served; raises `LabError`, leaving nothing behind."""
         if os.geteuid() != 0:
             raise LabError("the lab creates cgroups, which needs root: use sudo")
-        cgroups = [(self._cgroups[tier], self._limits[tier]) for tier in TIERS]
+        limited = [(self._cgroups[tier], self._limits[tier]) for tier in TIERS]
         try:
             with contextlib.ExitStack() as ending:
-                ending.enter_context(guard.guarded(self.folder, cgroups))
+                ending.enter_context(guard.guarded(self.folder, limited))
                 for tier in TIERS:
                     ending.callback(self._end, tier)
                 self._prepare_folder()
@@ -113,13 +113,9 @@ class Instance:
         enclosure.make_state(self.folder / DB, fill=lambda folder: database.copy_to(folder / "data"))
         users = self.folder / "config" / "users.sql"
         users.touch(0o600)
-        statements = [
-            *(
-                f"CREATE OR REPLACE USER {user}@'{LOOPBACK}' IDENTIFIED BY '{its}'"
-                for user, its in self._passwords.items()
-            ),
-            f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}'",
-        ]
+        create = "CREATE OR REPLACE USER {}@'{}' IDENTIFIED BY '{}'"
+        statements = [create.format(user, LOOPBACK, its) for user, its in self._passwords.items()]
+        statements.append(f"GRANT SELECT ON auction.* TO site@'{LOOPBACK}'")
         users.write_text("".join(f"{statement};\n" for statement in statements))
         os.chown(users, privileges.NOBODY, privileges.NOBODY)
 
