@@ -109,4 +109,4 @@ def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     return scale
 
 
-STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("consolidation", scenario.parse, plan, planned_seconds, ready)

@@ -16,7 +16,6 @@ from deploy.documents import KeyProblem, Model, nearest
 from lab import keys
 from lab.keys import Cap, OneOrMore, ScenarioError, Seconds, Weight
 
-STUDY = "consolidation"
 FOLDER = Path(__file__).with_name("scenarios")
 
 Batch = Literal["none", "running", "stopped"]

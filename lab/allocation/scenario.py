@@ -20,7 +20,6 @@ from lab.cgroups import SMALLEST_CAP
 from lab.environments import Platform
 from lab.keys import OneOrMore, Seconds, WholeSeconds, distinct, rotated
 
-STUDY = "allocation"
 CONTAINERS = (2, 4)
 IN_PERCENT = ("xen", "openvz")  # their tools take caps in percent
 Load = Literal["computational", "transactional"]

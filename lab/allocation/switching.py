@@ -11,7 +11,7 @@ from lab.allocation import scenario
 from lab.allocation.containers import Cgroups, Containers, Guests, commands
 from lab.allocation.loads import CLIENTS
 from lab.allocation.results import NEVER, Sums, measurements
-from lab.allocation.scenario import COMPUTATIONAL, CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Allocation, Step
+from lab.allocation.scenario import COMPUTATIONAL, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
 from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
@@ -138,16 +138,8 @@ def _until_its_second(now: float, repetition: int) -> float:
 
 
 def _summary(step: Step, sums: Sums) -> str:
-    caps = f"caps of {step.low:g} and {step.high:g}" if step.mode == DYNAMIC else f"caps of {step.low:g}"
-    what = {
-        STATIC: f"{caps}, never written",
-        CONTROL: f"{caps}, written again every {step.interval} s",
-        DYNAMIC: f"{caps}, switched every {step.interval} s",
-    }[step.mode]
-    return (
-        f"{step.name}: {step.containers} containers, {what}: {sums.tasks / sums.duration:.1f} {step.unit}/s, "
-        f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
-    )
+    used = f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
+    return f"{step.name}: {sums.tasks / sums.duration:.1f} {step.unit}/s, {used}"
 
 
-STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)
+STUDY = Study("allocation", scenario.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)

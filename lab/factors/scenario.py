@@ -84,7 +84,6 @@ _NAME = re.compile(
 )
 
 
-STUDY = "factors"
 Workload = Literal["cpu", "memory", "disk", "network"]
 WORKLOADS = get_args(Workload)
 COMPUTING = ("cpu", "memory")  # workloads that CPU factors affect

@@ -148,4 +148,4 @@ def values(step: Step, found: Counted | Served, duration: int, guest: Guest | No
     return [Measurement(*where, test, unit, better, step.repetition, value) for test, unit, better, value in rates]
 
 
-STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("network", scenario.parse, plan, planned_seconds, ready)

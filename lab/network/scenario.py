@@ -15,7 +15,6 @@ from lab import keys
 from lab.environments import Guest
 from lab.keys import OneOrMore, WholeSeconds, distinct, rotated
 
-STUDY = "network"
 Path = Literal["loopback", "veth", "bridge"]
 LOOPBACK, VETH, BRIDGE = PATHS = get_args(Path)
 Direction = Literal["send", "receive"]

@@ -117,4 +117,4 @@ def _settle(step: Step, what: Suites, run: Run) -> float:
     return used
 
 
-STUDY = Study(scenario.STUDY, scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("suites", scenario.parse, plan, planned_seconds, ready)

@@ -15,7 +15,6 @@ from lab import keys
 from lab.environments import Base, Environment, Listed
 from lab.keys import OneOrMore, Seconds, distinct, rotated
 
-STUDY = "suites"
 Suite = Literal["lmbench", "unixbench", "nbench", "stress-ng"]
 SUITES = get_args(Suite)
 # An interval's duration shows whether other work was throttled or descheduled in it. A tenth of a second is the longest
