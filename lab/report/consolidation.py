@@ -18,12 +18,6 @@ from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
 from lab.scenario import Step
 
 OBJECTIVES = ("mean", "latency", "availability")
-CAUSES = {
-    "self": "it reached its own CPU limit",
-    "neighbour": "neighbours on the same host took CPU or cache",
-    "hypervisor": "the host itself took the CPU",
-    "load": "it had more requests than ever before",
-}
 UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
@@ -259,7 +253,8 @@ def _why(load: Load) -> str:
     neighbours = broken.parts("neighbours") if cause == "neighbour" else {}
     named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours.items())
     who = f" It waited for its neighbours: {named}." if named else ""
-    likely = f"Most likely cause: {CAUSES.get(cause, cause)} (cause {cause}, for {SHARE.write(share)} of the time)."
+    words = load_study("consolidation")["causes"].get(cause, cause)
+    likely = f"Most likely cause: {words} (cause {cause}, for {SHARE.write(share)} of the time)."
     return f"{likely}{who}{full}"
 
 

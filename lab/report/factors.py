@@ -35,10 +35,6 @@ SECTIONS = {
     "affinity": (AFFINITY, *LOSSES, SPARE_CORE),
     "shares": (WEIGHTS, CAPS),
 }
-PEERS = (
-    " Of network it is more here: the other ends run on the same CPUs, as the virtual servers have all that there are. "
-    "Take fewer `cpus`."
-)
 
 
 class Results:
@@ -90,7 +86,6 @@ def _pairs(measurements: Sequence[Measurement], cases: Sequence[Case], many: int
 
 def write_up(recording: Recording) -> Page:
     study, results = load_study("factors"), Results(recording.measurements)
-    more = {"servers": PEERS} if recording.info.get("cpus") == str(results.cpus) else {}
     columns: Columns[Comparison] = (
         ("Workload", lambda one: one.test),
         ("Case", lambda one: one.pair.what),
@@ -101,9 +96,7 @@ def write_up(recording: Recording) -> Page:
         ("n", lambda one: str(one.lost.n)),
         (study["source"]["short"], lambda one: _printed(one, results.cpus, study)),
     )
-    sections = [
-        Section(key, table(results.of(*factors), columns), more=more.get(key, "")) for key, factors in SECTIONS.items()
-    ]
+    sections = [Section(key, table(results.of(*factors), columns)) for key, factors in SECTIONS.items()]
     emulated = [one.pair.what for one in results.of(VIRTUALISATION) if one.emulated]
     return page(recording, verdict(results, study["overcommit"]["deviation"]), sections, emulated=emulated)
 

@@ -33,7 +33,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page. Title and text are in the study's file by `key`; `more` follows the text."""
+    """A section of the page. Title and text are in the study's file by `key`."""
 
     key: str
     table: Table | None
@@ -41,7 +41,6 @@ class Section:
     figure: str | None = None
     """An SVG file's text; without it, `absent` is the reason."""
     absent: str = ""
-    more: str = ""
     asked: Sequence[Asked] = ()
     """More queries than those of the run."""
 

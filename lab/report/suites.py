@@ -107,11 +107,7 @@ def write_up(recording: Recording) -> Page:
         steps = f"{len(recording.unsettled)} of {count(recording.finished_steps, 'step')}"
         most = f"others used up to {max(recording.unsettled.values()):.2f} CPUs"
         cautions = [f"The machine did not settle before {steps} ({most}), so their load is in the values."]
-    text = (
-        f"Every test relative to {of.base or 'nothing, as there is no base'}: of times, above 1 is slower, of all "
-        "else, above 1 is faster. The last columns are the study's means."
-    )
-    sections = [Section(suite, _tests(of, suite), more=text) for suite in of.suites]
+    sections = [Section(suite, _tests(of, suite)) for suite in of.suites]
     overview = _groups(of) if of.base and of.others else None
     return page(recording, [*verdict(of), *cautions], sections, overview=overview, emulated=sorted(of.values.emulated))
 
