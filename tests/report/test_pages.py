@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from prometheus_client import generate_latest
 
+from lab.calibration import Scale
+from lab.metrics import Measurement, RunnerMetrics
 from lab.report.charts import SHADES, Curve, Panel, draw
 from lab.scenario import Step
 from tests.report.recordings import backfilled, hours_ago
 from tests.support.prometheus import ROOT
 
 OLD, NEW = "20261120T090000-smoke", "20261121T090000-scale"
-LAB = {"host": "lab1", "study": "consolidation", "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0", "apache": "2.4.62"}
+LAB = {"host": "lab1", "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0", "apache": "2.4.62"}
 QUANTITIES = {"tier_cpu web": 0.8, "client_answers": 40, "waiting web": 0.1, "overhead": 0.3, "misses web": 0.002}
 OF_A_STEP = QUANTITIES | {
     "mean": 0.4, "clients_cpu": 0.1, "lateness_p95": 0.002, "network": 0.004, "caused neighbour": 0.1,
@@ -27,29 +30,20 @@ OF_A_STEP = QUANTITIES | {
 
 def samples(run: str, begin: int, steps: Sequence[Step]) -> Iterator[str]:
     """A run's metrics at its end, and lab_run_info from its begin on."""
-    end = begin + 100 * len(steps)
-
-    def line(name: str, value: float, at: float, **labels: object) -> str:
-        inside = ",".join(f'{label}="{text}"' for label, text in ({"run": run} | labels).items())
-        return f"{name}{{{inside}}} {value} {at}\n"
-
-    for at in (begin, end):
-        yield line("lab_run_info", 1, at, scenario=run.rpartition("-")[2], **LAB)
-    yield line("lab_run_planned_steps", len(steps), end)
-    yield line("lab_study_clients", 20, end)
-    yield line("lab_request_cpu_seconds", 0.0062, end)
-    for number, step in enumerate(steps):
-        for test, value in {**OF_A_STEP, "sensors": step.instances, "clients_seen": step.instances}.items():
-            of = {"environment": step.environment, "virtualization": "cgroup", "emulated": "no", "test": test}
-            of |= {
-                "unit": "ratio",
-                "better": "lower",
-                "repetition": f"{step.repetition}",
-                "attempt": "1",
-                "step": step.name,
-            }
-            yield line("lab_measurement", value, end, **of)
-        yield line("lab_measurement", begin + 100 * number + 95, end, **{**of, "test": "end"})
+    metrics = RunnerMetrics()
+    metrics.describe_run(run, "consolidation", run.rpartition("-")[2], len(steps), LAB)
+    metrics.describe_scale(run, Scale(20, 0.0062))
+    for number, step in enumerate(steps, 1):
+        tests = OF_A_STEP | {"sensors": step.instances, "clients_seen": step.instances, "end": begin + 100 * number}
+        found = [
+            Measurement(step.environment, "cgroup", False, test, "ratio", "lower", step.repetition, value)
+            for test, value in tests.items()
+        ]
+        metrics.add(run, step.name, found)
+    lines = [line for line in generate_latest(metrics.registry).decode().splitlines() if not line.startswith("#")]
+    metrics.stop()
+    yield from (f"{line} {begin}\n" for line in lines if line.startswith("lab_run_info"))
+    yield from (f"{line} {begin + 100 * len(steps)}\n" for line in lines)
 
 
 def report(*arguments: str) -> subprocess.CompletedProcess[str]:
