@@ -53,7 +53,7 @@ lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placeme
 
 ##@ Test
 .PHONY: test test-system test-all lint lint-now types test-programs test-quick
-.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants mutants-listed bench bench-rules
+.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants bench bench-rules
 .NOTPARALLEL: # parts measure, and a later one needs what an earlier one built
 # Tests wait more than they compute. By files, in the order of their names: the short ones of tests/unit come last, and
 # no process is left with a few long ones.
@@ -99,10 +99,8 @@ faults: $(READY) ## As root, hurt a running stack in some forty ways for a quart
 	$(BIN)/python -m tests.proofs.faults $(if $(ONLY),--only '$(ONLY)')
 truth: $(READY) ## As root, inject neighbours for an hour and compare who is named with who it was; SEED=1 EPISODES=108
 	$(BIN)/python -m tests.proofs.truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
-mutants: $(READY) ## Change code and rules one line at a time, and show what no test notices; FILES="PATH ..." for all of these
-	$(BIN)/python -m tools.mutants $(FILES)
-mutants-listed: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
-	$(BIN)/python -m tools.mutants.listed $(if $(ONLY),--only '$(ONLY)')
+mutants: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
+	$(BIN)/python -m tools.mutants $(if $(ONLY),--only '$(ONLY)')
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m tests.proofs.bench
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for 20 minutes
@@ -130,7 +128,7 @@ part-lab: $(READY) ## Every study of the lab, short: half an hour
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
 part-truth: truth ## make truth: an hour
-part-mutants: mutants-listed mutants ## make mutants-listed and make mutants: half an hour
+part-mutants: mutants ## make mutants
 part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
 

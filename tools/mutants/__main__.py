@@ -1,45 +1,111 @@
-"""Changes files one line at a time, and shows changes that no test notices: make mutants.
+"""Makes the mistakes of listed.yml, one at a time, and shows those that no test notices: make mutants.
 
-    python -m tools.mutants             a sample of each file's mutants
-    python -m tools.mutants PATH ...    all mutants of these files
+    python -m tools.mutants [--only REGEX]
 
-Exits with 1 if fewer than 90 % are killed, if a survivor isn't in equivalent.yml, or if equivalent.yml has an obsolete
-entry.
+Each is made in a copy of the checkout, in which the tests that must notice it run: pytest's, or promtool's for rules.
+Dashboards' JSON is generated first. Exits with 1 for an unnoticed mistake, if its text isn't exactly once in its file,
+and if its tests fail without it.
 """
 
 import argparse
+import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
-from tools.mutants.judges import BAR, judges
-from tools.mutants.judging import JudgesError
-from tools.mutants.trial import SAMPLE, Trials, Verdict, stale
+import yaml
+
+from deploy import programs
+from deploy.programs import CHECKOUT
+
+LIST = Path(__file__).with_name("listed.yml")
+AT_ONCE = 2
+# A mistake may loop without end, or fill a list until the memory is full.
+PYTEST = ["prlimit", f"--as={4 << 30}", sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "--timeout=60"]
+PYTEST += ["-m", "not system and not long", "--hypothesis-seed=0"]
+
+
+class Mistake(NamedTuple):
+    """An entry of the list; `killed_by` are paths of tests, below the checkout."""
+
+    file: str
+    text: str
+    instead: str
+    why: str
+    killed_by: tuple[str, ...]
+
+
+def listed() -> list[Mistake]:
+    """All entries, in the order of the file."""
+    areas = yaml.safe_load(LIST.read_text())
+    return [
+        Mistake(entry["file"], entry["text"], entry["instead"], entry["why"], tuple(entry["killed by"]))
+        for entries in areas.values()
+        for entry in entries
+    ]
+
+
+def pass_with(tests: Sequence[str], mistake: Mistake | None = None) -> bool:
+    """Whether these tests pass with the mistake, in a copy of the checkout with its uncommitted changes."""
+    with tempfile.TemporaryDirectory(prefix="virtscope-mutants-") as folder:
+        _copy(Path(folder))
+        if mistake:
+            changed = Path(folder, mistake.file)
+            changed.write_text(changed.read_text().replace(mistake.text, mistake.instead))
+            if mistake.file.startswith("dashboards/") and not _passes(
+                folder, [sys.executable, "-m", "dashboards.build"]
+            ):
+                return False
+        promtool = [str(programs.path("promtool")), "test", "rules"]
+        return all(_passes(folder, [*(promtool if test.endswith(".yml") else PYTEST), test]) for test in tests)
+
+
+def _copy(folder: Path) -> None:
+    listing = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(listing, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if (CHECKOUT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, folder / name)
+
+
+def _passes(folder: str, command: Sequence[str]) -> bool:
+    environment = {**os.environ, "VIRTSCOPE_CACHE": str(programs.cache("."))}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode == 0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Change files one line at a time; show which changes no test notices.")
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="all mutants of these files, not a sample of every one"
-    )
-    paths: list[str] = parser.parse_args().paths
-    if unknown := set(paths) - judges().keys():
-        parser.error(f"tools/mutants/judges.py names no tests of {' '.join(sorted(unknown))}")
-    chosen = {file: tests for file, tests in judges().items() if not paths or file in paths}
-    verdicts: list[Verdict] = []
-    try:
-        with Trials() as trials:
-            for file, tests in chosen.items():
-                verdicts.append(trials.of(file, tests, None if paths else SAMPLE))
-                print(verdicts[-1], flush=True)
-    except JudgesError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    mutants = sum(verdict.mutants for verdict in verdicts)
-    killed = sum(verdict.killed for verdict in verdicts)
-    survived = sum(len(verdict.survivors) for verdict in verdicts)
-    print(f"{killed} of {mutants} mutants killed, {killed / (mutants or 1):.1%}; {survived} survived unexplained")
-    gone = stale()
-    print(*gone, sep="\n", end="", file=sys.stderr)
-    return 1 if survived or gone or killed < BAR * mutants else 0
+    parser = argparse.ArgumentParser(description="Make listed mistakes, and show those that no test notices.")
+    parser.add_argument("--only", default="", metavar="REGEX", help="those whose file or reason has this")
+    only = parser.parse_args().only
+    mistakes = [mistake for mistake in listed() if re.search(only, f"{mistake.file} {mistake.why}")]
+    tests = sorted({test for mistake in mistakes for test in mistake.killed_by})
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        passing = list(pool.map(lambda test: pass_with([test]), tests))
+        wrong = [f"{test} fails without a mistake" for test, passes in zip(tests, passing, strict=True) if not passes]
+        wrong += [
+            f"{mistake.file} has this {times} times, not once: {mistake.text!r}"
+            for mistake in mistakes
+            if (times := (CHECKOUT / mistake.file).read_text().count(mistake.text)) != 1
+        ]
+        if wrong:
+            print(*wrong, sep="\n", file=sys.stderr)
+            return 1
+        unnoticed = 0
+        for mistake, passes in zip(
+            mistakes, pool.map(lambda mistake: pass_with(mistake.killed_by, mistake), mistakes), strict=True
+        ):
+            print("UNNOTICED" if passes else "noticed  ", f"{mistake.file}: {mistake.why}", flush=True)
+            if passes:
+                unnoticed += 1
+                print(f"- {mistake.text}\n+ {mistake.instead}\nby none of {' '.join(mistake.killed_by)}")
+    print(f"{len(mistakes) - unnoticed} of {len(mistakes)} mistakes noticed")
+    return 1 if unnoticed else 0
 
 
 if __name__ == "__main__":
