@@ -167,7 +167,7 @@ requirements: ## Pin the current Python dependencies (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
-licences: $(READY) ## List the licences of all pinned dependencies, after a change to them (downloads the sources of Go modules)
+licences: $(READY) ## List the licences of all pinned Python packages, after a change to them
 	$(BIN)/python -m deploy.packages.licences
 tools-update: ## Look for the programs again: releases whose sites answer now, and newer packages
 	$(PYTHON) -m deploy.programs --update

@@ -60,7 +60,7 @@ def _component(
 
 
 def _dependencies() -> Iterator[Component]:
-    known = licences.listed()["python"]
+    known = licences.listed()
     pins = (CHECKOUT / "requirements/exporters.txt").read_text()
     for name, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", pins):
         yield _component(name, version, known[name], "pypi")

@@ -22,5 +22,5 @@ def test_packages_need_what_is_pinned_under_these_licences(monkeypatch: pytest.M
     assert {component["name"] for component in read["components"]} == pinned("requirements/exporters.txt")
     for component in read["components"]:
         [licence] = component["licenses"]
-        assert licence.get("expression", licence.get("license", {}).get("id")) == listed()["python"][component["name"]]
+        assert licence.get("expression", licence.get("license", {}).get("id")) == listed()[component["name"]]
         assert component["purl"] == f"pkg:pypi/{component['name']}@{component['version']}"
