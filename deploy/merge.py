@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from deploy import StackError
 from deploy.configuration import ALERTMANAGER, GENERATED, PROMETHEUS, SHIPPED, local_file, unchecked
 from deploy.programs import CHECKOUT
 
@@ -21,8 +22,8 @@ _FLEET = ".stack/fleet.yml"
 _Mapping = dict[str, Any]
 
 
-class MergeError(Exception):
-    """A local file can't be merged. The message is one line: file, key and problem."""
+class MergeError(StackError):
+    """A local file can't be merged. The message is its name, the key and the problem."""
 
 
 def prometheus() -> _Mapping:

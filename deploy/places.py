@@ -1,4 +1,4 @@
-"""Folders of programs and downloads, and their locks."""
+"""The checkout, the folders of downloads, and their locks; errors of what can't be downloaded or built."""
 
 import contextlib
 import fcntl
@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+from deploy import StackError
+
+CHECKOUT = Path(__file__).resolve().parents[1]
 
 
-class ProgramsError(Exception):
-    """A program is unavailable. The message is one line for the user: the problem and the remedy."""
+class ProgramsError(StackError):
+    """A program is unavailable."""
 
 
 class UnavailableError(ProgramsError):

@@ -121,7 +121,7 @@ def main() -> None:
         inputs = read(CHECKOUT, local=not check)
         for line in inputs.doubts:
             print(f"warning: {line}", file=sys.stderr)
-        if go_programs.state("sloth").name != "built":
+        if not go_programs.is_built("sloth"):
             build_time = go_programs.PROGRAMS["sloth"].module.build_time
             print(f"Sloth is built first, once: {build_time}.", file=sys.stderr)
         if not check:

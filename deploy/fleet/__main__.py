@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from deploy import StackError, grafana, merge
-from deploy.fleet import FleetError, compose, native, settings
+from deploy.fleet import compose, native, settings
 from deploy.fleet.generate import generate
 
 
@@ -44,7 +44,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except (FleetError, merge.MergeError, StackError) as error:
+    except StackError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -5,8 +5,10 @@ from typing import Any
 
 import yaml
 
+from deploy.fleet.generate import plain_yaml
 from deploy.fleet.parts import RUNNING, Kind, Part, parts, queries
-from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.settings import Settings
+from deploy.places import CHECKOUT
 from deploy.privileges import NOBODY
 
 FILE = CHECKOUT / "compose.fleet.yaml"
@@ -28,14 +30,17 @@ _MEMORY: dict[Kind, str] = {"prometheus": "2g", "receive": "2g", "query": "1g", 
 def text(settings: Settings) -> str:
     """The file's text."""
     shipped = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
-    grafana = _grafana(shipped, settings)
+    # Grafana as in compose.yaml, with the fleet's first Query for Prometheus.
+    grafana = copy.deepcopy(shipped["services"]["grafana"])
+    grafana["environment"]["PROMETHEUS_URL"] = queries(settings)[0].url
+    grafana["environment"]["VIRTSCOPE_INTERVAL"] = settings.evaluation_interval
     services = {part.name: _service(shipped, part) for part in parts(settings)} | {"grafana": grafana}
     document = {
         "services": services,
         "volumes": {f"{part.name}-data": {} for part in parts(settings)} | {"grafana-data": {}},
         "secrets": shipped["secrets"],
     }
-    return _HEADER + "\n" + yaml.dump(document, Dumper=_Plain, sort_keys=False, width=10**6)
+    return _HEADER + "\n" + plain_yaml(document)
 
 
 def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
@@ -62,16 +67,3 @@ def _service(shipped: dict[str, Any], part: Part) -> dict[str, Any]:
     test = ["CMD", "wget", "-q", "-O", "/dev/null", f"{part.url}/-/ready"]
     service["healthcheck"] = {**shipped["x-healthcheck"], "test": test}
     return service
-
-
-def _grafana(shipped: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Grafana as in compose.yaml, with the fleet's first Query for Prometheus."""
-    service: dict[str, Any] = copy.deepcopy(shipped["services"]["grafana"])
-    service["environment"]["PROMETHEUS_URL"] = queries(settings)[0].url
-    service["environment"]["VIRTSCOPE_INTERVAL"] = settings.evaluation_interval
-    return service
-
-
-class _Plain(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True

@@ -10,7 +10,8 @@ import yaml
 from deploy import merge
 from deploy.fleet import rules, scraping
 from deploy.fleet.parts import RUNNING, STARTER, Part, parts, prometheus, receivers
-from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.settings import Settings
+from deploy.places import CHECKOUT
 
 INSTALLED = "/srv/virtscope-fleet"  # the folder's path in units
 _HEADER = (
@@ -60,7 +61,11 @@ def generate(settings: Settings, folder: Path) -> None:
     (folder / RUNNING).mkdir(parents=True, exist_ok=True)
     wanted = contents(settings, folder)
     for name, text in wanted.items():
-        _write(folder / name, text)
+        file, new = folder / name, folder / f"{name}.new"
+        if not (file.is_file() and file.read_text() == text):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(text)
+            new.replace(file)
     for whole in _WHOLE:
         for file in (folder / whole).rglob("*"):
             if file.is_file() and str(file.relative_to(folder)) not in wanted:
@@ -75,9 +80,10 @@ def contents(settings: Settings, folder: Path) -> dict[str, str]:
         found[f"systemd/{part.name}.service"] = _HEADER + _unit(part)
         if part.kind == "prometheus":
             whole = scraping.configuration(settings, part, folder)
-            found[f"prometheus/{part.name}.yml"] = _yaml(whole)
-            found[f"starting/{part.name}.yml"] = _yaml({key: whole[key] for key in whole if key != "remote_write"})
-    found["alerts/alertmanager.yml"] = _yaml(merge.alertmanager())
+            found[f"prometheus/{part.name}.yml"] = _HEADER + plain_yaml(whole)
+            del whole["remote_write"]
+            found[f"starting/{part.name}.yml"] = _HEADER + plain_yaml(whole)
+    found["alerts/alertmanager.yml"] = _HEADER + plain_yaml(merge.alertmanager())
     for file in rules.of_shards():
         found[f"rules/{file.relative_to(CHECKOUT)}"] = file.read_text()
     runbooks = prometheus(settings, 0, "a").url
@@ -95,20 +101,6 @@ def _unit(part: Part) -> str:
     return _UNIT.format(name=part.name, folder=INSTALLED, command=command)
 
 
-def _yaml(document: Any) -> str:
+def plain_yaml(document: Any) -> str:
     """As YAML in insertion order, without anchors."""
-    return _HEADER + yaml.dump(document, Dumper=_Plain, sort_keys=False, width=10**6, allow_unicode=True)
-
-
-class _Plain(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True
-
-
-def _write(file: Path, text: str) -> None:
-    if file.is_file() and file.read_text() == text:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.new")
-    new.write_text(text)
-    new.replace(file)
+    return yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False, width=10**6, allow_unicode=True)

@@ -15,7 +15,8 @@ from deploy import health, privileges
 from deploy.fleet import FleetError, programs
 from deploy.fleet.generate import generate
 from deploy.fleet.parts import RUNNING, Part, parts, queries
-from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.settings import Settings
+from deploy.places import CHECKOUT
 from deploy.supervision import Supervisor
 from deploy.terminal import alone, print_table, step
 
@@ -60,9 +61,8 @@ stdout_logfile_backups=1
 
 def supervisor(folder: Path = FOLDER) -> Supervisor:
     """The supervisord of the fleet in a folder."""
-    return Supervisor(
-        folder / "supervisord.conf", folder / "run", folder / "log", Path(sys.executable), up="make fleet"
-    )
+    run, log = folder / "run", folder / "log"
+    return Supervisor(folder / "supervisord.conf", run, log, Path(sys.executable), up="make fleet")
 
 
 def up(settings: Settings, folder: Path = FOLDER) -> None:
@@ -144,16 +144,8 @@ def configuration(settings: Settings) -> str:
     """supervisord.conf for all parts, each as user nobody if root starts the fleet."""
     text = _CONFIGURATION
     for priority, part in enumerate(parts(settings)):
-        words = [
-            "setpriv",
-            "--pdeathsig",
-            "TERM",
-            *privileges.setpriv(),
-            *part.starter,
-            f"bin/{part.program}",
-            *part.arguments,
-        ]
-        command = shlex.join(words).replace("%", "%%")
+        words = ["setpriv", "--pdeathsig", "TERM", *privileges.setpriv(), *part.starter, f"bin/{part.program}"]
+        command = shlex.join([*words, *part.arguments]).replace("%", "%%")
         text += _PROGRAM.format(name=part.name, command=command, priority=priority)
     return text
 
@@ -189,12 +181,10 @@ def _wait(settings: Settings, here: Supervisor) -> None:
     deadline = time.monotonic() + READY_SECONDS
     for part in parts(settings):
         while not _is_ready(part):
-            if here.processes()[part.name].state == "fatal":
-                raise FleetError(f"{part.name} ends again and again: {here.log / part.name}.log says why")
-            if time.monotonic() > deadline:
-                raise FleetError(
-                    f"{part.name} is not ready after {READY_SECONDS} s: {here.log / part.name}.log says why"
-                )
+            is_fatal = here.processes()[part.name].state == "fatal"
+            if is_fatal or time.monotonic() > deadline:
+                how = "ends again and again" if is_fatal else f"is not ready after {READY_SECONDS} s"
+                raise FleetError(f"{part.name} {how}: {here.log / part.name}.log says why")
             time.sleep(0.2)
         if part.kind == "prometheus" and lacks_targets(part):
             raise FleetError(

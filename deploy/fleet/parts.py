@@ -35,21 +35,24 @@ COPY_LABELS = ("replica", "shard", "receive", "tenant_id")
 class Part:
     """A program of the fleet. `address` is its HTTP API's, as seen by others; `grpc` is its Store API's.
 
-    `program` is one of fleet.programs, `arguments` are its command line. `starter` precedes it on the command line, and
-    replaces itself by the program.
+    `starter` precedes the program on the command line, and replaces itself by it.
     """
 
     name: str
     kind: Kind
-    program: str
     arguments: tuple[str, ...]
     address: str
     grpc: str = ""
     write: str = ""  # a receiver's address for remote write
     gossip: str = ""  # an Alertmanager's address for its cluster
-    shard: int | None = None
+    shard: int = -1  # a Prometheus's, from 0
     replica: str = ""
     starter: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """One of fleet.programs."""
+        return self.kind if self.kind in {"prometheus", "alertmanager"} else "thanos"
 
     @property
     def url(self) -> str:
@@ -74,10 +77,9 @@ class Part:
 
 def parts(settings: Settings) -> tuple[Part, ...]:
     """All parts in starting order: dependencies first."""
-    found_receivers, found_queries = receivers(settings), queries(settings)
     return (
-        *found_receivers,
-        *found_queries,
+        *receivers(settings),
+        *queries(settings),
         *alertmanagers(settings),
         *rules(settings),
         *(prometheus(settings, shard, replica) for shard in range(settings.shards) for replica in REPLICAS),
@@ -88,13 +90,12 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
     """One of the two Prometheus of a shard."""
     name = f"prometheus-{shard}-{replica}"
     port = _PROMETHEUS + len(REPLICAS) * shard + REPLICAS.index(replica)
-    host = settings.machine("prometheus", shard=shard, replica=replica)
-    address = _at(settings, host, port)
+    address = settings.address("prometheus", port, shard=shard, replica=replica)
     arguments = (
         f"--config.file={RUNNING}/{name}.yml",
         f"--storage.tsdb.path=data/{name}",
         f"--storage.tsdb.retention.time={settings.retention}",
-        f"--web.listen-address={_at(settings, settings.listen, port)}",
+        f"--web.listen-address={settings.own(port)}",
         f"--web.external-url=http://{address}",
         "--web.route-prefix=/",
         "--rules.alert.for-grace-period=1m",
@@ -109,7 +110,7 @@ def prometheus(settings: Settings, shard: int, replica: str) -> Part:
         60 + durations.parse(settings.scrape_interval) + 2 * durations.parse(settings.evaluation_interval)
     )
     starter = ("/bin/sh", STARTER.name, name, f"data/{name}", str(too_low))
-    return Part(name, "prometheus", "prometheus", arguments, address, shard=shard, replica=replica, starter=starter)
+    return Part(name, "prometheus", arguments, address, shard=shard, replica=replica, starter=starter)
 
 
 def receivers(settings: Settings) -> tuple[Part, ...]:
@@ -117,42 +118,21 @@ def receivers(settings: Settings) -> tuple[Part, ...]:
     return tuple(_receive(settings, number) for number in range(settings.receivers))
 
 
-def queries(settings: Settings) -> tuple[Part, ...]:
-    """Thanos Query: Prometheus's API for all receivers and the central rules' results."""
-    return tuple(_query(settings, number) for number in range(settings.queries))
-
-
-def rules(settings: Settings) -> tuple[Part, ...]:
-    """A pair of Thanos Rule: evaluates the central rules, and stores the results itself."""
-    return tuple(_rule(settings, replica) for replica in REPLICAS)
-
-
-def alertmanagers(settings: Settings) -> tuple[Part, ...]:
-    """A cluster of Alertmanagers: all get all alerts, and one notifies."""
-    return tuple(_alertmanager(settings, number) for number in range(settings.alertmanagers))
-
-
-def writes_to(settings: Settings, shard: int, replica: str) -> Part:
-    """The receiver that a Prometheus writes to; the two of a pair have different ones."""
-    number = (len(REPLICAS) * shard + REPLICAS.index(replica)) % settings.receivers
-    return receivers(settings)[number]
-
-
 def _receive(settings: Settings, number: int) -> Part:
     name = f"receive-{number}"
-    host = settings.machine("receive", number=number)
-    grpc = _at(settings, host, _RECEIVE_GRPC + number)
+    http, grpc, write = (port + number for port in (_RECEIVE, _RECEIVE_GRPC, _RECEIVE_WRITE))
+    address, stores, writes = (settings.address("receive", port, number=number) for port in (http, grpc, write))
     arguments = (
         "receive",
         f"--tsdb.path=data/{name}",
         f"--tsdb.retention={settings.retention}",
         f'--label=receive="{number}"',
-        f"--http-address={_at(settings, settings.listen, _RECEIVE + number)}",
-        f"--grpc-address={_at(settings, settings.listen, _RECEIVE_GRPC + number)}",
-        f"--remote-write.address={_at(settings, settings.listen, _RECEIVE_WRITE + number)}",
+        f"--http-address={settings.own(http)}",
+        f"--grpc-address={settings.own(grpc)}",
+        f"--remote-write.address={settings.own(write)}",
         # Unused, and by default on all addresses.
-        f"--receive.capnproto-address={_at(settings, '127.0.0.1', _RECEIVE_CAPNPROTO + number)}",
-        f"--receive.local-endpoint={grpc}",
+        f"--receive.capnproto-address=127.0.0.1:{settings.first_port + _RECEIVE_CAPNPROTO + number}",
+        f"--receive.local-endpoint={stores}",
         "--receive.hashrings-file=hashring.json",
         "--receive.hashrings-algorithm=ketama",
         f"--receive.replication-factor={REPLICATION}",
@@ -160,83 +140,92 @@ def _receive(settings: Settings, number: int) -> Part:
         # the newest are refused, and Prometheus drops the whole write.
         "--tsdb.out-of-order.time-window=1h",
     )
-    address, write = _at(settings, host, _RECEIVE + number), _at(settings, host, _RECEIVE_WRITE + number)
-    return Part(name, "receive", "thanos", arguments, address, grpc, write)
+    return Part(name, "receive", arguments, address, stores, writes)
 
 
-def _query(settings: Settings, number: int) -> Part:
-    host = settings.machine("query", number=number)
+def writes_to(settings: Settings, shard: int, replica: str) -> Part:
+    """The receiver that a Prometheus writes to; the two of a pair have different ones."""
+    return _receive(settings, (len(REPLICAS) * shard + REPLICAS.index(replica)) % settings.receivers)
+
+
+def queries(settings: Settings) -> tuple[Part, ...]:
+    """Thanos Query: Prometheus's API for all receivers and the central rules' results."""
     stores = [part.grpc for part in receivers(settings)]
-    stores += [
-        _at(settings, settings.machine("rule", replica=replica), _rule_ports(replica)[1]) for replica in REPLICAS
-    ]
-    arguments = (
-        "query",
-        f"--http-address={_at(settings, settings.listen, _QUERY + number)}",
-        f"--grpc-address={_at(settings, settings.listen, _QUERY_GRPC + number)}",
-        *(f"--endpoint={store}" for store in stores),
-        *(f"--query.replica-label={label}" for label in COPY_LABELS),
-        # Merges the samples of all copies. The default follows one copy while it has samples, and after a switch to
-        # another copy skips up to twice the previous gap: minutes for a guest that was down.
-        "--deduplication.func=chain",
+    stores += [settings.address("rule", _RULE_GRPC + at, replica=replica) for at, replica in enumerate(REPLICAS)]
+    return tuple(
+        Part(
+            f"query-{number}",
+            "query",
+            (
+                "query",
+                f"--http-address={settings.own(_QUERY + number)}",
+                f"--grpc-address={settings.own(_QUERY_GRPC + number)}",
+                *(f"--endpoint={store}" for store in stores),
+                *(f"--query.replica-label={label}" for label in COPY_LABELS),
+                # Merges the samples of all copies. The default follows one copy while it has samples, and after a
+                # switch to another copy skips up to twice the previous gap: minutes for a guest that was down.
+                "--deduplication.func=chain",
+            ),
+            settings.address("query", _QUERY + number, number=number),
+            settings.address("query", _QUERY_GRPC + number, number=number),
+        )
+        for number in range(settings.queries)
     )
-    address, grpc = _at(settings, host, _QUERY + number), _at(settings, host, _QUERY_GRPC + number)
-    return Part(f"query-{number}", "query", "thanos", arguments, address, grpc)
 
 
-def _rule(settings: Settings, replica: str) -> Part:
+def rules(settings: Settings) -> tuple[Part, ...]:
+    """A pair of Thanos Rule: evaluates the central rules, and stores the results itself."""
+    return tuple(_rule(settings, number, replica) for number, replica in enumerate(REPLICAS))
+
+
+def _rule(settings: Settings, number: int, replica: str) -> Part:
     name = f"rule-{replica}"
-    host, (port, grpc_port) = settings.machine("rule", replica=replica), _rule_ports(replica)
+    http, grpc = _RULE + number, _RULE_GRPC + number
     # With two Queries, each Rule of the pair asks another one. A Query that has just started returns no data for a
     # second, which resets the pending alerts of its Rule.
-    found_queries = queries(settings)
-    found_queries = found_queries[REPLICAS.index(replica) :: len(REPLICAS)] or found_queries
+    asked = queries(settings)[number :: len(REPLICAS)] or queries(settings)
     arguments = (
         "rule",
         f"--data-dir=data/{name}",
         f"--tsdb.retention={settings.retention}",
         f'--label=replica="{replica}"',
         "--alert.label-drop=replica",
-        f"--http-address={_at(settings, settings.listen, port)}",
-        f"--grpc-address={_at(settings, settings.listen, grpc_port)}",
+        f"--http-address={settings.own(http)}",
+        f"--grpc-address={settings.own(grpc)}",
         f"--eval-interval={settings.evaluation_interval}",
         "--rule-file=rules/central/*.yml",
-        *(f"--query={part.url}" for part in found_queries),
-        f"--alert.query-url={found_queries[0].url}",
+        *(f"--query={part.url}" for part in asked),
+        f"--alert.query-url={asked[0].url}",
         *(f"--alertmanagers.url={part.url}" for part in alertmanagers(settings)),
     )
-    return Part(
-        name, "rule", "thanos", arguments, _at(settings, host, port), _at(settings, host, grpc_port), replica=replica
+    address, stores = (settings.address("rule", port, replica=replica) for port in (http, grpc))
+    return Part(name, "rule", arguments, address, stores, replica=replica)
+
+
+def alertmanagers(settings: Settings) -> tuple[Part, ...]:
+    """A cluster of Alertmanagers: all get all alerts, and one notifies."""
+    numbers = range(settings.alertmanagers)
+    gossip = [settings.address("alertmanager", _GOSSIP + number, number=number) for number in numbers]
+    addresses = [settings.address("alertmanager", _ALERTMANAGER + number, number=number) for number in numbers]
+    return tuple(
+        Part(
+            f"alertmanager-{number}",
+            "alertmanager",
+            (
+                "--config.file=alerts/alertmanager.yml",
+                f"--storage.path=data/alertmanager-{number}",
+                "--data.maintenance-interval=1m",
+                f"--web.listen-address={settings.own(_ALERTMANAGER + number)}",
+                f"--web.external-url=http://{addresses[number]}",
+                "--web.route-prefix=/",
+                f"--cluster.listen-address={settings.own(_GOSSIP + number)}",
+                *(f"--cluster.peer={other}" for other in gossip if other != gossip[number]),
+            ),
+            addresses[number],
+            gossip=gossip[number],
+        )
+        for number in numbers
     )
-
-
-def _rule_ports(replica: str) -> tuple[int, int]:
-    number = REPLICAS.index(replica)
-    return _RULE + number, _RULE_GRPC + number
-
-
-def _alertmanager(settings: Settings, number: int) -> Part:
-    name = f"alertmanager-{number}"
-    all_gossip = [
-        _at(settings, settings.machine("alertmanager", number=other), _GOSSIP + other)
-        for other in range(settings.alertmanagers)
-    ]
-    address = _at(settings, settings.machine("alertmanager", number=number), _ALERTMANAGER + number)
-    arguments = (
-        "--config.file=alerts/alertmanager.yml",
-        f"--storage.path=data/{name}",
-        "--data.maintenance-interval=1m",
-        f"--web.listen-address={_at(settings, settings.listen, _ALERTMANAGER + number)}",
-        f"--web.external-url=http://{address}",
-        "--web.route-prefix=/",
-        f"--cluster.listen-address={_at(settings, settings.listen, _GOSSIP + number)}",
-        *(f"--cluster.peer={gossip}" for gossip in all_gossip if gossip != all_gossip[number]),
-    )
-    return Part(name, "alertmanager", "alertmanager", arguments, address, gossip=all_gossip[number])
-
-
-def _at(settings: Settings, host: str, port: int) -> str:
-    return f"{host}:{settings.first_port + port}"
 
 
 assert _PROMETHEUS + len(REPLICAS) * MAX["shards"] <= _ALERTMANAGER

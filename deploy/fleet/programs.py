@@ -3,19 +3,15 @@
 from pathlib import Path
 
 from deploy import go_programs
-from deploy.fleet import FleetError
 
 _BUILT_AS = {"prometheus": "prometheus3", "alertmanager": "alertmanager034", "thanos": "thanos"}
 
 
 def path(program: str) -> Path:
-    """The path of a part's program, built first if missing, which takes minutes. Raises FleetError."""
-    try:
-        return go_programs.path(_BUILT_AS[program])
-    except go_programs.GoProgramsError as error:
-        raise FleetError(str(error)) from None
+    """The path of a part's program, built first if missing, which takes minutes. Raises GoProgramsError."""
+    return go_programs.path(_BUILT_AS[program])
 
 
 def is_built(program: str) -> bool:
     """Whether the program is built already."""
-    return go_programs.state(_BUILT_AS[program]).name == "built"
+    return go_programs.is_built(_BUILT_AS[program])

@@ -11,9 +11,9 @@ from pathlib import Path
 import yaml
 
 from deploy import merge
-from deploy.fleet.settings import CHECKOUT
+from deploy.places import CHECKOUT
 
-_CENTRAL = "alerts/rules/objectives.yml"
+CENTRAL = "alerts/rules/objectives.yml"
 # The record that each shard reads from all others, its tier, and its name there: an application's requests if its web
 # tier is in another shard. One series for each such tier.
 SHARED, ELSEWHERE = ("app:requests:rate", "web"), "app:requests_elsewhere:rate"
@@ -31,12 +31,12 @@ def files() -> list[Path]:
 
 def of_shards() -> list[Path]:
     """The rule files that each shard evaluates."""
-    return [file for file in files() if not file.match(_CENTRAL)]
+    return [file for file in files() if not file.match(CENTRAL)]
 
 
 def central_files() -> list[Path]:
     """The rule files that are evaluated centrally."""
-    return [file for file in files() if file.match(_CENTRAL)]
+    return [file for file in files() if file.match(CENTRAL)]
 
 
 def central(runbooks: str) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """prometheus.yml for each Prometheus of a fleet: the shipped one, with its share of the hosts and remote write."""
 
-import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 from deploy import durations, merge, targets
 from deploy.fleet import rules
 from deploy.fleet.parts import RUNNING, Kind, Part, alertmanagers, parts, prometheus, writes_to
-from deploy.fleet.settings import CHECKOUT, REPLICAS, Settings
+from deploy.fleet.settings import REPLICAS, Settings
+from deploy.places import CHECKOUT
 
 # The fleet's own parts, by job.
 OWN_JOBS: dict[str, tuple[Kind, ...]] = {
@@ -47,7 +47,7 @@ def external_labels(part: Part) -> dict[str, str]:
 
 def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any]:
     """The content of one prometheus.yml, for a file in a folder of `folder`; `targets` may be elsewhere."""
-    config: dict[str, Any] = merge.prometheus()
+    config = merge.prometheus()
     config["global"] |= {
         "scrape_interval": settings.scrape_interval,
         "scrape_timeout": f"{max(1, int(durations.parse(settings.scrape_interval) * 2 / 3))}s",
@@ -68,7 +68,6 @@ def configuration(settings: Settings, part: Part, folder: Path) -> dict[str, Any
     watched = {"targets": os.path.relpath(settings.targets, folder / RUNNING)}
     if settings.targets == CHECKOUT / "prometheus" / "targets":
         watched["../local/targets"] = os.path.relpath(CHECKOUT / "local" / "targets", folder / RUNNING)
-    assert part.shard is not None
     share = shares(settings.shards)[part.shard]
     files = os.path.relpath(CHECKOUT / "prometheus", folder / RUNNING)
     config["scrape_configs"] = [
@@ -84,7 +83,7 @@ def _job(
     settings: Settings, name: str, shipped: dict[str, Any], share: list[int], watched: dict[str, str]
 ) -> dict[str, Any]:
     """A job, restricted to one shard's buckets; `watched`: folders of targets by their shipped names."""
-    job: dict[str, Any] = {"job_name": name, **copy.deepcopy(shipped)}
+    job: dict[str, Any] = {"job_name": name, **shipped}
     if name in OWN_JOBS:
         job.pop("file_sd_configs", None)
         job["static_configs"] = [_target(part) for part in parts(settings) if part.kind in OWN_JOBS[name]]
@@ -98,7 +97,7 @@ def _job(
     # Last, when `host` has its final value.
     job["relabel_configs"] = [
         *job.get("relabel_configs", []),
-        dict(BUCKET),
+        BUCKET,
         {"source_labels": ["__tmp_bucket"], "regex": "|".join(map(str, share)), "action": "keep"},
     ]
     return job
@@ -178,7 +177,6 @@ def _one_alert_of_a_pair(part: Part) -> list[dict[str, Any]]:
 
 def _remote_write(settings: Settings, part: Part) -> dict[str, Any]:
     """Remote write to the store: records, alerts, `up` and the series in `raw`."""
-    assert part.shard is not None
     wanted = "|".join([".+:.+", "ALERTS", "ALERTS_FOR_STATE", "up", *settings.raw])
     return {
         "url": f"http://{writes_to(settings, part.shard, part.replica).write}/api/v1/receive",
@@ -186,6 +184,6 @@ def _remote_write(settings: Settings, part: Part) -> dict[str, Any]:
             {"source_labels": ["__name__"], "regex": wanted, "action": "keep"},
             {"source_labels": ["job"], "regex": OTHER_SHARDS, "action": "drop"},
         ],
-        "queue_config": dict(_QUEUE),
+        "queue_config": _QUEUE,
         "metadata_config": {"send": False},
     }

@@ -9,9 +9,8 @@ from pydantic import AfterValidator, Field, field_validator
 
 from deploy import documents, durations
 from deploy.documents import KeyProblem, Model
-from deploy.fleet import FleetError
+from deploy.places import CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 FILE = CHECKOUT / "deploy" / "fleet" / "fleet.yml"
 
 REPLICAS = ("a", "b")  # of each shard's Prometheus, and of Thanos Rule
@@ -62,16 +61,11 @@ class Settings(Model):
     scrape_interval: Annotated[str, _duration(20)]
     evaluation_interval: Annotated[str, _duration(60)]
     retention: Annotated[str, _duration(math.inf)]
-    targets: Path
+    targets: Annotated[Path, AfterValidator(lambda targets: CHECKOUT / targets)]
     machines: dict[str, str]
     listen: str = Field(pattern="^[0-9a-zA-Z.:-]+$")
     first_port: int = Field(ge=1024, le=65535 - _PORTS)
     raw: tuple[Annotated[str, AfterValidator(_check_expression)], ...]
-
-    @field_validator("targets")
-    @classmethod
-    def _within_the_checkout(cls, targets: Path) -> Path:
-        return CHECKOUT / targets
 
     @field_validator("machines")
     @classmethod
@@ -86,14 +80,18 @@ class Settings(Model):
                 raise KeyProblem(f"{pattern!r} has {{{unknown.pop()}}}, and {kind} only {known}", kind)
         return machines
 
-    def machine(self, kind: str, **place: str | int) -> str:
-        """The host name of a part of a kind, such as "receive", by its `number`, or its `shard` and `replica`."""
-        return self.machines[kind].format(**place)
+    def address(self, kind: str, port: int, **place: str | int) -> str:
+        """The address by which others reach a part of a kind, such as "receive"; `port` counts from `first_port`.
+
+        place: its `number`, or its `shard` and `replica`.
+        """
+        return f"{self.machines[kind].format(**place)}:{self.first_port + port}"
+
+    def own(self, port: int) -> str:
+        """The address at which a part itself listens."""
+        return f"{self.listen}:{self.first_port + port}"
 
 
 def read(file: Path = FILE) -> Settings:
-    """The settings in a file; raises FleetError with file, line and problem."""
-    try:
-        return documents.load(file).read(Settings)
-    except documents.FileError as error:
-        raise FleetError(str(error)) from None
+    """The settings in a file; raises `documents.FileError` with file, line and problem."""
+    return documents.load(file).read(Settings)

@@ -19,9 +19,9 @@ from deploy import go_programs
 from deploy.exporters import FOLDERS
 from deploy.packages import deb, sbom
 from deploy.parts import EXPORTERS
+from deploy.places import UnavailableError
 from deploy.programs import CHECKOUT, ProgramsError, releases
 from deploy.programs.catalogue import PYTHON
-from deploy.programs.places import UnavailableError
 
 PACKAGING = CHECKOUT / "deploy" / "packages"
 GLIBC = (2, 17)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from deploy import go_programs
 from deploy.go_programs import GoProgramsError
+from deploy.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
 from deploy.programs import debian, releases
 from deploy.programs.catalogue import BENCHMARKS, LAB, LMBENCH, STRESS_NG, SUITES, TESTS, WEB_SERVER, Packages, Suite
-from deploy.programs.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
 
 __all__ = [
     "BENCHMARKS", "CHECKOUT", "LAB", "LMBENCH", "STRESS_NG", "SUITES", "TESTS", "WEB_SERVER",

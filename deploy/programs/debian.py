@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.places import ProgramsError, UnavailableError, cache, exclusively
 from deploy.programs.catalogue import Packages
-from deploy.programs.places import ProgramsError, UnavailableError, cache, exclusively
 
 APT_CONF = Path(__file__).with_name("apt.conf")
 APT_SECONDS = 600

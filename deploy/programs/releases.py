@@ -18,8 +18,8 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.places import ProgramsError, UnavailableError, cache, exclusively
 from deploy.programs.catalogue import Release
-from deploy.programs.places import ProgramsError, UnavailableError, cache, exclusively
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 MIRROR = "VIRTSCOPE_MIRROR"

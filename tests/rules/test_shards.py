@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from deploy.fleet import generate, rules, settings
+from deploy.places import CHECKOUT
 from tools.vocabulary_reference import RECORD_NAME, Rule
 from tools.vocabulary_reference import rules as shipped_rules
 
@@ -21,7 +22,7 @@ CONSTANTS = {"on (sloth_id, sloth_slo, sloth_service)"}
 
 
 def in_files(files: Iterable[Path]) -> list[Rule]:
-    wanted = {file.relative_to(settings.CHECKOUT) for file in files}
+    wanted = {file.relative_to(CHECKOUT) for file in files}
     return [rule for rule in shipped_rules() if rule.file in wanted]
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from deploy import programs
+from deploy.places import UnavailableError
 from deploy.programs import debian
 from deploy.programs.catalogue import Packages
-from deploy.programs.places import UnavailableError
 from tests.stack.conftest import Checkout
 from tests.support.refusals import assert_one_line, refusal
 from tests.support.waiting import wait_for

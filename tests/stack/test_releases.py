@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from deploy import programs
+from deploy.places import ProgramsError, UnavailableError
 from deploy.programs import Got, catalogue, debian, releases
 from deploy.programs.catalogue import Packages, Release, Suite
 from deploy.programs.debian import Deb
-from deploy.programs.places import ProgramsError, UnavailableError
 from tests.stack.release_site import SCRIPT, Site, archive, site
 from tests.support.mounts import tmpfs
 from tests.support.ports import free_port

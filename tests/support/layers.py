@@ -3,7 +3,7 @@
 import pytest
 
 from deploy import go_programs
-from deploy.go_modules import Layer
+from deploy.go_programs import Layer
 
 _running: Layer = "all"  # outside of tests, such as in tests/proofs/bench/
 

@@ -82,6 +82,6 @@ def program_path(name: str) -> Path:
 
 def require_sloth() -> None:
     """Skip unless Sloth has been built, which takes minutes; CI builds it if it isn't cached."""
-    if os.environ.get("CI") != "true" and go_programs.state("sloth").name != "built":
+    if os.environ.get("CI") != "true" and not go_programs.is_built("sloth"):
         pytest.skip("Sloth is not built yet: `make rules` builds it in about two minutes")
     go_programs.path("sloth")

@@ -23,7 +23,8 @@ from typing import Any
 from deploy import StackError, durations
 from deploy.fleet import FleetError, settings
 from deploy.fleet.scraping import BUCKETS, shares
-from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.settings import Settings
+from deploy.places import CHECKOUT
 from deploy.terminal import print_table
 from tests.proofs.fleet import hosts as simulated
 from tests.proofs.fleet import judging, story

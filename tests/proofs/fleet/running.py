@@ -20,7 +20,8 @@ from deploy.fleet import FleetError, programs, rules, scraping
 from deploy.fleet.generate import generate
 from deploy.fleet.native import lacks_targets
 from deploy.fleet.parts import Part, parts, writes_to
-from deploy.fleet.settings import CHECKOUT, Settings
+from deploy.fleet.settings import Settings
+from deploy.places import CHECKOUT
 from tests.proofs.fleet import phases
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.support.endpoints import Webhook

@@ -6,10 +6,11 @@ import yaml
 
 from deploy.fleet import compose, settings
 from deploy.fleet.parts import Part, parts
+from deploy.places import CHECKOUT
 
 SHIPPED = settings.read()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(compose.text(SHIPPED))["services"]
-STACK: dict[str, Any] = yaml.safe_load((settings.CHECKOUT / "compose.yaml").read_text())
+STACK: dict[str, Any] = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
 
 
 def volumes(service: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import yaml
 from deploy import merge
 from deploy.fleet import generate, rules, scraping, settings
 from deploy.fleet.parts import parts
-from deploy.fleet.settings import CHECKOUT
+from deploy.places import CHECKOUT
 from tests.rules.test_rules import run
 
 SHIPPED = settings.read()

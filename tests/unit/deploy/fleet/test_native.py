@@ -29,10 +29,10 @@ def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
 
         server = http_server(Handler)
         try:
-            assert native._about(Part("p", "prometheus", "prometheus", (), server.address, shard=0)) == about
+            assert native._about(Part("p", "prometheus", (), server.address)) == about
         finally:
             server.close()
-    assert not native.lacks_targets(Part("p", "prometheus", "prometheus", (), "127.0.0.1:1")), "one that is silent"
+    assert not native.lacks_targets(Part("p", "prometheus", (), "127.0.0.1:1")), "one that is silent"
 
 
 def test_parts_are_stopped_before_those_that_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from deploy import merge
 from deploy.fleet import settings
 from deploy.fleet.parts import prometheus
 from deploy.fleet.scraping import configuration
+from deploy.places import CHECKOUT
 
 
 def test_a_scrape_times_out_before_the_next_one_begins(tmp_path: Path) -> None:
@@ -23,6 +24,6 @@ def test_passwords_are_found_from_the_fleet_s_folder(monkeypatch: pytest.MonkeyP
     shipped["scrape_configs"][0]["basic_auth"] = {"username": "prometheus", "password_file": "secrets/password"}
     monkeypatch.setattr(merge, "prometheus", lambda: shipped)
     chosen = settings.read()
-    found = configuration(chosen, prometheus(chosen, 0, "a"), settings.CHECKOUT / ".stack/fleet")
+    found = configuration(chosen, prometheus(chosen, 0, "a"), CHECKOUT / ".stack/fleet")
     password = found["scrape_configs"][0]["basic_auth"]["password_file"]
     assert password == "../../../prometheus/secrets/password"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from deploy.fleet import FleetError, settings
+from deploy.documents import FileError
+from deploy.fleet import settings
 from tests.support.refusals import assert_refused
 
 SHIPPED = yaml.safe_load(settings.FILE.read_text())
@@ -46,15 +47,15 @@ def test_a_setting_that_cannot_be_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yml"
     for changed, said in REFUSED:
         file.write_text(yaml.safe_dump({**SHIPPED, **changed}))
-        assert_refused(FleetError, rf"^{re.escape(str(file))}:\d+: {re.escape(said)}", settings.read, file)
+        assert_refused(FileError, rf"^{re.escape(str(file))}:\d+: {re.escape(said)}", settings.read, file)
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yml"
-    assert_refused(FleetError, "No such file", settings.read, file)
+    assert_refused(FileError, "No such file", settings.read, file)
     for text, said in (("a: [", "not YAML"), ("- a", "should be a valid dictionary"), (LACKING, "raw: is missing")):
         file.write_text(text)
-        assert_refused(FleetError, said, settings.read, file)
+        assert_refused(FileError, said, settings.read, file)
 
 
 def test_durations_are_those_of_prometheus(tmp_path: Path) -> None:
