@@ -8,10 +8,9 @@ from pathlib import Path
 
 from deploy import configuration, programs
 from deploy.parts import GRAFANA, PROMETHEUS
-from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
+from deploy.programs import CHECKOUT, catalogue
 
 PASSWORD_FILE = CHECKOUT / ".stack" / "secrets" / "grafana-admin-password"
-REFUSED = CHECKOUT / ".stack" / "programs" / "grafana" / "refused"  # reason of the last failed download
 TRY_AGAIN_SECONDS = 24 * 3600
 
 
@@ -31,26 +30,20 @@ def home() -> Path | None:
 
 def is_to_be_tried() -> bool:
     """Whether `get` would download it: it is missing on this machine, and no download has failed within a day."""
-    failed = REFUSED.stat().st_mtime if REFUSED.exists() else 0.0
+    refused = programs.refused(catalogue.GRAFANA)
+    failed = refused.stat().st_mtime if refused.exists() else 0.0
     return home() is None and time.time() - failed > TRY_AGAIN_SECONDS
 
 
 def get() -> None:
-    """Download it. The stack works without: after a failure, the reason is kept, and the next try is a day later."""
-    if not is_to_be_tried():
-        return
-    try:
-        programs.get(catalogue.GRAFANA)
-    except ProgramsError as error:
-        REFUSED.parent.mkdir(parents=True, exist_ok=True)
-        REFUSED.write_text(error.why if isinstance(error, NoWayError) else str(error))
-    else:
-        REFUSED.unlink(missing_ok=True)
+    """Download it. The stack works without: after a failure, the next try is a day later."""
+    if is_to_be_tried():
+        programs.get_if_possible(catalogue.GRAFANA)
 
 
 def why_missing() -> str:
     """Why there are no dashboards, and the remedy, in one line."""
-    why = REFUSED.read_text() if REFUSED.exists() else "not fetched yet"
+    why = programs.why_missing(catalogue.GRAFANA)
     return f"missing: {why}. Other ways to have dashboards: docs/install.md#grafana"
 
 

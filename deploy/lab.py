@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 from deploy import StackError
-from deploy.programs import CHECKOUT, ProgramsError
+from deploy.places import CHECKOUT
 from deploy.python_packages import LAB
 
 
@@ -19,7 +19,7 @@ def main() -> NoReturn:
         if not LAB.is_installed():
             print(f"Installing Python packages ({LAB.folder.relative_to(CHECKOUT)}) ...", flush=True)
             LAB.install()
-    except (StackError, ProgramsError, OSError) as error:
+    except (StackError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -37,7 +37,7 @@ from deploy import (
 )
 from deploy.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, TELEGRAF, Part, options_given, ports
 from deploy.plan import ALL_PARTS, DATA, SETTINGS_FILE, Plan, plan, running_plan, running_settings, settings_of
-from deploy.programs import CHECKOUT, ProgramsError, catalogue
+from deploy.programs import CHECKOUT, catalogue
 from deploy.programs.catalogue import Suite
 from deploy.terminal import alone, printable, step
 
@@ -365,7 +365,7 @@ def main() -> int:
     except PermissionError as error:
         whose = error.filename or supervision.STACK.socket
         print(f"error: {whose} belongs to another user: run this as that user", file=sys.stderr)
-    except (StackError, ProgramsError, OSError) as error:
+    except (StackError, OSError) as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         if isinstance(error, health.PartFailedError):
             print(_log_end(supervision.LOG / f"{error.part.name}.log"), file=sys.stderr)

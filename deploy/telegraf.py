@@ -6,12 +6,11 @@ import subprocess
 
 from deploy import StackError, go_programs, privileges, programs
 from deploy.parts import TELEGRAF
-from deploy.programs import CHECKOUT, NoWayError, ProgramsError, catalogue
+from deploy.programs import CHECKOUT, catalogue
 
 BUILD_TIME = go_programs.PROGRAMS["telegraf"].module.build_time
 SENSORS = CHECKOUT / "telegraf" / "local"
 HOW_TO_USE_IT = "no sensor in telegraf/local: see docs/sensors.md"
-REFUSED = CHECKOUT / ".stack" / "programs" / "telegraf" / "refused"  # reason of the last failure
 
 
 def is_wanted() -> bool:
@@ -25,21 +24,14 @@ def is_missing() -> bool:
 
 
 def get() -> None:
-    """Get it if wanted. The stack works without: after a failure, the reason is kept until the next try."""
-    if not is_missing():
-        return
-    try:
-        programs.get(catalogue.TELEGRAF)
-    except ProgramsError as error:
-        REFUSED.parent.mkdir(parents=True, exist_ok=True)
-        REFUSED.write_text(error.why if isinstance(error, NoWayError) else str(error))
-    else:
-        REFUSED.unlink(missing_ok=True)
+    """Get it if wanted; the stack works without."""
+    if is_missing():
+        programs.get_if_possible(catalogue.TELEGRAF)
 
 
 def why_missing() -> str:
     """The reason of the last failure."""
-    return f"{REFUSED.read_text() if REFUSED.exists() else 'not fetched yet'}; to try again: make up"
+    return f"{programs.why_missing(catalogue.TELEGRAF)}; to try again: make up"
 
 
 def check() -> None:

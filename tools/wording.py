@@ -7,54 +7,19 @@ It reads comments, strings and names of tests in Python; everything except names
 """
 
 import re
+import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ROOT / "tools/wording.yml"
-KINDS = {
-    ".md",
-    ".html",
-    ".py",
-    ".yml",
-    ".yaml",
-    ".tmpl",
-    ".libsonnet",
-    ".jsonnet",
-    ".conf",
-    ".pl",
-    ".in",
-    ".toml",
-    ".service",
-}
+KINDS = {".conf", ".html", ".in", ".jsonnet", ".libsonnet", ".md", ".pl", ".py", ".service", ".tmpl", ".toml"}
+KINDS |= {".yaml", ".yml"}
 NAMES = {"Makefile", "Dockerfile"}
-
-# Texts for people. docs/metrics.md is generated from the exporters' HELP texts.
-PLACES = (
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "Makefile",
-    "compose.yaml",
-    "pyproject.toml",
-    "alerts",
-    "dashboards",
-    "demo",
-    "deploy",
-    "docs",
-    "exporters",
-    "lab",
-    "mixin",
-    "prometheus",
-    "requirements",
-    "telegraf",
-    "tests",
-    "tools",
-)
 # Third-party texts, and files that contain the words deliberately.
 SKIPPED = ("tests/fixtures", "tests/unit/test_docs.py", "deploy/go", "tools/wording.yml")
 
@@ -68,14 +33,13 @@ def better_words() -> dict[re.Pattern[str], str]:
     }
 
 
-def files(places: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the files with texts for people in these places."""
-    for place in places:
-        found = [ROOT / place] if (ROOT / place).is_file() else sorted((ROOT / place).rglob("*"))
-        for file in found:
-            name = file.relative_to(ROOT).as_posix()
-            if file.is_file() and (file.suffix in KINDS or file.name in NAMES) and not name.startswith(SKIPPED):
-                yield file
+def files(places: Sequence[str]) -> Iterator[Path]:
+    """Yield the files with texts for people in these places, or in the whole checkout."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *places]
+    for name in subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
+        file = ROOT / name
+        if file.is_file() and (file.suffix in KINDS or file.name in NAMES) and not name.startswith(SKIPPED):
+            yield file
 
 
 def lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -97,7 +61,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(file.read_text().split("\n"), 1)
 
 
-def findings(places: tuple[str, ...]) -> Iterator[str]:
+def findings(places: Sequence[str]) -> Iterator[str]:
     """Yield a line for each word that is found."""
     better = better_words()
     for file in files(places):
@@ -109,7 +73,7 @@ def findings(places: tuple[str, ...]) -> Iterator[str]:
 
 def main() -> None:
     """Print all findings; exit with 1 if there are any."""
-    found = list(findings(tuple(sys.argv[1:]) or PLACES))
+    found = list(findings(sys.argv[1:]))
     for line in found:
         print(line)
     sys.exit(1 if found else 0)

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from deploy import go_programs
+from deploy import StackError, go_programs
 from deploy.exporters import FOLDERS
 from deploy.packages import deb, sbom
 from deploy.parts import EXPORTERS
@@ -33,8 +33,8 @@ UNUSED_MODULES = ["__phello__", "config-*", "ensurepip", "idlelib", "lib-dynload
 UNUSED_MODULES += ["site-packages/*", "test", "tkinter", "turtledemo", "**/__pycache__"]
 
 
-class BundleError(Exception):
-    """The archive can't be made; the message is the reason."""
+class BundleError(StackError):
+    """The archive can't be made."""
 
 
 def build(target: Path, python: Path) -> Path:
@@ -182,7 +182,7 @@ def standalone_python(target: Path, architecture: str = "") -> None:
             if architecture not in {"", releases.architecture()}:
                 command.append(go_programs.standalone_python_files(architecture))
             subprocess.run(command, check=True)
-        except go_programs.GoProgramsError as also:
+        except UnavailableError as also:
             raise ProgramsError(f"{error}; {also}") from None
 
 
@@ -199,7 +199,7 @@ def main() -> int:
                 python = Path(folder) / "python"
                 standalone_python(python, given.architecture)
             print(build(given.folder, python))
-    except (BundleError, ProgramsError, deb.BuildError) as error:
+    except StackError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

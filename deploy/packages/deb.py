@@ -14,15 +14,16 @@ import tempfile
 from email.utils import formatdate
 from pathlib import Path
 
-from deploy.programs import CHECKOUT
+from deploy import StackError
+from deploy.places import CHECKOUT
 
 PACKAGING = CHECKOUT / "deploy" / "packages" / "debian"
 EXPORTERS = CHECKOUT / "exporters"
 NO_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
-class BuildError(Exception):
-    """The packages can't be built; the message is the reason."""
+class BuildError(StackError):
+    """The packages can't be built."""
 
 
 def version() -> str:

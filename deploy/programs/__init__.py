@@ -21,7 +21,7 @@ from pathlib import Path
 from deploy import go_programs
 from deploy.go_programs import GoProgramsError
 from deploy.places import CHECKOUT, ProgramsError, UnavailableError, cache, exclusively
-from deploy.programs import debian, releases
+from deploy.programs import catalogue, debian, releases
 from deploy.programs.catalogue import BENCHMARKS, LAB, LMBENCH, STRESS_NG, SUITES, TESTS, WEB_SERVER, Packages, Suite
 
 __all__ = [
@@ -93,6 +93,27 @@ def get(*suites: Suite, since: float = 0) -> None:
                     _get(suite, since)
 
 
+def get_if_possible(suite: Suite) -> None:
+    """Like `get`, for a suite that the stack works without: after a failure, keeps the reason."""
+    try:
+        get(suite)
+    except ProgramsError as error:
+        refused(suite).parent.mkdir(parents=True, exist_ok=True)
+        refused(suite).write_text(error.why if isinstance(error, NoWayError) else str(error))
+    else:
+        refused(suite).unlink(missing_ok=True)
+
+
+def refused(suite: Suite) -> Path:
+    """A file with the reason of the last failure of `get_if_possible`, if it failed."""
+    return PROGRAMS / suite.name / "refused"
+
+
+def why_missing(suite: Suite) -> str:
+    """The reason of the last failure of `get_if_possible`."""
+    return refused(suite).read_text() if refused(suite).exists() else "not fetched yet"
+
+
 def root(packages: Packages) -> Path:
     """Folder with these packages unpacked as if it were `/`; fetched first if missing.
 
@@ -110,7 +131,7 @@ def update() -> None:
     """Check all sources again; raises `ProgramsError`."""
     now = time.time()
     get(*(suite for suite in SUITES if got(suite) is not None), since=now)
-    (PROGRAMS / "grafana" / "refused").unlink(missing_ok=True)
+    refused(catalogue.GRAFANA).unlink(missing_ok=True)
     for packages in (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS):
         if _packages_record(packages).exists():
             _packages_record(packages).unlink()
