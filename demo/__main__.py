@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from demo import prepare, server
-from demo.targets import Ports
 
 
 def main() -> None:
@@ -29,9 +28,8 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING)
     if given.command == "prepare":
-        programs = prepare.Programs(given.promtool, given.prometheus)
         try:
-            prepare.prepare(given.folder, programs, Ports(**json.loads(given.ports)))
+            prepare.prepare(given.folder, given.promtool, given.prometheus, json.loads(given.ports))
         except subprocess.CalledProcessError as error:
             sys.exit(f"{Path(error.cmd[0]).name} failed: {error.output.strip()}")
     else:

@@ -40,13 +40,13 @@ def blocks(promtool: Path, files: list[Path], data: Path) -> None:
         "openmetrics",
         "--quiet",
     ]
+    pipe = subprocess.PIPE
     with ExitStack() as at_end:
         running = [
-            at_end.enter_context(
-                subprocess.Popen([*command, file, data], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            )
-            for file in files
+            subprocess.Popen([*command, file, data], stdout=pipe, stderr=subprocess.STDOUT, text=True) for file in files
         ]
+        for process in running:
+            at_end.enter_context(process)
         for process in running:
             said, _ = process.communicate()
             if process.returncode:

@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import random
 import re
-import socket
 import subprocess
 import time
 import urllib.error
@@ -37,7 +35,6 @@ _LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
 _VSERVER, _EARLY = "vserver:", 16
 _START_SECONDS = 60
 _STOP_SECONDS = 15
-_PORTS = range(31_000, 32_700)
 _QUERY_SECONDS = 120
 _THREADS = 3
 
@@ -85,32 +82,18 @@ def read_rules(folder: Path) -> tuple[list[Rule], list[Alert]]:
         for file in sorted(folder.glob(pattern))
         for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]
     ]
-    grouped = [(group["name"], rule) for group in groups for rule in group["rules"]]
-    rules = [rule for _, rule in grouped]
-    seldom = {rule["record"] for group in groups if "interval" in group for rule in group["rules"] if "record" in rule}
-    added_up = {name for rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
-    recording = [
-        Rule(
-            name,
-            rule["record"],
-            rule["expr"],
-            rule.get("labels", {}),
-            _LIVE_STEP if rule["record"] in added_up else STEP,
-        )
-        for name, rule in grouped
-        if "record" in rule
-    ]
-    alerting = [
-        Alert(
-            rule["alert"],
-            rule["expr"],
-            durations.parse(rule.get("for", "0s")),
-            durations.parse(rule.get("keep_firing_for", "0s")),
-            rule.get("labels", {}),
-        )
-        for rule in rules
-        if "alert" in rule
-    ]
+    rules = [(group["name"], rule) for group in groups for rule in group["rules"]]
+    seldom = {rule.get("record") for group in groups if "interval" in group for rule in group["rules"]}
+    added_up = {name for _, rule in rules for name in re.findall(r"sum_over_time\(([\w:]+)", rule["expr"])} - seldom
+    recording, alerting = list[Rule](), list[Alert]()
+    for group, rule in rules:
+        labels = rule.get("labels", {})
+        if "record" in rule:
+            step = _LIVE_STEP if rule["record"] in added_up else STEP
+            recording.append(Rule(group, rule["record"], rule["expr"], labels, step))
+        else:
+            waits, keeps = (durations.parse(rule.get(key, "0s")) for key in ("for", "keep_firing_for"))
+            alerting.append(Alert(rule["alert"], rule["expr"], waits, keeps, labels))
     return recording, alerting
 
 
@@ -145,9 +128,13 @@ def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
 
 
 class Past(NamedTuple):
-    """The blocks in `data`, read by this Prometheus program; records are needed from `begin` to `end` (Unix time)."""
+    """The blocks in `data`, read by this Prometheus program on a free port.
+
+    Records are needed from `begin` to `end` (Unix time).
+    """
 
     prometheus: Path
+    port: int
     data: Path
     begin: int
     end: int
@@ -224,16 +211,15 @@ def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[di
     end = past.end // STEP * STEP
 
     def series(expr: str) -> list[dict[str, Any]]:
-        return _query_range(port, expr, end - seconds + STEP, end, STEP)
+        return _query_range(past.port, expr, end - seconds + STEP, end, STEP)
 
-    with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
+    with _serving(past), ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(series, expressions))
 
 
 @contextlib.contextmanager
-def _serving(past: Past) -> Iterator[int]:
-    """Run a separate Prometheus over the blocks; yields its port."""
-    port = _free_port()
+def _serving(past: Past) -> Iterator[None]:
+    """Run a separate Prometheus over the blocks."""
     configuration = past.data.parent / "nothing.yml"
     configuration.write_text("{}\n")
     log = past.data.parent / "past.log"
@@ -244,7 +230,7 @@ def _serving(past: Past) -> Iterator[int]:
                 f"--config.file={configuration}",
                 f"--storage.tsdb.path={past.data}",
                 "--storage.tsdb.retention.time=30d",
-                f"--web.listen-address=127.0.0.1:{port}",
+                f"--web.listen-address=127.0.0.1:{past.port}",
                 # Blocks have no staleness markers: a sample is valid until the next one is due.
                 f"--query.lookback-delta={history.STEP - 1}s",
                 "--log.level=warn",
@@ -253,8 +239,8 @@ def _serving(past: Past) -> Iterator[int]:
             stderr=output,
         )
         try:
-            _wait(process, port, log)
-            yield port
+            _wait(process, past.port, log)
+            yield
         finally:
             process.terminate()
             try:
@@ -262,15 +248,6 @@ def _serving(past: Past) -> Iterator[int]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _free_port() -> int:
-    """A port without a listener, outside the kernel's range for connections (ip_local_port_range)."""
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError(f"no port is free between {_PORTS.start} and {_PORTS.stop}")
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -3,16 +3,15 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from demo import history, kvm, openmetrics, openvz, past, shop, story, xen
 from demo.model import Counters
 from demo.openmetrics import Series
 from demo.study import SOURCE
-from demo.targets import Ports, stage, targets
+from demo.targets import stage, targets
 from virtscope.toolkit.recording import Header, Writer
 
 HISTORY = 27 * 3600  # seconds: baselines need a day, and the maximum of requests two hours more
@@ -31,15 +30,11 @@ _OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the e
 }
 
 
-class Programs(NamedTuple):
-    """Paths of Prometheus's programs."""
+def prepare(folder: Path, promtool: Path, prometheus: Path, ports: Mapping[str, int], seconds: int = HISTORY) -> int:
+    """Fill the folder, with these programs; `seconds` is the length of the history. Return its end, in Unix time.
 
-    promtool: Path
-    prometheus: Path
-
-
-def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTORY) -> int:
-    """Fill the folder; `seconds` is the length of the history. Return its end, in Unix time."""
+    ports: see `targets.targets`; that of Prometheus is used meanwhile.
+    """
     for left in folder.iterdir():  # from an earlier demo
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     wanted = targets(ports)
@@ -52,12 +47,12 @@ def prepare(folder: Path, programs: Programs, ports: Ports, seconds: int = HISTO
     data.mkdir()
 
     def add(series: Iterable[Series]) -> None:
-        openmetrics.blocks(programs.promtool, openmetrics.write(folder, series), data)
+        openmetrics.blocks(promtool, openmetrics.write(folder, series), data)
 
     with ProcessPoolExecutor(1) as beside:
         recorded = beside.submit(_record, folder, origin, time.time())
         add(history.samples(wanted, begin, end, origin))
-        until_now = past.Past(programs.prometheus, data, begin, end)
+        until_now = past.Past(prometheus, ports["prometheus"], data, begin, end)
         recording, alerting = past.read_rules(folder)
         for rules in past.rounds(recording):
             add(past.records(rules, until_now))

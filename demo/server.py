@@ -4,10 +4,10 @@ import time
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from demo import story
+from demo import story, targets
 from demo.model import Counters
-from demo.sensors import Page, pages
-from demo.targets import Ports, page_path, targets
+from demo.sensors import pages
+from demo.targets import page_path
 from virtscope.toolkit.exposition import CONTENT_TYPE, Encoder
 
 _HEALTHY = "/-/healthy"
@@ -16,7 +16,7 @@ _HEALTHY = "/-/healthy"
 def serve(port: int, origin: float) -> None:
     """Serve on loopback until the process is stopped."""
     counters = {host: Counters(host, origin) for host in story.PLATFORMS}
-    known = {target.path: target.labels["host"] for target in targets(Ports(0, 0, 0, 0, port)) if target.played == {}}
+    known = {page_path(job, labels): labels["host"] for job, labels in targets.pages()}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -28,7 +28,11 @@ def serve(port: int, origin: float) -> None:
             if host is not None:
                 now = time.time()
                 # A guest that doesn't exist now has an empty page.
-                shown = [page.families for page in pages(host, counters[host], now) if _path(page) == self.path]
+                shown = [
+                    page.families
+                    for page in pages(host, counters[host], now)
+                    if page_path(page.job, page.labels) == self.path
+                ]
                 body = Encoder().text(shown[0]) if shown else b""
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", CONTENT_TYPE)
@@ -40,7 +44,3 @@ def serve(port: int, origin: float) -> None:
             """Don't log each scrape."""
 
     ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
-
-
-def _path(page: Page) -> str:
-    return page_path(page.job, page.labels)

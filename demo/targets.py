@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,34 +39,30 @@ class Target:
     played: Mapping[str, str] = field(default_factory=dict)  # labels that an exporter adds itself
 
 
-@dataclass(frozen=True)
-class Ports:
-    """Ports of the demo's own programs, on loopback."""
+def targets(ports: Mapping[str, int]) -> list[Target]:
+    """All targets of the demo; guests that don't exist at a given time have an empty page then.
 
-    prometheus: int
-    xentop: int
-    kvm: int
-    vestat: int
-    sensors: int
-
-
-def targets(ports: Ports) -> list[Target]:
-    """All targets of the demo; guests that don't exist at a given time have an empty page then."""
+    ports: of the demo's own programs on loopback: prometheus, xentop, kvm, vestat and sensors.
+    """
     # The stack's own Prometheus isn't part of the story: its cost is real.
-    found = [Target("prometheus", f"127.0.0.1:{ports.prometheus}", {"host": "demo-base", "platform": "base"})]
+    found = [Target("prometheus", f"127.0.0.1:{ports['prometheus']}", {"host": "demo-base", "platform": "base"})]
+    for host, platform in story.PLATFORMS.items():
+        if exporter := _RECORDED.get(platform):
+            labels = {"host": host, "platform": platform}
+            found.append(Target(exporter, f"127.0.0.1:{ports[exporter]}", labels, played={REPLAYED: host}))
+    sensors = f"127.0.0.1:{ports['sensors']}"
+    return found + [
+        Target(job, sensors, {**labels, REPLAYED: labels["host"]}, page_path(job, labels)) for job, labels in pages()
+    ]
+
+
+def pages() -> Iterator[tuple[str, dict[str, str]]]:
+    """The job and the labels of each page of the sensors."""
     for host, platform in story.PLATFORMS.items():
         labels = {"host": host, "platform": platform}
-        sensors = f"127.0.0.1:{ports.sensors}"
-        if exporter := _RECORDED.get(platform):
-            address = f"127.0.0.1:{getattr(ports, exporter)}"
-            found.append(Target(exporter, address, labels, played={REPLAYED: host}))
-        pages = [(job, labels) for job in JOBS[platform]]
+        yield from ((job, labels) for job in JOBS[platform])
         if platform in {"xen", "openvz"}:
-            pages += [("guest", {**labels, "vserver": guest}) for guest in _guests(platform)]
-        for job, its_labels in pages:
-            path = page_path(job, its_labels)
-            found.append(Target(job, sensors, {**its_labels, REPLAYED: host}, path))
-    return found
+            yield from (("guest", {**labels, "vserver": guest}) for guest in _guests(platform))
 
 
 def page_path(job: str, labels: Mapping[str, str]) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 import yaml
 
 from demo import prepare, story
-from demo.targets import Ports
 from tests.support.ports import free_port
 from tests.support.program import Program, program_path
 from tests.support.promql import PrometheusClient
@@ -44,9 +43,8 @@ class Demo(PrometheusClient):
 def playing(folder: Path, history: int, live: bool = False, shard: str | None = None) -> Iterator[Demo]:
     """A demo with this many seconds of history. `live`: it continues; `shard`: it plays this shard of a fleet."""
     prometheus = Program("prometheus", folder)
-    ports = Ports(prometheus.port, free_port(), free_port(), free_port(), free_port())
-    programs = prepare.Programs(program_path("promtool"), program_path("prometheus"))
-    end = prepare.prepare(folder, programs, ports, history)
+    ports = {"prometheus": prometheus.port} | {name: free_port() for name in ("xentop", "kvm", "vestat", "sensors")}
+    end = prepare.prepare(folder, program_path("promtool"), program_path("prometheus"), ports, history)
     if shard is not None:
         file = folder / "prometheus/prometheus.yml"
         configuration = yaml.safe_load(file.read_text())
@@ -55,10 +53,10 @@ def playing(folder: Path, history: int, live: bool = False, shard: str | None = 
     with contextlib.ExitStack() as at_end:
         if live:
             for module, arguments in (
-                ("virtscope.xen", ["--source=replay:demo-xen.jsonl.gz", _listen(ports.xentop)]),
-                ("virtscope.kvm", ["--source=replay:demo-kvm.jsonl.gz", _listen(ports.kvm)]),
-                ("virtscope.openvz", ["--source=replay:demo-openvz.jsonl.gz", _listen(ports.vestat)]),
-                ("demo", ["sensors", "--folder=.", f"--port={ports.sensors}"]),
+                ("virtscope.xen", ["--source=replay:demo-xen.jsonl.gz", _listen(ports["xentop"])]),
+                ("virtscope.kvm", ["--source=replay:demo-kvm.jsonl.gz", _listen(ports["kvm"])]),
+                ("virtscope.openvz", ["--source=replay:demo-openvz.jsonl.gz", _listen(ports["vestat"])]),
+                ("demo", ["sensors", "--folder=.", f"--port={ports['sensors']}"]),
             ):
                 at_end.enter_context(_running(folder, module, arguments))
         at_end.callback(prometheus.stop)
