@@ -9,10 +9,11 @@ takes several rounds, each with its own Prometheus over the blocks so far.
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from prometheus_client import Metric
 
-from demo import kvm, openvz, sensors, story, xen
+from demo import kvm, openmetrics, openvz, sensors, story, xen
 from demo.model import Counters
 from demo.openmetrics import Series
 from demo.study import CHECKOUT
@@ -76,16 +77,15 @@ def _shown(targets: Iterable[Target], moments: Sequence[int], origin: float) -> 
             by_host.setdefault(target.labels["host"], []).append(target)
     for name, its_targets in by_host.items():
         host = _Host(name, origin)
-        series = _Series()
         for seconds in moments:
             pages = host.pages(seconds)
             for target in its_targets:
-                shown.setdefault(series.up(target), {})[seconds] = 1.0
+                shown.setdefault(_series("up", (), target), {})[seconds] = 1.0
                 for family in pages.get((target.job, target.labels.get("vserver", "")), []):
                     for sample in family.samples:
                         if sample.name in wanted:
-                            values = shown.setdefault(series.of(sample.name, sample.labels, target), {})
-                            values[seconds] = float(sample.value)
+                            series = _series(sample.name, tuple(sample.labels.items()), target)
+                            shown.setdefault(series, {})[seconds] = float(sample.value)
     return shown
 
 
@@ -148,36 +148,12 @@ class _Host:
         return libvirt.joined(guests, self._libvirt)
 
 
-class _Series:
-    """Names of series in OpenMetrics notation, with the labels that Prometheus would add; each only once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], str] = {}
-
-    def up(self, target: Target) -> str:
-        """The series `up`, in which Prometheus records whether scrapes succeed."""
-        return f"up{_braces({**target.labels, **_address(target)})}"
-
-    def of(self, name: str, labels: Mapping[str, str], target: Target) -> str:
-        """A sample's series, from the target's exposition."""
-        key = (name, target, *labels.items())
-        series = self._known.get(key)
-        if series is None:
-            series = name + _braces({**labels, **target.played, **target.labels, **_address(target)})
-            self._known[key] = series
-        return series
-
-
-def _address(target: Target) -> dict[str, str]:
-    return {"job": target.job, "instance": target.address}
-
-
-def _braces(labels: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+@cache
+def _series(name: str, labels: tuple[tuple[str, str], ...], target: Target) -> str:
+    """A sample's series, with the labels that Prometheus adds; `up` is its own."""
+    played = {} if name == "up" else target.played
+    scraped = {"job": target.job, "instance": target.address}
+    return openmetrics.series_name(name, {**dict(labels), **played, **target.labels, **scraped})
 
 
 def _words(patterns: Iterable[str]) -> set[str]:

@@ -5,7 +5,9 @@ A counter is the integral of a rate over the steps, so back-filled and live samp
 
 import itertools
 import math
+import operator
 from collections.abc import Collection
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -271,21 +273,18 @@ class Counters:
         self._numbers = {
             life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
         }
-        # For the span requested last: its start, the totals until then, and the counters of its virtual servers.
-        self._at_span: tuple[float, State, State] = (-1, _NONE, _NONE)
+        self._at_origin = self._phase(origin)
+        self._done = lru_cache(1000)(self._totals)  # for the starts of virtual servers
 
     def at(self, seconds: float) -> State:
         """The counters of the virtual servers and applications that exist at this Unix time."""
-        number = self._number(seconds)
-        began, _, living = self._since(number, seconds)
-        return _plus(living, _times(self._rates[number], seconds - began))
+        rates, done = self._rates[self._number(seconds)], self._done(seconds)
+        work = {name: self._since(self.life(name, seconds).began, name, seconds) for name in rates.work}
+        return State(work, {app: done.answers[app] for app in rates.answers}, done.waits)
 
     def machine_at(self, seconds: float) -> Work:
         """The counters of the machine as a whole, including everything that has ended."""
-        number = self._number(seconds)
-        began, done, _ = self._since(number, seconds)
-        total = _plus(done, _times(self._rates[number], seconds - began))
-        return Work(*map(sum, zip(*total.work.values(), strict=True)))
+        return Work(*map(sum, zip(*self._done(seconds).work.values(), strict=True)))
 
     def life(self, vserver: str, seconds: float) -> Life:
         """The life of a virtual server that exists at this Unix time."""
@@ -305,8 +304,7 @@ class Counters:
         if begin is None:
             return self.origin, self.at(seconds).work[vserver]
         began = seconds // story.CYCLE * story.CYCLE + begin
-        now, then = (self._done(at).work[vserver] for at in (seconds, began))
-        return began, Work(*(after - before for after, before in zip(now, then, strict=True)))
+        return began, self._since(began, vserver, seconds)
 
     def _number(self, seconds: float) -> int:
         phase = seconds % story.CYCLE
@@ -328,26 +326,16 @@ class Counters:
                     births.append(dict(alive))
         return births
 
-    def _since(self, number: int, seconds: float) -> tuple[float, State, State]:
-        """The start of this span, the totals until then, and the counters of those that exist."""
-        began = seconds // story.CYCLE * story.CYCLE + self._spans[number].begin
-        if self._at_span[0] != began:
-            done = self._done(began)
-            living = {}
-            for name in self._rates[number].work:
-                born = self.life(name, seconds).began
-                had = self._done(born).work.get(name, _NOTHING) if born != self.origin else _NOTHING
-                living[name] = Work(*(now - then for now, then in zip(done.work.get(name, _NOTHING), had, strict=True)))
-            answers = {app: done.answers[app] for app in self._rates[number].answers if app in done.answers}
-            # Only a host whose virtual servers always exist has waits by pair.
-            self._at_span = began, done, State(living, answers, done.waits)
-        return self._at_span
+    def _since(self, began: float, vserver: str, seconds: float) -> Work:
+        """What a virtual server has used since a Unix time, since `origin` at the earliest."""
+        then = self._done(began).work.get(vserver, _NOTHING) if began != self.origin else _NOTHING
+        return Work(*map(operator.sub, self._done(seconds).work[vserver], then))
 
-    def _done(self, seconds: float) -> State:
+    def _totals(self, seconds: float) -> State:
         """Totals from `origin` until this Unix time, by virtual server."""
         cycles = seconds // story.CYCLE - self.origin // story.CYCLE
         until = _plus(_times(self._before[-1], cycles), self._phase(seconds))
-        return _plus(until, _times(self._phase(self.origin), -1))
+        return _plus(until, _times(self._at_origin, -1))
 
     def _phase(self, seconds: float) -> State:
         """Totals in the current cycle until this Unix time."""

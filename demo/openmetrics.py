@@ -1,9 +1,9 @@
 """Series as OpenMetrics, in files that promtool converts to blocks."""
 
-import itertools
+import json
 import subprocess
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 # Its name with labels, and Unix times with values.
@@ -12,16 +12,21 @@ _FILES = 2  # in parallel: promtool uses little more than one CPU for each
 _FEW = 100  # series for which a second promtool isn't worthwhile
 
 
+def series_name(metric: str, labels: Mapping[str, str]) -> str:
+    """A series in OpenMetrics's notation; empty labels are left out."""
+    inner = (f"{label}={json.dumps(value, ensure_ascii=False)}" for label, value in sorted(labels.items()) if value)
+    return f"{metric}{{{','.join(inner)}}}"
+
+
 def write(folder: Path, series: Iterable[Series]) -> list[Path]:
     """Write series to files, and return these; none if there are no series."""
     wanted = list(series)
     number = min(len(wanted), _FILES if len(wanted) > _FEW else 1)
     files = [folder / f"samples-{each}.om" for each in range(number)]
-    with ExitStack() as at_end:
-        opened = [at_end.enter_context(file.open("w", encoding="utf-8")) for file in files]
-        for out, (name, values) in zip(itertools.cycle(opened), wanted, strict=False):
-            out.writelines(f"{name} {value} {at}\n" for at, value in values)
-        for out in opened:
+    for each, file in enumerate(files):
+        with file.open("w", encoding="utf-8") as out:
+            for name, values in wanted[each::number]:
+                out.writelines(f"{name} {value} {at}\n" for at, value in values)
             out.write("# EOF\n")
     return files
 
@@ -32,24 +37,12 @@ def blocks(promtool: Path, files: list[Path], data: Path) -> None:
     Raises CalledProcessError with promtool's output if it fails.
     """
     # By default blocks are of two hours, and promtool reads the whole file again for each.
-    command: list[str | Path] = [
-        promtool,
-        "tsdb",
-        "create-blocks-from",
-        "--max-block-duration=720h",
-        "openmetrics",
-        "--quiet",
-    ]
-    pipe = subprocess.PIPE
-    with ExitStack() as at_end:
-        running = [
-            subprocess.Popen([*command, file, data], stdout=pipe, stderr=subprocess.STDOUT, text=True) for file in files
-        ]
-        for process in running:
-            at_end.enter_context(process)
-        for process in running:
-            said, _ = process.communicate()
-            if process.returncode:
-                raise subprocess.CalledProcessError(process.returncode, process.args, said)
-    for file in files:
+    options = ["--max-block-duration=720h", "openmetrics", "--quiet"]
+
+    def convert(file: Path) -> None:
+        command: list[str | Path] = [promtool, "tsdb", "create-blocks-from", *options, file, data]
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         file.unlink()
+
+    with ThreadPoolExecutor(_FILES) as pool:
+        list(pool.map(convert, files))

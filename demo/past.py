@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from demo import history, story
-from demo.openmetrics import Series
+from demo.openmetrics import Series, series_name
 from deploy import durations
 
 # Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
@@ -147,7 +147,9 @@ def records(rules: list[Rule], past: Past) -> Iterator[Series]:
     steps = {rule.record: rule.step for rule in rules}
     for rule, answer in zip(rules, answers, strict=True):
         for series in answer:
-            values = samples.setdefault(_series(rule.record, {**series["metric"], **rule.labels}), {})
+            values = samples.setdefault(
+                series_name(rule.record, {**series["metric"], "__name__": "", **rule.labels}), {}
+            )
             for at, value in series["values"]:
                 values.setdefault(at, value)  # if two rules give the same series, the first one counts
     for name, at_times in samples.items():
@@ -161,10 +163,10 @@ def alerts(rules: list[Alert], past: Past) -> Iterator[Series]:
     answers = _evaluated([alert.expr for alert in rules], past, 2 * story.CYCLE)
     for alert, answer in zip(rules, answers, strict=True):
         for series in answer:
-            labels = {**series["metric"], **alert.labels, "alertname": alert.name}
+            labels = {**series["metric"], "__name__": "", **alert.labels, "alertname": alert.name}
             for at, state, since in alert.states({at for at, _ in series["values"]}, past.end):
-                samples.setdefault(_series("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
-                samples.setdefault(_series("ALERTS_FOR_STATE", labels), {})[at] = str(since)
+                samples.setdefault(series_name("ALERTS", {**labels, "alertstate": state}), {})[at] = "1"
+                samples.setdefault(series_name("ALERTS_FOR_STATE", labels), {})[at] = str(since)
     for name, at_times in samples.items():
         yield name, _since(past, name, at_times, STEP)
 
@@ -195,15 +197,6 @@ def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Ite
             if not earlier and at < past.end < at + STEP:  # the last one is valid until there are live ones
                 for moment in (*range(at + step, past.end, step), past.end):
                     yield moment, shown
-
-
-def _series(name: str, labels: Mapping[str, str]) -> str:
-    inner = (
-        f"{label}={json.dumps(value, ensure_ascii=False)}"
-        for label, value in sorted(labels.items())
-        if value and label != "__name__"
-    )
-    return f"{name}{{{','.join(inner)}}}"
 
 
 def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:

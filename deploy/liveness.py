@@ -21,9 +21,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -31,7 +31,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from deploy import StackError, failures, health, heartbeat, stack, supervision
 from deploy.heartbeat import is_stopped
 from deploy.parts import LIVENESS, Part
-from deploy.plan import running_plan
+from deploy.plan import Plan, running_plan
 from virtscope.toolkit.cli import log_to_stderr, serve_until_stopped
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.server import Server
@@ -74,16 +74,22 @@ class Watched:
         return "no_answer" if silent else ""
 
 
-@dataclass
-class Parts:
-    """Watches the parts of the running stack; `kill` sends SIGKILL."""
+class Liveness:
+    """Watches supervisord and, through it, the parts of the running stack; `kill` sends SIGKILL."""
 
-    ports: Mapping[str, int]
-    known: failures.Failures
-    asking: ThreadPoolExecutor
-    kill: Callable[[int], None] = lambda pid: os.kill(pid, signal.SIGKILL)
-    watched: dict[str, Watched] = field(default_factory=dict)
-    retried: dict[str, float] = field(default_factory=dict)
+    def __init__(
+        self, plan: Plan, known: failures.Failures, asking: ThreadPoolExecutor, kill: Callable[[int], None]
+    ) -> None:
+        self._plan = plan
+        self._known = known
+        self._asking = asking
+        self._kill = kill
+        self._watched: dict[str, Watched] = {}
+        self._retried: dict[str, float] = {}
+        self._parent = os.getppid()  # supervisord
+        self._supervisor = 0
+        self._supervisor_stopped = 0
+        self._timeouts = 0
 
     def look(self, part: Part, process: supervision.Process, now: float) -> None:
         """Check a part once, probe it if due, and restart it if it hangs."""
@@ -91,19 +97,18 @@ class Parts:
             self._start_again(part, process, now)
         if not process.pid:
             return
-        known = self.watched.get(part.name)
+        known = self._watched.get(part.name)
         if known is None or known.pid != process.pid:
             if known is not None and not known.killed:
                 self._failed(part.name, "ended", pid=known.pid)
-            known = self.watched[part.name] = Watched(process.pid, now)
+            known = self._watched[part.name] = Watched(process.pid, now)
         self._ask(part, known, now)
         known.stopped = known.stopped + 1 if is_stopped(known.pid) else 0
         reason = known.wrong(now)
         if reason:
             self._failed(part.name, reason, pid=known.pid)
             known.killed = True
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                self.kill(known.pid)
+            self._kill(known.pid)
 
     def _ask(self, part: Part, known: Watched, now: float) -> None:
         if known.asked is not None and known.asked.done():
@@ -114,12 +119,14 @@ class Parts:
             known.asked = None
         if known.asked is None and now - known.asked_at >= ASK_SECONDS:
             known.asked_at = now
-            known.asked = self.asking.submit(health.says_anything, self.ports[part.name], part.health_path, ASK_SECONDS)
+            known.asked = self._asking.submit(
+                health.says_anything, self._plan.ports[part.name], part.health_path, ASK_SECONDS
+            )
 
     def _start_again(self, part: Part, process: supervision.Process, now: float) -> None:
-        if now - self.retried.get(part.name, now - RETRY_SECONDS) < RETRY_SECONDS:
+        if now - self._retried.get(part.name, now - RETRY_SECONDS) < RETRY_SECONDS:
             return
-        self.retried[part.name] = now
+        self._retried[part.name] = now
         self._failed(part.name, "ended", status=process.exit_status, err=process.spawn_error)
         try:
             supervision.start_program(part.name)
@@ -129,27 +136,13 @@ class Parts:
             log.warning("part can't be started", extra={"fields": {"part": part.name, "err": error}})
 
     def _failed(self, name: str, reason: str, **fields: object) -> None:
-        self.known.add(name, reason)
+        self._known.add(name, reason)
         about = {name: value for name, value in fields.items() if value not in {"", None}}
         log.warning("part failed and is started again", extra={"fields": {"part": name, "reason": reason, **about}})
 
     def answering(self) -> dict[str, bool]:
         """Whether each part answered its last probe; without parts that haven't been probed yet."""
-        return {name: not known.unanswered for name, known in list(self.watched.items()) if known.answered_at}
-
-
-class Liveness:
-    """Watches supervisord and, through it, the parts."""
-
-    def __init__(self, known: failures.Failures) -> None:
-        plan = running_plan()
-        self._plan = plan
-        self._known = known
-        self.parts = Parts(plan.ports, known, ThreadPoolExecutor(len(plan.parts)))
-        self._parent = os.getppid()  # supervisord
-        self._supervisor = 0
-        self._supervisor_stopped = 0
-        self._timeouts = 0
+        return {name: not known.unanswered for name, known in list(self._watched.items()) if known.answered_at}
 
     def watch(self, leave: threading.Event) -> bool:
         """Watch until `leave` is set; return True as soon as supervisord was killed.
@@ -177,7 +170,7 @@ class Liveness:
                 now = time.monotonic()
                 for part in self._plan.parts:
                     if part is not LIVENESS:
-                        self.parts.look(part, processes[part.name], now)
+                        self.look(part, processes[part.name], now)
                 self._timeouts = 0
             except supervision.NoAnswerError:
                 continue  # supervisord is stopping, or was killed
@@ -187,8 +180,7 @@ class Liveness:
                 if self._timeouts >= SUPERVISOR_TIMEOUTS:
                     self._timeouts = 0
                     self._known.add("supervisord", "no_answer")
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(self._supervisor, signal.SIGKILL)
+                    self._kill(self._supervisor)
         return False
 
     def _continue_supervisor(self) -> None:
@@ -202,19 +194,18 @@ class Liveness:
 
     def end_parts(self) -> None:
         """Wait until the parts of a killed supervisord have ended, and kill the others."""
-        pids = {known.pid for known in self.parts.watched.values()}
+        pids = {known.pid for known in self._watched.values()}
         deadline = time.monotonic() + KILLED_SECONDS
         while alive := {pid for pid in pids if supervision.runs(pid)}:
             for pid in alive:
                 if time.monotonic() > deadline or is_stopped(pid):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                    self._kill(pid)
             time.sleep(0.1)
 
     def families(self) -> list[Metric]:
         """The metrics for Prometheus."""
         up = GaugeMetricFamily("stack_part_up", "1 if this part of the stack answers, else 0.", labels=["part"])
-        for name, answers in self.parts.answering().items():
+        for name, answers in self.answering().items():
             up.add_metric([name], float(answers))
         failed = CounterMetricFamily(
             "stack_part_failures",
@@ -235,7 +226,8 @@ def main() -> int:
     log_to_stderr("info", "logfmt")
     heartbeat.beat()
     known = failures.Failures()
-    liveness = Liveness(known)
+    plan = running_plan()
+    liveness = Liveness(plan, known, ThreadPoolExecutor(len(plan.parts)), _kill)
     leave = threading.Event()
     exporter = Exporter("stack", [Source("parts", liveness.families, lambda: "supervisord")])
     server = Server(("127.0.0.1", arguments.port), "/metrics", None, exporter)
@@ -262,6 +254,11 @@ def main() -> int:
         log.warning("supervisord was killed: all is started again")
         _start_all_again()
     return 0
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.kill(pid, signal.SIGKILL)
 
 
 def _start_all_again() -> None:

@@ -12,13 +12,7 @@ from deploy.health import Target
 from deploy.parts import PROMETHEUS, TELEGRAF, Part
 from deploy.programs import CHECKOUT
 
-FOR_GUESTS = {
-    "guest",
-    "telegraf",
-    "telegraf_in_guests",
-    "app",
-    "app_in_guests",
-}  # jobs whose entries may have a vserver
+FOR_GUESTS = {"guest", "telegraf", "telegraf_in_guests", "app", "app_in_guests"}  # may have a vserver
 OVER_SSH = ("xen", "openvz")
 _FILE_NAMED = re.compile(r"""^[^#\n]*?\b(\w+_file): *(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}]+))""", re.MULTILINE)
 _LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULTILINE)

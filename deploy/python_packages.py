@@ -62,14 +62,8 @@ class Environment:
         self._must(f"install pip in {self.folder}", "ensurepip", "--default-pip")
         wheels = programs.cache("wheels")
         # No cache directory: pip's own is outside the checkout. Only wheels: building may need a compiler.
-        flags = [
-            "--no-cache-dir",
-            "--disable-pip-version-check",
-            "--require-hashes",
-            "--no-deps",
-            "--only-binary=:all:",
-        ]
-        flags += ["--requirement", str(self.requirements)]
+        flags = ["--no-cache-dir", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
+        flags += ["--only-binary=:all:", "--requirement", str(self.requirements)]
         from_cache = ["pip", "install", "--no-index", "--find-links", str(wheels), *flags]
         with programs.exclusively(wheels):
             if self._python(*from_cache).returncode != 0:

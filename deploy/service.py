@@ -48,21 +48,16 @@ WantedBy={target}
 """
 
 
-def unit(checkout: Path, python: Path, settings: Mapping[str, str], *, system: bool) -> str:
+def unit(settings: Mapping[str, str], *, system: bool) -> str:
     """The unit's text (systemd.service(5)), including `settings`."""
-    environment = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in settings.items())
     return _UNIT.format(
-        checkout=_path(checkout),
-        pid_file=_path(checkout / supervision.RUN.relative_to(CHECKOUT) / "supervisord.pid"),
-        environment=environment,
-        python=_quoted(str(python)),
+        # In a value up to the end of the line, only specifiers have a meaning.
+        checkout=str(CHECKOUT).replace("%", "%%"),
+        pid_file=str(supervision.STACK.pid_file).replace("%", "%%"),
+        environment="".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in settings.items()),
+        python=_quoted(sys.executable),
         target="multi-user.target" if system else "default.target",
     )
-
-
-def _path(path: Path) -> str:
-    """Escape a path for a value up to the end of the line, where only specifiers have a meaning."""
-    return str(path).replace("%", "%%")
 
 
 def _quoted(word: str) -> str:
@@ -76,7 +71,7 @@ def install(environment: Mapping[str, str], *, system: bool, folder: Path) -> No
     _require_systemd()
     settings = {name: environment[name] for name in SETTINGS if environment.get(name)}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_text(unit(CHECKOUT, Path(sys.executable), settings, system=system))
+    (folder / NAME).write_text(unit(settings, system=system))
     _systemctl("daemon-reload", system=system)
     _systemctl("enable", "--now", NAME, system=system)
     print(f"Started, now and at each boot: {folder / NAME}")

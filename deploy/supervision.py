@@ -103,14 +103,9 @@ class Supervisor:
         self.log.mkdir(parents=True, exist_ok=True)
         self.run.mkdir(parents=True, exist_ok=True)
         command = [str(self.python), "-m", "supervisor.supervisord", "-c", str(self.configuration)]
+        variables = {**privileges.environment(os.environ), **environment}
         supervisord = subprocess.run(
-            command,
-            cwd=CHECKOUT,
-            env={**privileges.environment(os.environ), **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=CHECKOUT, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
         if supervisord.returncode != 0:
             raise StackError(f"supervisord did not start: {(supervisord.stderr or supervisord.stdout).strip()}")
@@ -177,9 +172,8 @@ class Supervisor:
         """
         seconds = STOP_SECONDS if method.startswith("stopProcess") else REQUEST_SECONDS
         try:
-            with xmlrpc.client.ServerProxy(
-                "http://supervisord", transport=_UnixTransport(self.socket, seconds)
-            ) as server:
+            transport = _UnixTransport(self.socket, seconds)
+            with xmlrpc.client.ServerProxy("http://supervisord", transport=transport) as server:
                 return getattr(server.supervisor, method)(*arguments)
         except PermissionError:
             raise  # the socket is another user's supervisord's
@@ -215,18 +209,11 @@ class _UnixTransport(xmlrpc.client.Transport):
         self._seconds = seconds
 
     def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        return _UnixConnection(str(host), self._path, self._seconds)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, host: str, path: Path, seconds: float) -> None:
-        super().__init__(host, timeout=seconds)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
+        connection = http.client.HTTPConnection(str(host))
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(self._seconds)
+        connection.sock.connect(str(self._path))
+        return connection
 
 
 STACK = Supervisor(Path("deploy/supervisord.conf"), RUN, LOG, python_packages.STACK.python, up="make up")

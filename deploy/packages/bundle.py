@@ -120,15 +120,9 @@ def _require_old_glibc(root: Path) -> None:
 
 def _add_programs(root: Path, machine: str) -> None:
     """Add the scripts for administrators, and the files that they install."""
-
-    def adapted(file: Path, **values: str) -> str:
-        text = file.read_text()
-        for name, value in values.items():
-            text = text.replace(f"@{name}@", value)
-        return text
-
     for file in ("README", "init", "install", "remove"):
-        (root / file).write_text(adapted(PACKAGING / "bundle" / file, MACHINE=machine, VERSION=deb.version()))
+        text = (PACKAGING / "bundle" / file).read_text()
+        (root / file).write_text(text.replace("@MACHINE@", machine).replace("@VERSION@", deb.version()))
     shutil.copy(CHECKOUT / "LICENSE", root)
     for folder in ("bin", "flags", "systemd"):
         (root / folder).mkdir()
@@ -141,8 +135,8 @@ def _add_programs(root: Path, machine: str) -> None:
             f"#!/opt/virtscope/python/bin/python3 -I\nfrom virtscope.{package}.__main__ import main\n\nmain()\n"
         )
         shutil.copy(CHECKOUT / f"exporters/systemd/{name}.service", root / "systemd")
-        flags = adapted(PACKAGING / "exporter.flags", NAME=name, PORT=ports[name])
-        (root / "flags" / f"{name}.env").write_text(flags)
+        flags = (PACKAGING / "exporter.flags").read_text()
+        (root / "flags" / f"{name}.env").write_text(flags.replace("@NAME@", name).replace("@PORT@", ports[name]))
         program.chmod(0o755)
     for file in ("install", "remove"):
         (root / file).chmod(0o755)

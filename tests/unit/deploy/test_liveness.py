@@ -13,6 +13,7 @@ import pytest
 from deploy import failures, health, heartbeat, liveness, supervision
 from deploy.liveness import HUNG_SECONDS
 from deploy.parts import PROMETHEUS
+from deploy.plan import Plan
 from deploy.supervision import Process
 
 PID, STOPPED = 4711, 666
@@ -27,7 +28,9 @@ class Looks:
         self.killed: list[int] = []
         self.now = 1000.0
         asking = cast(ThreadPoolExecutor, self)
-        self.parts = liveness.Parts({NAME: 9090}, failures.Failures(), asking, self.killed.append)
+        self.known = failures.Failures()
+        plan = cast(Plan, SimpleNamespace(ports={NAME: 9090}))
+        self.parts = liveness.Liveness(plan, self.known, asking, self.killed.append)
 
     def submit(self, *_: object) -> Future[bool]:
         """Replaces the threads that query parts."""
@@ -99,7 +102,7 @@ def test_a_stopped_part_is_killed_within_seconds_though_the_disk_is_full(
     monkeypatch.setattr(failures, "FILE", tmp_path / "nowhere" / "failures.json")
     part.look(6, STOPPED)
     assert part.killed == [STOPPED]
-    assert part.parts.known.counts([])[NAME, "stopped"] == 1
+    assert part.known.counts([])[NAME, "stopped"] == 1
 
 
 def test_what_accepts_and_says_nothing_or_has_closed_its_port_says_nothing() -> None:
