@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import socket
 import subprocess
 import time
 import urllib.error
@@ -128,13 +129,9 @@ def rounds(rules: list[Rule]) -> Iterator[list[Rule]]:
 
 
 class Past(NamedTuple):
-    """The blocks in `data`, read by this Prometheus program on a free port.
-
-    Records are needed from `begin` to `end` (Unix time).
-    """
+    """The blocks in `data`, read by this Prometheus program; records are needed from `begin` to `end` (Unix time)."""
 
     prometheus: Path
-    port: int
     data: Path
     begin: int
     end: int
@@ -204,15 +201,17 @@ def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[di
     end = past.end // STEP * STEP
 
     def series(expr: str) -> list[dict[str, Any]]:
-        return _query_range(past.port, expr, end - seconds + STEP, end, STEP)
+        return _query_range(port, expr, end - seconds + STEP, end, STEP)
 
-    with _serving(past), ThreadPoolExecutor(_THREADS) as pool:
+    with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(series, expressions))
 
 
 @contextlib.contextmanager
-def _serving(past: Past) -> Iterator[None]:
-    """Run a separate Prometheus over the blocks."""
+def _serving(past: Past) -> Iterator[int]:
+    """Run a separate Prometheus over the blocks; yields its port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     configuration = past.data.parent / "nothing.yml"
     configuration.write_text("{}\n")
     log = past.data.parent / "past.log"
@@ -223,7 +222,7 @@ def _serving(past: Past) -> Iterator[None]:
                 f"--config.file={configuration}",
                 f"--storage.tsdb.path={past.data}",
                 "--storage.tsdb.retention.time=30d",
-                f"--web.listen-address=127.0.0.1:{past.port}",
+                f"--web.listen-address=127.0.0.1:{port}",
                 # Blocks have no staleness markers: a sample is valid until the next one is due.
                 f"--query.lookback-delta={history.STEP - 1}s",
                 "--log.level=warn",
@@ -232,8 +231,8 @@ def _serving(past: Past) -> Iterator[None]:
             stderr=output,
         )
         try:
-            _wait(process, past.port, log)
-            yield
+            _wait(process, port, past.data, log)
+            yield port
         finally:
             process.terminate()
             try:
@@ -243,12 +242,14 @@ def _serving(past: Past) -> Iterator[None]:
                 process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], port: int, data: Path, log: Path) -> None:
+    """Wait until it is ready, and not another one that was quicker to take the port."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):
-            _get(port, "/-/ready")
-            return
+            flags = json.loads(_get(port, "/api/v1/status/flags"))["data"]
+            if flags["storage.tsdb.path"] == str(data):
+                return
         time.sleep(0.05)
     raise RuntimeError(f"Prometheus did not become ready:\n{log.read_text()[-2000:]}")
 

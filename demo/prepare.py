@@ -33,7 +33,7 @@ _OF: dict[str, tuple[str, dict[str, tuple[float, _Read]]]] = {  # by host: the e
 def prepare(folder: Path, promtool: Path, prometheus: Path, ports: Mapping[str, int], seconds: int = HISTORY) -> int:
     """Fill the folder, with these programs; `seconds` is the length of the history. Return its end, in Unix time.
 
-    ports: see `targets.targets`; that of Prometheus is used meanwhile.
+    ports: see `targets.targets`.
     """
     for left in folder.iterdir():  # from an earlier demo
         shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -52,7 +52,7 @@ def prepare(folder: Path, promtool: Path, prometheus: Path, ports: Mapping[str, 
     with ProcessPoolExecutor(1) as beside:
         recorded = beside.submit(_record, folder, origin, time.time())
         add(history.samples(wanted, begin, end, origin))
-        until_now = past.Past(prometheus, ports["prometheus"], data, begin, end)
+        until_now = past.Past(prometheus, data, begin, end)
         recording, alerting = past.read_rules(folder)
         for rules in past.rounds(recording):
             add(past.records(rules, until_now))

@@ -84,9 +84,9 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     for part in ("prometheus", "alerts"):
         shutil.copytree(CHECKOUT / part, folder / part, dirs_exist_ok=True, ignore=_LOCAL)
     shutil.copy(RULES, folder / "prometheus" / "rules" / "demo.yml")
-    _each_minute(folder / "prometheus" / "rules" / "history.yml")
-    for file in [*folder.glob("alerts/rules/*.yml"), *folder.glob("alerts/generated/*.yml")]:
-        _mark_alerts(file)
+    for pattern in ("prometheus/rules/history.yml", "alerts/rules/*.yml", "alerts/generated/*.yml"):
+        for file in folder.glob(pattern):
+            _edit(file)
     files = folder / "prometheus" / "targets"
     for file in files.rglob("*.yml"):
         file.write_text("[]\n")
@@ -101,17 +101,13 @@ def stage(folder: Path, wanted: list[Target]) -> Path:
     return folder / "prometheus" / "prometheus.yml"
 
 
-def _each_minute(file: Path) -> None:
-    """The demo's Prometheus considers series ended after 75 s, as its history has no staleness markers."""
+def _edit(file: Path) -> None:
+    """Mark alerts; evaluate each minute: this Prometheus considers series ended after 75 s, as its history has no
+    staleness markers."""
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     for group in content["groups"]:
-        group["interval"] = "1m"
-    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-
-
-def _mark_alerts(file: Path) -> None:
-    content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    for group in content["groups"]:
+        if file.stem == "history":
+            group["interval"] = "1m"
         group["rules"] = [rule for rule in group["rules"] if rule.get("alert") != NOT_PLAYED]
         for rule in group["rules"]:
             if "alert" in rule:

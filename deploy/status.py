@@ -33,7 +33,7 @@ def status() -> bool:
     if PROMETHEUS in sound:
         found = health.targets(plan.ports[PROMETHEUS.name])
         print_table([("TARGET", "JOB", "HOST", "HEALTH")] + [(t.address, t.job, t.host, t.health) for t in found])
-        wrong = [*_not_stored(plan, found), *_without_data(plan, sound), *_oversights(plan, found)]
+        wrong = _problems(plan, sound, found)
         well = all(target.up for target in found) and not wrong
     else:
         wrong, well = [f"{PROMETHEUS.name} does not answer, so nothing is known of its targets."], False
@@ -80,13 +80,19 @@ def shown(folder: Path) -> str:
     return inside if real.is_relative_to(CHECKOUT.resolve()) else f"{inside} ({real})"
 
 
-def _without_data(plan: Plan, parts: Sequence[Part]) -> list[str]:
-    """A line for each exporter of this platform that answers, but lacks data of a source."""
-    return [
+def _problems(plan: Plan, parts: Sequence[Part], found: Sequence[Target]) -> list[str]:
+    """A line for each problem that no part reports; `parts` are those that answer."""
+    if plan.is_demo:
+        return _not_stored(plan, found)
+    without_data = [
         f"{part.name} doesn't get data from all its sources: make logs NAME={part.name} says why."
         for part in parts
-        if part.platform and not plan.is_demo and not health.gets_all_data(part, plan.ports[part.name])
+        if part.platform and not health.gets_all_data(part, plan.ports[part.name])
     ]
+    missing = [f"no sensor is read without Telegraf: {telegraf.why_missing()}"] if telegraf.is_missing() else []
+    dropped = health.left_out(plan.ports[PROMETHEUS.name])
+    typed = [*oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
+    return [*_not_stored(plan, found), *without_data, *missing, *typed]
 
 
 def _unavailable(plan: Plan, parts: Sequence[Part]) -> list[str]:
@@ -95,15 +101,6 @@ def _unavailable(plan: Plan, parts: Sequence[Part]) -> list[str]:
         return []
     reasons = health.why_absent(SCHED_EXPORTER, plan.ports[SCHED_EXPORTER.name])
     return [f"sched-exporter can't say who runs while others wait: {why}" for why in reasons]
-
-
-def _oversights(plan: Plan, found: Sequence[Target]) -> list[str]:
-    """A line for each omission or typing error that no program reports."""
-    if plan.is_demo:
-        return []
-    dropped = health.left_out(plan.ports[PROMETHEUS.name])
-    missing = [f"no sensor is read without Telegraf: {telegraf.why_missing()}"] if telegraf.is_missing() else []
-    return [*missing, *oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
 
 
 def describe(plan: Plan) -> None:
@@ -115,7 +112,7 @@ def describe(plan: Plan) -> None:
     for target in found:
         if target.address not in own:
             print(f"Watching {target.host}, {target.job} at {target.address}: {target.health}.")
-    wrong = [*_not_stored(plan, found), *_oversights(plan, found), *_without_data(plan, plan.parts)]
+    wrong = _problems(plan, plan.parts, found)
     if health.is_refused(plan.ports[PERF_EXPORTER.name]):
         wrong.append("perf-exporter counts nothing: run this as root, or set kernel.perf_event_paranoid to 0.")
     for problem in (*wrong, *_unavailable(plan, plan.parts)):

@@ -5,13 +5,14 @@ import json
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.parts import ALERTMANAGER, CADVISOR, EXPORTERS, LIVENESS, NODE_EXPORTER, PROMETHEUS, TELEGRAF
 from deploy.programs import CHECKOUT
 
 _SHIPPED = CHECKOUT / "prometheus" / "targets"
+_HEADER = "# The stack's own addresses, written by `make up` and `make compose-up`. Yours are in local/targets.\n"
 FOLDER = _SHIPPED / "local"
 EDITED = CHECKOUT / "local" / "targets"
 JOBS = {
@@ -93,32 +94,20 @@ def edited_since(file: Path) -> bool:
 def write(machine: Machine, ports: Mapping[str, int], folder: Path = FOLDER) -> None:
     """Write the stack's own addresses on this machine, one file per job of prometheus.yml.
 
-    Parts without a port and exporters of other platforms get an empty file, as they may have run here before.
+    Parts without a port and exporters of other platforms get an empty list, as they may have run here before.
     """
     for needed in (folder, EDITED):
         needed.mkdir(parents=True, exist_ok=True)
-    containers = CADVISOR.name in ports
     for job, part in JOBS.items():
-        runs = part.name in ports and part.platform in {None, machine.platform}
-        platform = machine.platform
-        # Containers are virtual servers of the platform cgroup; on a host without another platform, applications run in
-        # them.
-        if part is CADVISOR or (part is TELEGRAF and containers and platform == "base"):
-            platform = "cgroup"
-        _write(folder / f"{job}.yml", [(ports[part.name], replace(machine, platform=platform))] if runs else [])
-
-
-def _write(file: Path, targets: list[tuple[int, Machine]]) -> None:
-    """Replace `file` atomically, as Prometheus reads it whenever it changes."""
-    lines = ["# The stack's own addresses, written by `make up` and `make compose-up`. Yours are in local/targets."]
-    for port, machine in targets:
-        # JSON strings are valid YAML for any host name.
-        lines.append(f'- targets: ["127.0.0.1:{port}"]')
-        lines.append(
-            f"  labels: {{host: {json.dumps(machine.host, ensure_ascii=False)}, platform: {machine.platform}}}"
-        )
-    if not targets:
-        lines.append("[]")
-    new = file.with_suffix(".new")
-    new.write_text("\n".join([*lines, ""]))
-    new.replace(file)
+        groups: list[dict[str, object]] = []
+        if part.name in ports and part.platform in {None, machine.platform}:
+            # Containers are virtual servers of the platform cgroup; on a host without another platform, applications
+            # run in them.
+            in_containers = part is TELEGRAF and CADVISOR.name in ports and machine.platform == "base"
+            platform = "cgroup" if part is CADVISOR or in_containers else machine.platform
+            labels = {"host": machine.host, "platform": platform}
+            groups = [{"targets": [f"127.0.0.1:{ports[part.name]}"], "labels": labels}]
+        # JSON is YAML, for any host name. Replaced atomically, as Prometheus reads the file whenever it changes.
+        new = folder / f"{job}.new"
+        new.write_text(_HEADER + json.dumps(groups, ensure_ascii=False) + "\n")
+        new.replace(folder / f"{job}.yml")

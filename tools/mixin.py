@@ -11,19 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy import go_programs
+from deploy import StackError, go_programs
 
 SOURCES = Path(__file__).resolve().parent.parent / "mixin"
-
-
-class MixinError(Exception):
-    """Jsonnet failed. The message is Jsonnet's own, which names the line."""
 
 
 def render(folder: Path, config: Path | None = None) -> list[Path]:
     """Write the mixin's files into a folder, created if missing; return them.
 
-    Raises `MixinError`, and `go_programs.GoProgramsError` if the program can't be built.
+    Raises `StackError` with Jsonnet's own message, which names the line, or if the program can't be built.
     """
     command = [str(go_programs.path("jsonnet")), "--string", "--create-output-dirs", "--multi", str(folder)]
     if config is not None:
@@ -31,7 +27,7 @@ def render(folder: Path, config: Path | None = None) -> list[Path]:
     command.append(str(SOURCES / "render.jsonnet"))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise MixinError(result.stderr.strip())
+        raise StackError(result.stderr.strip())
     return [Path(line) for line in result.stdout.splitlines()]
 
 
@@ -42,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         files = render(arguments.folder, arguments.config)
-    except (MixinError, go_programs.GoProgramsError) as error:
+    except StackError as error:
         sys.exit(f"error: {error}")
     print("\n".join(map(str, files)))
 

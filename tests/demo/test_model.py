@@ -85,7 +85,7 @@ def test_two_series_that_are_one_record_are_written_in_the_order_of_their_times(
         {"metric": {"host": "h"}, "values": [(3420, "3"), (3480, "2"), (3600, "0")]},
     ]
     monkeypatch.setattr(past, "_evaluated", lambda *_: [answer])
-    ((name, samples),) = records([Rule("group", "used", "", {})], Past(Path(), 0, Path(), 3400, 3600))
+    ((name, samples),) = records([Rule("group", "used", "", {})], Past(Path(), Path(), 3400, 3600))
     assert (name, list(samples)) == ('used{host="h"}', [(3420, "3"), (3480, "2"), (3540, "1"), (3600, "0")])
 
 

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from deploy.parts import OVERVIEW
+from tests.console.page import Page
 from tests.distributions.chroots import DEBIAN_12, DEBIAN_13, UBUNTU_24_04, UBUNTU_26_04
 from tests.distributions.conftest import CHECKOUT, Checkout
 from tests.distributions.machine import HOME
@@ -37,10 +39,10 @@ def test_the_stack_starts_shows_this_machine_and_stops(checkout: Checkout) -> No
     status = checkout.must("status")
     for package in ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter"):
         assert re.search(rf"  [\d.]+\S*, package {package} of {re.escape(checkout.release.title)}", status)
-    up = {series["metric"]["job"]: series["value"][1] for series in checkout.prometheus.query("up")}
+    up = {series["metric"]["job"]: series["value"][1] for series in checkout.query("up")}
     assert up == dict.fromkeys(("alertmanager", "node", "perf", "prometheus", "sched", "stack"), "1")
 
-    page = checkout.overview()
+    page = Page(checkout.get("PROMETHEUS_PORT", OVERVIEW).text)
     [row] = page.sections["Hosts"].rows
     assert re.fullmatch(r"\S+ \w+", row[1]), "a host and its platform"
     assert row[3] == "6 of 6"
@@ -71,7 +73,7 @@ def test_where_users_may_make_no_namespaces_it_says_what_to_do(checkout: Checkou
     assert asked.returncode != 0
     copy = re.search(r"sudo cp -r (\S+) /usr/share/", asked.stdout)
     assert copy, asked.stdout
-    assert (checkout.outside / copy[1] / "alertmanager" / "default.tmpl").is_file()
+    assert (checkout.folder / copy[1] / "alertmanager" / "default.tmpl").is_file()
 
 
 def test_the_servers_of_lab_and_tests_run(checkout: Checkout) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy import StackError
 from tests.mixin.rendered import Json, Mixin, groups, rendered
 from tests.rules.test_rules import run
 from tools import mixin
@@ -198,7 +199,7 @@ def test_what_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
         "{ alertFor: { HostDwon: '5m' } }": r'alertFor: no such alerts: \["HostDwon"\]',
         "{ scrapeInterval: '30s' }": "rules take rates over a minute",
     }.items():
-        with pytest.raises(mixin.MixinError, match=named):
+        with pytest.raises(StackError, match=named):
             rendered(tmp_path, config)
 
 

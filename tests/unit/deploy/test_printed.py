@@ -9,7 +9,6 @@ import pytest
 
 from deploy import StackError, health, stack, supervision
 from deploy.programs import CHECKOUT
-from deploy.terminal import print_table
 from tests.support import Exposition
 from tests.support.refusals import assert_refused
 
@@ -27,11 +26,6 @@ def test_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     (tmp_path / "telegraf.log").write_bytes(f"E! {RUDE}".encode() + b"\xff\tat\n")
     monkeypatch.setattr(supervision, "LOG", tmp_path)
     stack.logs("telegraf", follow=False)
-    assert_harmless(capsys.readouterr().out, lines=2)
-
-
-def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([("PART", "WHY"), ("grafana", RUDE)])
     assert_harmless(capsys.readouterr().out, lines=2)
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from deploy import merge
 from deploy.fleet import generate, rules, scraping, settings
-from deploy.fleet.parts import parts
+from deploy.fleet.parts import parts, prometheus
 from deploy.places import CHECKOUT
 from tests.rules.test_rules import run
 
@@ -30,12 +30,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(fleet: Path, name: str) -> Any:
     return yaml.safe_load((fleet / "prometheus" / f"{name}.yml").read_text())
-
-
-def test_each_prometheus_has_a_file_and_says_which_it_is(fleet: Path) -> None:
-    names = [file.stem for file in (fleet / "prometheus").iterdir()]
-    said = {name: config(fleet, name)["global"]["external_labels"] for name in names}
-    assert said == {f"prometheus-{s}-{r}": {"shard": s, "replica": r} for s in "01" for r in "ab"}
 
 
 @pytest.mark.system  # Debian's promtool doesn't know all keys in these
@@ -73,30 +67,6 @@ def test_every_job_is_the_shipped_one_with_a_share_of_its_hosts(fleet: Path) -> 
         assert {key: jobs[name][key] for key in jobs[name].keys() - MADE_ANEW} == {
             key: job[key] for key in job.keys() - MADE_ANEW
         }
-
-
-def test_the_hosts_to_watch_are_those_of_the_checkout_and_every_part_is_one_of_its_machine(fleet: Path) -> None:
-    jobs = [job for job in config(fleet, "prometheus-0-b")["scrape_configs"] if job["job_name"] != "virtscope_shards"]
-    files = [file for job in jobs for found in job.get("file_sd_configs", []) for file in found["files"]]
-    targets = CHECKOUT / "prometheus/targets"
-    own = CHECKOUT / "local/targets"
-    assert {(fleet / "running" / file).resolve().parent for file in files} == {targets, targets / "local", own}
-    static = [target for job in jobs for target in job.get("static_configs", [])]
-    addresses = {target["labels"]["part"]: target["targets"] for target in static}
-    assert addresses == {part.name: [part.address] for part in parts(SHIPPED)}
-
-
-def test_a_shard_reads_what_it_needs_of_other_shards_from_both_of_each_pair(tmp_path: Path) -> None:
-    for shards, others in ((3, "02"), (2, "0"), (1, None)):
-        chosen = SHIPPED.model_copy(update={"shards": shards})
-        generate.generate(chosen, tmp_path)
-        addresses = {part.name: part.address for part in parts(chosen)}
-        job = config(tmp_path, f"prometheus-{min(1, shards - 1)}-a")["scrape_configs"][-1]
-        assert (job["job_name"] == scraping.OTHER_SHARDS) is bool(others)
-        if others:
-            assert {group["labels"]["of_shard"]: group["targets"] for group in job["static_configs"]} == {
-                shard: [addresses[f"prometheus-{shard}-{replica}"] for replica in "ab"] for shard in others
-            }
 
 
 def test_a_shard_believes_another_nothing_but_the_record_that_they_share_and_writes_it_nowhere(fleet: Path) -> None:
@@ -170,3 +140,20 @@ def test_each_part_has_a_unit_with_its_command_line(fleet: Path) -> None:
     assert commands == {
         part.name: [*part.starter, f"/usr/local/bin/{part.program}", *part.arguments] for part in parts(SHIPPED)
     }
+
+
+def test_a_scrape_times_out_before_the_next_one_begins(tmp_path: Path) -> None:
+    """Prometheus refuses a configuration whose timeout exceeds the interval."""
+    for interval, timeout in [("1s", "1s"), ("5s", "3s"), ("15s", "10s"), ("20s", "13s")]:
+        chosen = SHIPPED.model_copy(update={"scrape_interval": interval})
+        found = scraping.configuration(chosen, prometheus(chosen, 0, "a"), tmp_path)["global"]
+        assert (found["scrape_interval"], found["scrape_timeout"]) == (interval, timeout)
+
+
+def test_passwords_are_found_from_the_fleet_s_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = merge.prometheus()
+    shipped["scrape_configs"][0]["basic_auth"] = {"username": "prometheus", "password_file": "secrets/password"}
+    monkeypatch.setattr(merge, "prometheus", lambda: shipped)
+    found = scraping.configuration(SHIPPED, prometheus(SHIPPED, 0, "a"), CHECKOUT / ".stack/fleet")
+    password = found["scrape_configs"][0]["basic_auth"]["password_file"]
+    assert password == "../../../prometheus/secrets/password"
