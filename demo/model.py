@@ -166,13 +166,10 @@ class _Events:
             self._misses = base_misses * over["misses"] / over["instructions"]
             factor = 1.0
         else:
-            grown = {
-                1: 1.0,
-                2: PUBLISHED["misses_per_instruction_1_to_2_instances"][platform],
-                4: PUBLISHED["misses_per_instruction_1_to_2_instances"][platform]
-                * CHOSEN["misses_per_instruction_2_to_4_instances"][platform],
-            }[instances]
-            self._misses = base_misses * CHOSEN["misses_per_instruction_over_base"][f"{platform}_1_instance"] * grown
+            two = PUBLISHED["misses_per_instruction_1_to_2_instances"][platform]
+            four = two * CHOSEN["misses_per_instruction_2_to_4_instances"][platform]
+            one = CHOSEN["misses_per_instruction_over_base"][f"{platform}_1_instance"]
+            self._misses = base_misses * one * {1: 1.0, 2: two, 4: four}[instances]
             factor = self._instructions_beyond_cpu(instances)
         # So that instructions match those published for both tiers on one node and 800 clients.
         full = {tier: _tier_cpus("base", tier, MAX_CLIENTS) for tier in ("web", "db")}

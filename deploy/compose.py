@@ -20,7 +20,6 @@ from deploy.parts import (
     OVERVIEW,
     PROMETHEUS,
     TELEGRAF,
-    Part,
     options,
     ports,
 )
@@ -48,11 +47,14 @@ def up() -> None:
     engine = _engine()
     machine = targets.this_machine()
     variables = environment(machine, os.environ, engine)
-    chosen = ports(variables, _parts(variables))
+    profiles = variables["COMPOSE_PROFILES"].split(",")
+    left_out = [f"{name}-exporter" for name in exporters.OF_ANY_PLATFORM if name not in profiles]
+    parts = tuple(part for part in DOCKER_PARTS if part.name not in left_out)
+    chosen = ports(variables, parts)
     variables |= options(variables, chosen)
     if not running:
         # Containers on the host's network would restart endlessly if a port is taken.
-        used = [part for part in _parts(variables) if part.platform in {None, machine.platform}]
+        used = [part for part in parts if part.platform in {None, machine.platform}]
         sockets.require_free([(part, chosen[part.name]) for part in used], patience=0, command="make compose-up")
     # Not in the repository: the addresses to scrape, with this machine's name, and a password.
     targets.write(machine, chosen)
@@ -67,7 +69,7 @@ def up() -> None:
     if gone_on:
         _run([*compose, "kill", "-s", "SIGHUP", *gone_on], variables)
     print(f"\nWatching this machine, {machine.host}, as platform {machine.platform} ({machine.why}).")
-    if engine < PERFMON_ENGINE and (left_out := _left_out(variables)):
+    if engine < PERFMON_ENGINE and left_out:
         print(f"Without {' and '.join(left_out)}: Docker {PERFMON_ENGINE} or newer is needed; this is Docker {engine}.")
     _print_addresses(chosen)
     print(f"\nThey are up within a minute: {' '.join(compose)} ps shows their health. To stop: make compose-down")
@@ -128,18 +130,6 @@ def environment(machine: Machine, given: Mapping[str, str], engine: int) -> dict
             # The image's libxenstat must be of the same release as Dom0's Xen.
             found.setdefault("DEBIAN_RELEASE", system["VERSION_CODENAME"])
     return found
-
-
-def _parts(variables: Mapping[str, str]) -> tuple[Part, ...]:
-    """The parts that may run."""
-    left_out = _left_out(variables)
-    return tuple(part for part in DOCKER_PARTS if part.name not in left_out)
-
-
-def _left_out(variables: Mapping[str, str]) -> list[str]:
-    """The exporters of any platform whose profiles are not chosen."""
-    chosen = variables["COMPOSE_PROFILES"].split(",")
-    return [f"{name}-exporter" for name in exporters.OF_ANY_PLATFORM if name not in chosen]
 
 
 def _is_demo(compose: list[str]) -> bool:

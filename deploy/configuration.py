@@ -5,7 +5,6 @@ paths in both files mean the same.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -39,8 +38,10 @@ def unchecked(running: Path) -> Path:
 
 def write() -> None:
     """Write each `unchecked` configuration; raises `StackError` if a local file or local/generated is invalid."""
-    if (GENERATED / "digest").exists() != bool(inputs()) or (inputs() and _generated_from() != digest()):
-        raise StackError(f"local/generated isn't made of {_named(inputs())}and this release's rules: make rules")
+    made_of = GENERATED / "digest"
+    if made_of.exists() != bool(inputs()) or (inputs() and made_of.read_text() != digest()):
+        sources = [*(str(file.relative_to(CHECKOUT)) for file in inputs()), "this release's rules"]
+        raise StackError(f"local/generated isn't made of {' and '.join(sources)}: make rules")
     if not any(local_file(running).exists() for running in SHIPPED) and not inputs():
         for running, shipped in SHIPPED.items():
             shutil.copyfile(CHECKOUT / shipped, unchecked(running))
@@ -87,11 +88,3 @@ def digest() -> str:
     for file in (*inputs(), *files):
         found.update(f"{file.relative_to(CHECKOUT)}\n".encode() + file.read_bytes())
     return found.hexdigest()
-
-
-def _generated_from() -> str:
-    return (GENERATED / "digest").read_text()
-
-
-def _named(files: list[Path]) -> str:
-    return "".join(f"{os.path.relpath(file, CHECKOUT)}, " for file in files).removesuffix(", ") + (" " if files else "")

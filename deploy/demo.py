@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 
 from deploy import StackError, privileges, programs, python_packages
-from deploy.parts import DEMO_SENSORS, KVM_EXPORTER, PROMETHEUS, VESTAT_EXPORTER, XENTOP_EXPORTER
+from deploy.parts import DEMO_PARTS
 from deploy.programs import CHECKOUT
 
 FOLDER = CHECKOUT / ".stack" / "demo"
@@ -44,14 +44,8 @@ def prepare(ports: Mapping[str, int]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     command = [python_packages.STACK.python, "-m", "demo", "prepare", "--folder", FOLDER]
     command += ["--promtool", programs.path("promtool"), "--prometheus", programs.path("prometheus")]
-    parts = {
-        "prometheus": PROMETHEUS,
-        "xentop": XENTOP_EXPORTER,
-        "kvm": KVM_EXPORTER,
-        "vestat": VESTAT_EXPORTER,
-        "sensors": DEMO_SENSORS,
-    }
-    command += ["--ports", json.dumps({name: ports[part.name] for name, part in parts.items()})]
+    of_demo = {part.name.removeprefix("demo-").removesuffix("-exporter"): ports[part.name] for part in DEMO_PARTS}
+    command += ["--ports", json.dumps(of_demo)]
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'exporters'}"}
     made = subprocess.run(
         list(map(str, command)), cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False

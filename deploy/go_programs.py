@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from deploy.places import CHECKOUT, UnavailableError, cache, exclusively
 
@@ -89,8 +89,7 @@ class Module:
         return cache("go") / self.content
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A program of a module."""
 
     module: Module

@@ -133,8 +133,8 @@ def update() -> None:
     get(*(suite for suite in SUITES if got(suite) is not None), since=now)
     refused(catalogue.GRAFANA).unlink(missing_ok=True)
     for packages in (LAB, BENCHMARKS, WEB_SERVER, LMBENCH, STRESS_NG, TESTS):
-        if _packages_record(packages).exists():
-            _packages_record(packages).unlink()
+        if _record(packages).exists():
+            _record(packages).unlink()
             debian.find(packages, since=now)
 
 
@@ -256,7 +256,7 @@ def _adapt(unpacked: Path) -> None:
 
 def _unpacked(packages: Packages) -> tuple[Path, dict[str, str]]:
     """The folder of unpacked packages, and their versions by name."""
-    record = _packages_record(packages)
+    record = _record(packages)
     folder = record.parent
     try:
         known = json.loads(record.read_text())
@@ -283,12 +283,8 @@ def _make_root(unpacked: Path) -> None:
             (unpacked / merged.name).symlink_to(merged.relative_to(unpacked))
 
 
-def _packages_record(packages: Packages) -> Path:
-    return PROGRAMS / packages.name / "got.json"
-
-
-def _record(suite: Suite) -> Path:
-    return PROGRAMS / suite.name / "got.json"
+def _record(wanted: Suite | Packages) -> Path:
+    return PROGRAMS / wanted.name / "got.json"
 
 
 def _wanted(suite: Suite) -> str:
