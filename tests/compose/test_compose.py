@@ -146,6 +146,7 @@ def test_grafana_is_set_up_as_the_native_one_fetches_nothing_and_has_its_passwor
     assert in_docker == native | password
     given = {name for service in services.values() for name in service.get("environment", {}) if "PASSWORD" in name}
     assert given == set(password)
+    assert not [name for name in in_docker if "ANONYMOUS" in name or "EMBEDDING" in name or "PROXY" in name]
     fetches_nothing = {
         **{f"GF_ANALYTICS_{what}": "false" for what in ("REPORTING_ENABLED", "CHECK_FOR_UPDATES")},
         **{f"GF_{what}": "false" for what in ("ANALYTICS_CHECK_FOR_PLUGIN_UPDATES", "NEWS_NEWS_FEED_ENABLED")},

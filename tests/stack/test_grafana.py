@@ -47,18 +47,23 @@ def test_up_ends_with_dashboards_where_the_release_can_be_had(fresh: Checkout, t
         assert f"/{grafana}" in played.requests
         assert fresh.url("GRAFANA_PORT") in up
         settings = fresh.get("GRAFANA_PORT").json()
+        assert settings["GF_SERVER_HTTP_ADDR"] == "127.0.0.1"
         for name in ("GF_PATHS_PROVISIONING", "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"):
             assert Path(settings[name]).is_relative_to(fresh.folder)
             assert Path(settings[name]).exists()
         # Otherwise Grafana would accept "admin" as admin's password.
-        password = Path(settings["GF_SECURITY_ADMIN_PASSWORD"].removeprefix("$__file{").removesuffix("}"))
-        assert (len(password.read_text()) > 20, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
+        [named] = re.findall(
+            r"^\$__file\{(.+)\}$", settings["GF_SECURITY_ADMIN_PASSWORD"]
+        )  # not itself: programs see it
+        password = Path(named)
+        made = password.read_text()
+        assert (len(made) >= 32, stat.S_IMODE(password.parent.stat().st_mode)) == (True, 0o700)
         row = rf"^grafana +running .* {re.escape(RELEASE.version)}, official release$"
         assert re.search(row, fresh.make("status").stdout, re.MULTILINE)
 
         played.requests.clear()
         assert "its configuration was reloaded" in fresh.make("up").stdout
-        assert played.requests == []
+        assert (played.requests, password.read_text()) == ([], made)
     fresh.must("down")
 
 

@@ -10,7 +10,6 @@ from deploy.fleet import settings
 from tests.support.refusals import assert_refused
 
 SHIPPED = yaml.safe_load(settings.FILE.read_text())
-LACKING = yaml.safe_dump({name: value for name, value in SHIPPED.items() if name != "raw"})
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"shards": 0}, "shards: should be greater than or equal to 1, not '0'"),
     ({"shards": 101}, "shards: should be less than or equal to 100, not '101'"),
@@ -48,19 +47,3 @@ def test_a_setting_that_cannot_be_is_refused(tmp_path: Path) -> None:
     for changed, said in REFUSED:
         file.write_text(yaml.safe_dump({**SHIPPED, **changed}))
         assert_refused(FileError, rf"^{re.escape(str(file))}:\d+: {re.escape(said)}", settings.read, file)
-
-
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "fleet.yml"
-    assert_refused(FileError, "No such file", settings.read, file)
-    for text, said in (("a: [", "not YAML"), ("- a", "should be a valid dictionary"), (LACKING, "raw: is missing")):
-        file.write_text(text)
-        assert_refused(FileError, said, settings.read, file)
-
-
-def test_durations_are_those_of_prometheus(tmp_path: Path) -> None:
-    file = tmp_path / "fleet.yml"
-    for interval in ("15s", "0m15s", "14s1000ms"):
-        changed = {"scrape_interval": interval, "evaluation_interval": "1m", "retention": "1w2d"}
-        file.write_text(yaml.safe_dump({**SHIPPED, **changed}))
-        assert settings.read(file).scrape_interval == interval
