@@ -177,7 +177,7 @@ def _one_alert_of_a_pair(part: Part) -> list[dict[str, Any]]:
 
 def _remote_write(settings: Settings, part: Part) -> dict[str, Any]:
     """Remote write to the store: records, alerts, `up` and the series in `raw`."""
-    wanted = "|".join([".+:.+", "ALERTS", "ALERTS_FOR_STATE", "up", *settings.raw])
+    wanted = "|".join([".+:.+", "ALERTS", "ALERTS_FOR_STATE", "up", *(each.pattern for each in settings.raw)])
     return {
         "url": f"http://{writes_to(settings, part.shard, part.replica).write}/api/v1/receive",
         "write_relabel_configs": [

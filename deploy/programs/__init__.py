@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -143,7 +143,10 @@ def _get(suite: Suite, since: float) -> None:
     if os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise ProgramsError(f"{folder.parent} is on a file system mounted noexec: put the checkout on another one")
     complaints: list[str] = []
-    for way in _ways(suite):
+    ways: list[_Way] = [_from_release]
+    ways += [_from_packages] if suite.packages else []
+    ways += [_from_go] if suite.built_from_go else []
+    for way in ways:
         try:
             found, launchers = way(suite, folder, since)
             _install(suite, found, launchers)
@@ -170,14 +173,6 @@ def _keep(record: Path, content: object, unpacked: str) -> None:
 _Way = Callable[[Suite, Path, float], tuple[Got, dict[str, str]]]
 """Puts a suite's programs into a subfolder; returns their source, and for each the launcher in `.stack/bin`: a path in
 that subfolder, or a script that begins with #! and contains FOLDER as a placeholder for it."""
-
-
-def _ways(suite: Suite) -> Iterator[_Way]:
-    yield _from_release
-    if suite.packages is not None:
-        yield _from_packages
-    if suite.built_from_go:
-        yield _from_go
 
 
 def _from_release(suite: Suite, folder: Path, _since: float) -> tuple[Got, dict[str, str]]:
