@@ -30,7 +30,7 @@ class Looks:
         asking = cast(ThreadPoolExecutor, self)
         self.known = failures.Failures()
         plan = cast(Plan, SimpleNamespace(ports={NAME: 9090}))
-        self.parts = liveness.Liveness(plan, self.known, asking, self.killed.append)
+        self.watching = liveness.Liveness(plan, self.known, asking, self.killed.append)
 
     def submit(self, *_: object) -> Future[bool]:
         """Replaces the threads that query parts."""
@@ -43,7 +43,7 @@ class Looks:
         until = self.now + seconds
         while self.now < until:
             self.now += liveness.LOOK_SECONDS
-            self.parts.look(PROMETHEUS, Process(NAME, state, None, 0, "", pid), self.now)
+            self.watching.look(PROMETHEUS, Process(NAME, state, None, 0, "", pid), self.now)
 
     def failed(self) -> dict[str, int]:
         return {reason: count for (_, reason), count in failures.Failures().counts([NAME]).items() if count}
@@ -58,10 +58,10 @@ def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 def test_a_part_that_is_silent_for_half_a_minute_is_killed_once_and_one_that_answers_is_left_alone(part: Looks) -> None:
     part.look(3600)
-    assert part.parts.answering() == {NAME: True}
+    assert part.watching.answering() == {NAME: True}
     part.answers = False
     part.look(HUNG_SECONDS - 4)
-    assert (part.killed, part.parts.answering()) == ([], {NAME: False})
+    assert (part.killed, part.watching.answering()) == ([], {NAME: False})
     part.look(20)
     part.look(60, pid=PID + 1)
     assert (part.killed, part.failed()) == ([PID], {"no_answer": 1})
