@@ -128,7 +128,7 @@ part-lab: $(READY) ## Every study of the lab, short: half an hour
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
 part-truth: truth ## make truth: an hour
-part-mutants: mutants ## make mutants
+part-mutants: mutants ## make mutants: a quarter of an hour
 part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
 

@@ -35,7 +35,6 @@ _LONGER = {"host:headroom:apps_p10_1d": 4 * 86400}
 # recorded as that of an ended one. Less than `history.STEP`, so that rules reading the record find it.
 _VSERVER, _EARLY = "vserver:", 16
 _START_SECONDS = 60
-_STOP_SECONDS = 15
 _QUERY_SECONDS = 120
 _THREADS = 3
 
@@ -215,31 +214,22 @@ def _serving(past: Past) -> Iterator[int]:
     configuration = past.data.parent / "nothing.yml"
     configuration.write_text("{}\n")
     log = past.data.parent / "past.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [
-                past.prometheus,
-                f"--config.file={configuration}",
-                f"--storage.tsdb.path={past.data}",
-                "--storage.tsdb.retention.time=30d",
-                f"--web.listen-address=127.0.0.1:{port}",
-                # Blocks have no staleness markers: a sample is valid until the next one is due.
-                f"--query.lookback-delta={history.STEP - 1}s",
-                "--log.level=warn",
-            ],
-            stdout=output,
-            stderr=output,
-        )
+    command: list[str | Path] = [
+        past.prometheus,
+        f"--config.file={configuration}",
+        f"--storage.tsdb.path={past.data}",
+        "--storage.tsdb.retention.time=30d",
+        f"--web.listen-address=127.0.0.1:{port}",
+        # Blocks have no staleness markers: a sample is valid until the next one is due.
+        f"--query.lookback-delta={history.STEP - 1}s",
+        "--log.level=warn",
+    ]
+    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             _wait(process, port, past.data, log)
             yield port
         finally:
             process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, data: Path, log: Path) -> None:
