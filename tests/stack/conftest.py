@@ -29,15 +29,21 @@ VARIABLES = {part.port_variable for part in (*PARTS, *DOCKER_PARTS, *DEMO_PARTS)
 
 
 class Checkout:
-    """A copy of this checkout with separate ports.
+    """A copy of this checkout or a clone of a commit, with separate ports.
 
     `user` runs the commands; None is the user who runs the tests.
     """
 
-    def __init__(self, folder: Path, user: int | None = None, ports: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, folder: Path, user: int | None = None, ports: Iterable[int] | None = None, commit: str = ""
+    ) -> None:
         self.folder = folder
         self.user = user
-        shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
+        if commit:
+            subprocess.run(["git", "clone", "--quiet", "--no-checkout", ROOT, folder], check=True)
+            subprocess.run(["git", "-C", folder, "checkout", "--quiet", commit], check=True)
+        else:
+            shutil.copytree(ROOT, folder, ignore=NOT_COPIED)
         self.ports = dict(zip(VARIABLES, ports or itertools.count(free_ports(len(VARIABLES))), strict=False))
         self.environment = {
             **os.environ,
