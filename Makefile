@@ -53,7 +53,7 @@ lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placeme
 
 ##@ Test
 .PHONY: test test-system test-all lint lint-now types test-programs test-quick
-.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants bench bench-rules
+.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants mutants-listed bench bench-rules
 .NOTPARALLEL: # parts measure, and a later one needs what an earlier one built
 # Tests wait more than they compute. By files, in the order of their names: the short ones of tests/unit come last, and
 # no process is left with a few long ones.
@@ -99,8 +99,11 @@ faults: $(READY) ## As root, hurt a running stack in some forty ways for a quart
 	$(BIN)/python -m tests.proofs.faults $(if $(ONLY),--only '$(ONLY)')
 truth: $(READY) ## As root, inject neighbours for an hour and compare who is named with who it was; SEED=1 EPISODES=108
 	$(BIN)/python -m tests.proofs.truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
-mutants: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
-	$(BIN)/python -m tools.mutants $(if $(ONLY),--only '$(ONLY)')
+mutants: $(READY) ## Change FILES="PATH ..." in small ways, and show the changes that TESTS="PATH ..." don't notice
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/mutants.txt
+	$(BIN)/python -m tools.mutants.generated $(FILES) --tests $(TESTS)
+mutants-listed: $(READY) ## Make the mistakes listed in tools/mutants/listed.yml, and show those that no test notices; ONLY=REGEX
+	$(BIN)/python -m tools.mutants.listed $(if $(ONLY),--only '$(ONLY)')
 bench: $(READY) ## Measure encoding and scrapes of 10 to 1,000 guests, and other exporters for comparison
 	$(BIN)/python -m tests.proofs.bench
 bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 virtual servers, for 20 minutes
@@ -128,7 +131,7 @@ part-lab: $(READY) ## Every study of the lab, short: half an hour
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
 part-truth: truth ## make truth: an hour
-part-mutants: mutants ## make mutants: a quarter of an hour
+part-mutants: mutants-listed ## make mutants-listed: six minutes
 part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
 
@@ -164,7 +167,7 @@ golden: $(READY) ## Rewrite the golden expositions; review the diff before you c
 mixin: $(READY) ## Write rules, alerts, dashboards and manifests for your own stack into dist/mixin/; CONFIG=FILE for settings
 	$(BIN)/python -m tools.mixin $(if $(CONFIG),--config $(CONFIG)) dist/mixin
 requirements: ## Pin the current Python dependencies (needs uv)
-	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11; do \
+	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11 mutants:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \
 	    --python-version $${set#*:} $${set%:*}.in --output-file $${set%:*}.txt || exit; done
 licences: $(READY) ## List the licences of all pinned Python packages, after a change to them

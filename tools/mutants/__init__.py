@@ -1,1 +1,1 @@
-"""Mistakes that a test must notice (make mutants): listed.yml."""
+"""Mistakes that a test must notice: those of listed.yml, and generated ones."""

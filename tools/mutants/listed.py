@@ -1,6 +1,6 @@
-"""Makes the mistakes of listed.yml, one at a time, and shows those that no test notices: make mutants.
+"""Makes the mistakes of listed.yml, one at a time, and shows those that no test notices: make mutants-listed.
 
-    python -m tools.mutants [--only REGEX]
+    python -m tools.mutants.listed [--only REGEX]
 
 Each is made in a copy of the checkout, in which the tests that must notice it run: pytest's, or promtool's for rules.
 Dashboards' JSON is generated first. Exits with 1 for an unnoticed mistake, if its text isn't exactly once in its file,
@@ -54,7 +54,7 @@ def listed() -> list[Mistake]:
 def pass_with(tests: Sequence[str], mistake: Mistake | None = None) -> bool:
     """Whether these tests pass with the mistake, in a copy of the checkout with its uncommitted changes."""
     with tempfile.TemporaryDirectory(prefix="virtscope-mutants-") as folder:
-        _copy(Path(folder))
+        copy_checkout(Path(folder))
         if mistake:
             changed = Path(folder, mistake.file)
             changed.write_text(changed.read_text().replace(mistake.text, mistake.instead))
@@ -66,7 +66,7 @@ def pass_with(tests: Sequence[str], mistake: Mistake | None = None) -> bool:
         return all(_passes(folder, [*(promtool if test.endswith(".yml") else PYTEST), test]) for test in tests)
 
 
-def _copy(folder: Path) -> None:
+def copy_checkout(folder: Path) -> None:
     listing = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(listing, check=True, capture_output=True, text=True).stdout.split("\0"):
         if (CHECKOUT / name).is_file():
