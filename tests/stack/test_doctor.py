@@ -12,6 +12,7 @@ import pytest
 from deploy.doctor import retention
 from tests.support import Prometheus
 from tests.support.endpoints import Exposition, QuietHandler, http_server
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 XEN = """\
@@ -84,6 +85,7 @@ def test_each_mistake_is_named_with_its_remedy(xen: Exposition, tmp_path: Path) 
         ) as prometheus:
             prometheus.wait_for('count(up{job="theirs"}) == 3', seconds=60)
             prometheus.wait_for("node_uname_info and on () xentop_up", seconds=60)
+            wait_for(lambda: '"health": "err"' in json.dumps(prometheus.get("rules", {})))
             status, lines = doctor(prometheus.url)
     assert status == 1
     remedies = dict(line.partition(" -> ")[::2] for line in lines)
