@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional
+from virtscope.openvz.procfs import BC_CAPABILITIES, NO_HOST, Procfs, read_each_bc, read_optional, with_end
 from virtscope.toolkit.collect import SourceMalformed, SourceUnavailable
 from virtscope.toolkit.families import Block, Blocks, info, scalar
 
@@ -104,6 +104,7 @@ def parse(text: str, last: Beancounters | None = None) -> Beancounters:
     if columns[:2] != ["uid", "resource"] or not known.places or body is None:
         raise SourceMalformed(f"the beancounters, version {version.strip()[:20]}, have the columns {header[:300]!r}")
 
+    body = with_end(body, header)
     unended = body[body.rfind("\n") + 1 :]
     # Only uids are followed by a colon: between two colons are the rows of one uid, and the next uid.
     *pieces_but_last, last_piece = body.rstrip().split(":")

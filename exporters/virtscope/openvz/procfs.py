@@ -45,6 +45,17 @@ def is_number(word: str) -> bool:
     return word.isascii() and word.isdigit() and len(word) <= 20
 
 
+def with_end(rows: str, header: str) -> str:
+    """Return a table's rows, the last one with its line break if only that is missing, as in a pasted text.
+
+    A complete row ends where the header ends. A row that begins with its id has a wider one, which shifts the rest.
+    """
+    last = rows[rows.rfind("\n") + 1 :].rstrip()
+    title = header.split(maxsplit=1)[0]
+    shift = max(len(re.split(r"[\s:]", last, maxsplit=1)[0]) - header.index(title) - len(title), 0)
+    return f"{rows}\n" if last and len(last) - shift == len(header.rstrip()) else rows
+
+
 class RecordedProcfs:
     """A recorded procfs; show() sets its files."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.procfs import Procfs, is_number, read_text
+from virtscope.openvz.procfs import Procfs, is_number, read_text, with_end
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import family, scalar
 
@@ -76,7 +76,7 @@ def parse(text: str) -> Quotas:
 
     quotas: dict[str, Quota] = {}
     ctid, on, rows = "", False, dict[str, Usage]()
-    *lines, unended = body.split("\n")
+    *lines, unended = with_end(body, header).split("\n")
     refused = int(bool(unended.strip()))
     for line in lines:
         head = re.fullmatch(r"([0-9]+): (.*)", line)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric
 
-from virtscope.openvz.procfs import Procfs, read_optional, read_text
+from virtscope.openvz.procfs import Procfs, read_optional, read_text, with_end
 from virtscope.toolkit.collect import SourceMalformed
 from virtscope.toolkit.families import family, info, scalar
 from virtscope.toolkit.totals import CPU, Counter, Counters, Totals
@@ -76,7 +76,7 @@ def parse(text: str) -> Vestat:
     places = _places(columns)
     if not places:
         raise SourceMalformed(f"/proc/vz/vestat, version {version[:20]}, has the columns {header[:300]!r}")
-    *lines, unended = body.split("\n")
+    *lines, unended = with_end(body, header).split("\n")
     rows: dict[str, Row] = {}
     refused = int(bool(unended.strip()))
     for line in lines:

@@ -148,7 +148,7 @@ def test_a_cut_end_costs_only_the_last_container() -> None:
     for uid in ("102", "0d5a1b3e-7f52-4a0c-9c1e-3b8f6a2d4e71"):
         whole = table(row("numproc", 1, 2, 3, 4, 5, uid="101"), row("numproc", 1, 2, 3, 4, 1234, uid=uid))
         last = whole.rindex("\n", 0, -1) + 1
-        for end in range(whole.index(":", last) + 1, len(whole)):
+        for end in range(whole.index(":", last) + 1, len(whole) - 1):
             found = beancounters.parse(whole[:end])
             assert ([each.ctid for each in found.containers], found.refused) == (["101"], 1)
     assert beancounters.parse(GOOD) == beancounters.parse(GOOD + "\n")

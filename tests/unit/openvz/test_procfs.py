@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz.parsers import FIXTURES
 from tests.support.needs import need
-from virtscope.openvz import recorded
+from virtscope.openvz import beancounters, quota, recorded, vestat
 from virtscope.openvz.procfs import Unread, read_optional, read_text
 from virtscope.toolkit import bounded
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
@@ -25,6 +27,23 @@ def test_text_is_given_as_it_is_and_what_is_absent_or_no_file_named(tmp_path: Pa
             read_text(tmp_path, name)
     with pytest.raises(SourceError, match="can't be read: Is a directory"):
         read_text(tmp_path, "")
+
+
+def test_a_last_row_that_lacks_only_its_line_break_is_read() -> None:
+    """A recorded or pasted text often ends so; a row that is cut is refused (in the tests of each file)."""
+    parsers: dict[str, Callable[[str], object]] = {
+        "vz/vestat": vestat.parse,
+        "vz/vzquota": quota.parse,
+        "bc/resources": beancounters.parse,
+        "user_beancounters": beancounters.parse,
+    }
+    for host in sorted((FIXTURES / "openvz").iterdir()):
+        for file, parse in parsers.items():
+            if (host / "proc" / file).is_file():
+                text = (host / "proc" / file).read_text()
+                found = parse(text)
+                for pasted in (text[:-1], f"{text[:-1]}  "):
+                    assert parse(pasted) == found, f"{host.name} {file}"
 
 
 @pytest.mark.parametrize("function", ["read_text", "read_optional"])
