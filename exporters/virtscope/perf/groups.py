@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from virtscope.perf.events import Event, EventAbsent, EventError, resolve
-from virtscope.toolkit.document import DocumentError, WatchedFiles, read_document
+from virtscope.toolkit.document import Section, WatchedFiles, read_document
 
 DEFAULT = Path(__file__).with_name("groups.yml")
 
@@ -61,13 +61,14 @@ def load(path: Path, sysfs: Path) -> Plan:
     Raises DocumentError if the file is unreadable or malformed, or has an invalid event name.
     """
     plan = Plan([], [])
-    for name, event_names in _groups(path).items():
+    groups = _groups(path)
+    for name in groups.values:
         events: list[Event] = []
-        for event in event_names:
+        for event in groups.texts(name):
             try:
                 events += resolve(event, sysfs)
             except EventError as error:
-                raise DocumentError(path, f"groups.{name}", str(error)) from None
+                raise groups.error(name, str(error)) from None
             except EventAbsent as absent:
                 plan.absent.append(Absent(name, event, str(absent)))
         by_pmu = sorted(events, key=lambda event: event.pmu)  # a stable sort: the events keep their order
@@ -90,8 +91,8 @@ def without_guests(groups: list[Group]) -> list[Group]:
     ]
 
 
-def _groups(path: Path) -> dict[str, list[str]]:
-    """Return the names of each group's events; raises DocumentError."""
+def _groups(path: Path) -> Section:
+    """Return the names of each group's events, checked; raises DocumentError."""
     document = read_document(path, WatchedFiles(), "--events", ("groups",))
     groups = document.section("groups")
     if not groups.values:
@@ -101,4 +102,4 @@ def _groups(path: Path) -> dict[str, list[str]]:
             raise groups.error(name[:80], "is no name; use small letters, digits and _")
         if len(set(groups.texts(name)) - {""}) != len(groups.texts(name)) or not groups.texts(name):
             raise groups.error(name, "expected a list of different events such as [cycles, instructions]")
-    return {name: groups.texts(name) for name in groups.values}
+    return groups

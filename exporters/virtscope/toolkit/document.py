@@ -13,13 +13,14 @@ T = TypeVar("T")
 
 
 class DocumentError(Exception):
-    """The file is unusable. The message is one line: file, key, problem, remedy.
+    """The file is unusable. The message is one line: file, line, key, problem, remedy.
 
     It never holds a password, a hash, or any part of a key.
     """
 
-    def __init__(self, path: Path, key: str, problem: str) -> None:
-        super().__init__(" ".join(": ".join(part for part in (str(path), key, problem) if part).split()))
+    def __init__(self, path: Path, key: str, problem: str, line: int | None = None) -> None:
+        place = f"line {line}" if line else ""
+        super().__init__(" ".join(": ".join(part for part in (str(path), place, key, problem) if part).split()))
 
 
 def read_document(path: Path, files: WatchedFiles, flag: str, known: Collection[str]) -> Section:
@@ -31,35 +32,51 @@ def read_document(path: Path, files: WatchedFiles, flag: str, known: Collection[
     return Section(path, files, "", _parse(path, content), known)
 
 
+class _Mapping(dict[str, Any]):
+    """Values by key, and the line of each key."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+
+
 class Section:
     """One mapping of the file.
 
     As in exporter-toolkit, an empty value counts as absent. Reading a value of the wrong type raises DocumentError.
 
     name: its place in the file, such as "http_server_config.headers"; "" for the whole file. known: the valid keys;
-    None allows any.
+    None allows any. line: that of its key.
     """
 
     def __init__(
-        self, path: Path, files: WatchedFiles, name: str, value: Any, known: Collection[str] | None = None
+        self,
+        path: Path,
+        files: WatchedFiles,
+        name: str,
+        value: Any,
+        known: Collection[str] | None = None,
+        *,
+        line: int | None = None,
     ) -> None:
         self.path = path
         self.name = name
         self._files = files
-        if value is not None and not isinstance(value, dict):
-            raise DocumentError(path, name, f"expected keys with values, not {_kind(value)}")
-        self.values: dict[str, Any] = value or {}
+        self._line = line
+        if value is not None and not isinstance(value, _Mapping):
+            raise DocumentError(path, name, f"expected keys with values, not {_kind(value)}", line)
+        self.values: _Mapping = value or _Mapping()
         for key in self.values:
             if known is not None and key not in known:
                 raise self.error(key, f"unknown key; remove it, or use one of {', '.join(known)}")
 
     def error(self, key: str, problem: str) -> DocumentError:
-        """Return an error about the value of `key`."""
-        return DocumentError(self.path, self._place(key), problem)
+        """Return an error about the value of `key`, with its line, or the section's if it is absent."""
+        return DocumentError(self.path, self._place(key), problem, self.values.lines.get(key, self._line))
 
     def section(self, key: str, known: Collection[str] | None = None) -> Section:
         """Return the section under `key`, an empty one if absent."""
-        return Section(self.path, self._files, self._place(key), self.values.get(key), known)
+        line = self.values.lines.get(key, self._line)
+        return Section(self.path, self._files, self._place(key), self.values.get(key), known, line=line)
 
     def text(self, key: str) -> str:
         """Return the text, "" if there is none."""
@@ -108,7 +125,7 @@ class Section:
 
 
 def _kind(value: Any) -> str:
-    return {bool: "true or false", list: "a list", dict: "keys with values", str: "text"}[type(value)]
+    return {bool: "true or false", list: "a list", _Mapping: "keys with values", str: "text"}[type(value)]
 
 
 def _parse(path: Path, content: bytes) -> Any:
@@ -125,14 +142,15 @@ def _parse(path: Path, content: bytes) -> Any:
     @cache  # an alias; nested aliases could expand without limit
     def plain(node: yaml.Node) -> Any:
         if isinstance(node, yaml.MappingNode):
-            mapping: dict[str, Any] = {}
+            mapping = _Mapping()
             for key, value in node.value:
                 line = key.start_mark.line + 1
                 if not isinstance(key, yaml.ScalarNode):
-                    raise DocumentError(path, "", f"line {line}: a key must be plain text")
+                    raise DocumentError(path, "", "a key must be plain text", line)
                 if key.value in mapping:
-                    raise DocumentError(path, "", f"line {line}: {key.value} is given twice; keep one")
+                    raise DocumentError(path, "", f"{key.value} is given twice; keep one", line)
                 mapping[key.value] = plain(value)
+                mapping.lines[key.value] = line
             return mapping
         if isinstance(node, yaml.SequenceNode):
             return [plain(item) for item in node.value]

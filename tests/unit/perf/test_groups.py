@@ -36,15 +36,15 @@ def test_guests_can_be_left_out_of_what_the_cores_count(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_with_file_and_key(tmp_path: Path) -> None:
     for text, problem in (
         ("", "groups: expected names of groups"),
-        ("groups: {}\n", "groups: expected names of groups"),
-        ("others: {cache: [cycles]}\n", "others: unknown key"),
-        ("groups:\n  cache: [cycles]\n  Cache Misses: [cycles]\n", "groups.Cache Misses: is no name"),
+        ("groups: {}\n", "line 1: groups: expected names of groups"),
+        ("others: {cache: [cycles]}\n", "line 1: others: unknown key"),
+        ("groups:\n  cache: [cycles]\n  Cache Misses: [cycles]\n", "line 3: groups.Cache Misses: is no name"),
         ("groups:\n  cache: [cycles]\n  cache: [instructions]\n", "line 3: cache is given twice"),
-        ("groups:\n  cache: cycles\n", "groups.cache: expected a list"),
-        ("groups:\n  cache: []\n", "groups.cache: expected a list"),
-        ("groups:\n  cache:\n  - cycles\n  - cycles\n", "groups.cache: expected a list of different events"),
-        ("groups:\n  cache:\n  - cycles\n  - [cycles]\n", "groups.cache: expected a list"),
-        ("groups:\n  cache:\n  - cache-mises\n", "groups.cache: 'cache-mises' is no event, but cache-misses"),
+        ("groups:\n  cache: cycles\n", "line 2: groups.cache: expected a list"),
+        ("groups:\n  cache: []\n", "line 2: groups.cache: expected a list"),
+        ("groups:\n  cache:\n  - cycles\n  - cycles\n", "line 2: groups.cache: expected a list of different events"),
+        ("groups:\n  cache:\n  - cycles\n  - [cycles]\n", "line 2: groups.cache: expected a list"),
+        ("groups:\n  cache:\n  - cache-mises\n", "line 2: groups.cache: 'cache-mises' is no event, but cache-misses"),
     ):
         said = assert_refused(DocumentError, "", load, tmp_path, text)
         assert said.startswith(f"{tmp_path}/groups.yml: {problem}"), text

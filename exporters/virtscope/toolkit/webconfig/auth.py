@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from virtscope.toolkit.document import DocumentError, Section
+from virtscope.toolkit.document import Section
 
 # $2b$COST$, then 16 bytes of salt and 23 of hash in bcrypt's base64; the salt's last letter holds two bits only.
 BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
@@ -36,7 +36,7 @@ def read_passwords(document: Section) -> Passwords | None:
         import bcrypt  # noqa: PLC0415
     except ImportError:
         problem = "checking passwords needs the bcrypt module; install it (Debian: python3-bcrypt)"
-        raise DocumentError(users.path, users.name, problem) from None
+        raise document.error("basic_auth_users", problem) from None
     return Passwords({name: value.encode() for name, value in users.values.items()}, bcrypt.checkpw)
 
 

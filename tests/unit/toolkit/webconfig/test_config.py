@@ -65,7 +65,7 @@ def test_a_bad_renewal_keeps_the_last_good_certificate_and_is_logged_once(
     (pki.folder / "server.pem").unlink()
     assert connect(web, pki.client()).serial == before
     malformed, gone = errors(caplog)
-    assert "tls_server_config.cert_file: holds no valid certificate" in malformed
+    assert ": line 1: tls_server_config.cert_file: holds no valid certificate" in malformed
     assert "No such file" in gone
     pki.replace("server.pem", good)
     for _ in range(2):
