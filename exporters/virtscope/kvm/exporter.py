@@ -23,9 +23,8 @@ from virtscope.kvm.processes import recorded_paths
 from virtscope.kvm.proxmox import Configuration, Proxmox
 from virtscope.kvm.taps import Taps
 from virtscope.toolkit import cli
-from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Background
-from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
+from virtscope.toolkit.record import Recordable, polled, record
 from virtscope.toolkit.replay import Playback, View
 from virtscope.toolkit.scrape import Exporter, Source
 from virtscope.toolkit.totals import CPU, Counter, Counters, Totals
@@ -75,22 +74,17 @@ def _serve(words: Sequence[str]) -> None:
             if given.procfs == "/proc":  # otherwise another host's
                 additional["proxmox"] = Proxmox(PROXMOX_INTERVAL)
             for source in additional.values():
-                source.background.start()
-                at_end.callback(source.close)
+                at_end.enter_context(source.background)
             sources = live(host_files(given), given.procfs, additional)
         cli.serve(Exporter("kvm", sources), given)
 
 
 def _add_libvirt(known: argparse.ArgumentParser) -> None:
-    known.add_argument(
-        "--libvirt.interval",
-        dest="libvirt_interval",
-        type=interval_or_never,
-        default=argparse.SUPPRESS,
-        metavar="DURATION",
-        help="time between two rounds of asking libvirt for block devices, exits, state and titles; 0: never (default: "
-        f"{libvirt.INTERVAL:.0f}s, but never with another --path.procfs, as virsh knows this host only)",
+    asking = (
+        "time between two rounds of asking libvirt for block devices, exits, state and titles; 0: never (default: "
+        f"{libvirt.INTERVAL:.0f}s, but never with another --path.procfs, as virsh knows this host only)"
     )
+    cli.add_interval(known, "libvirt", asking, default=argparse.SUPPRESS)
 
 
 def _libvirt_interval(given: argparse.Namespace) -> float:
@@ -204,24 +198,15 @@ def recordable(files: HostFiles | RecordedFiles) -> Recordable:
 def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recordable:
     """Return libvirt as a source for recording, polled from now on; `at_end` stops that."""
     virsh = Virsh()
-    answers = Background("libvirt", virsh.read, interval)
-    answers.start()
-    at_end.callback(virsh.commands.close)
-    at_end.callback(answers.close)
-    answers.wait_for_first(PATIENCE_SECONDS)
     contents = "output of virsh domstats: guests' names and counters, paths of their disks; their uuids and titles"
-    return Recordable("libvirt", contents, answers.latest, recorded.anonymised_libvirt)
+    answers = Background("libvirt", virsh.read, interval, virsh.commands)
+    return polled(answers, contents, recorded.anonymised_libvirt, at_end)
 
 
 def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
     """Return Proxmox as a source for recording, polled from now on; `at_end` stops that."""
-    configured = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
-    configured.start()
-    at_end.callback(configured.close)
-    configured.wait_for_first(PATIENCE_SECONDS)
-    return Recordable(
-        "proxmox", "Proxmox's configuration of each guest", configured.latest, recorded.anonymised_proxmox
-    )
+    configured: Background[Mapping[str, bytes]] = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
+    return polled(configured, "Proxmox's configuration of each guest", recorded.anonymised_proxmox, at_end)
 
 
 class _Answers:

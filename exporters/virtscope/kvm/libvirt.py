@@ -289,14 +289,7 @@ class Libvirt:
         """Poll each `interval` seconds, earlier for new guests; `virsh` replaces this machine's."""
         self._virsh = virsh or Virsh()
         self._its_own: set[str] = set()  # uuids of running guests, and of listed ones
-        self.background = Background(
-            "libvirt", lambda: understand(self._virsh.read()), interval, lambda: self._virsh.commands.cpu_seconds
-        )
-
-    def close(self) -> None:
-        """Stop polling; kill the running program."""
-        self.background.close()
-        self._virsh.commands.close()
+        self.background = Background("libvirt", lambda: understand(self._virsh.read()), interval, self._virsh.commands)
 
     def origin(self) -> str:
         """Return the program's path."""

@@ -98,10 +98,6 @@ class Proxmox:
         self._folder = folder
         self.background = Background("proxmox", lambda: understand(read(folder)), interval)
 
-    def close(self) -> None:
-        """End reading."""
-        self.background.close()
-
     def origin(self) -> str:
         """Return the folder."""
         return str(self._folder)

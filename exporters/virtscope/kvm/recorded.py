@@ -21,9 +21,7 @@ from virtscope.toolkit.record import StandIns
 from virtscope.toolkit.recording import many, named, pair, real, record, text, word
 
 files = named(text)
-libvirt_answer = record(
-    libvirt.Raw, libvirt.Raw._fields, asked=real, domstats=text, domains=text, titles=many(pair(word, text))
-)
+libvirt_answer = record(libvirt.Raw, asked=real, domstats=text, domains=text, titles=many(pair(word, text)))
 
 
 # --- Pseudonyms -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from virtscope.openvz import beancounters, ioacct, latency, quota, recorded, vei
 from virtscope.openvz.procfs import Files, Procfs, RecordedProcfs, SecondaryFiles, Unread
 from virtscope.openvz.vzlist import Vzlist
 from virtscope.toolkit import cli
-from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Background
 from virtscope.toolkit.record import Recordable, record
 from virtscope.toolkit.replay import Playback, View
@@ -52,15 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _flags() -> argparse.ArgumentParser:
     known = cli.parser("vestat-exporter", "Exposes an OpenVZ host and its containers to Prometheus.", DEFAULT_PORT)
     cli.add_replay(known)
-    known.add_argument(
-        "--vzlist.interval",
-        dest="vzlist_interval",
-        type=interval_or_never,
-        default=argparse.SUPPRESS,
-        metavar="DURATION",
-        help="time between two rounds of asking vzlist for containers' names; 0: never (default: 1m, but never with "
-        "another --path.procfs, as vzlist knows this host only)",
+    asking = (
+        "time between two rounds of asking vzlist for containers' names; 0: never (default: 1m, but never with another "
+        "--path.procfs, as vzlist knows this host only)"
     )
+    cli.add_interval(known, "vzlist", asking, default=argparse.SUPPRESS)
     return known
 
 
@@ -68,12 +63,9 @@ def live(procfs: Path, vzlist_interval: float, at_end: contextlib.ExitStack) -> 
     """Return the sources of this procfs, and vzlist if enabled; `at_end` stops reading in the background."""
     names = Vzlist(vzlist_interval) if vzlist_interval else None
     vz = Vz(procfs, names)
-    between_scrapes = Background("vestat", vz.count, READ_SECONDS)
-    between_scrapes.start()
-    at_end.callback(between_scrapes.close)
+    at_end.enter_context(Background("vestat", vz.count, READ_SECONDS))
     if names:
-        names.background.start()
-        at_end.callback(names.close)
+        at_end.enter_context(names.background)
     return sources(procfs, vz)
 
 

@@ -62,17 +62,12 @@ def families(fields: Mapping[str, Field], living: Iterable[str]) -> list[Metric]
 
 
 class Vzlist:
-    """Polls vzlist for running containers, until close(); needs root."""
+    """Polls vzlist for running containers; needs root."""
 
     def __init__(self, interval: float, programs: Programs | None = None) -> None:
         """Poll each `interval` seconds, earlier for a new container; `programs` runs it on another host."""
         self._commands = programs or Commands(TIMEOUT)
-        self.background = Background("vzlist", self._ask, interval, lambda: self._commands.cpu_seconds)
-
-    def close(self) -> None:
-        """Stop polling; kill the running program."""
-        self.background.close()
-        self._commands.close()
+        self.background = Background("vzlist", self._ask, interval, self._commands)
 
     def origin(self) -> str:
         """Return the program's path."""

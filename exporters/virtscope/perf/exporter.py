@@ -24,7 +24,7 @@ from virtscope.perf.perf_record import PerfRecord, Profiler, Sampled
 from virtscope.perf.resctrl import Resctrl
 from virtscope.perf.support import ABSENT_PMU, Refusal, log_refusal
 from virtscope.toolkit import cli
-from virtscope.toolkit.cli import duration, interval_or_never
+from virtscope.toolkit.cli import duration
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.toolkit.document import DocumentError
 from virtscope.toolkit.hierarchy import GlobError, hierarchy
@@ -115,8 +115,7 @@ def _caches(sysfs: Path) -> Source:
 
 def _profile(profiler: Profiler, at_end: contextlib.ExitStack) -> Source:
     """Start taking profiles; `at_end` stops that."""
-    profiler.background.start()
-    at_end.callback(profiler.close)
+    at_end.enter_context(profiler.background)
     return Source("profile", profiler.read, profiler.origin, required=False, background=profiler.background)
 
 
@@ -144,15 +143,8 @@ def _add_flags(known_flags: argparse.ArgumentParser) -> None:
         type=_count,
         default="16384",
     )
-    add(
-        "--profile.interval",
-        "DURATION",
-        "profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
-        "(default: 0)",
-        dest="profile_interval",
-        type=interval_or_never,
-        default=argparse.SUPPRESS,
-    )
+    each = "profile the machine by perf record, with this time from one profile to the next, such as 60s; 0: never "
+    cli.add_interval(known_flags, "profile", f"{each}(default: 0)", default=argparse.SUPPRESS)
     seconds = "how long each profile samples; at most --profile.interval"
     add("--profile.seconds", "DURATION", seconds, dest="profile_seconds", type=duration, default="5s")
     frequency = "samples a second and CPU of events that are given without a period"

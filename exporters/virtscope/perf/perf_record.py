@@ -121,10 +121,6 @@ class PerfRecord:
         """Return perf's path, and whether symbols are hidden."""
         return f"{shutil.which('perf')}; {_HIDDEN}" if self._hidden else f"{shutil.which('perf')}"
 
-    def close(self) -> None:
-        """Kill the running program."""
-        self.commands.close()
-
     def _record(self, command: Sequence[str], memory: int) -> None:
         events = [word for event in self._events for word in ("-e", event.in_perfs_words())]
         # No build ids (-B) and no copies of images (-N): the report is made at once on this machine.
@@ -185,14 +181,7 @@ class Profiler:
         self._top = Top(symbols, _NEWCOMERS)
         self._lost = 0
         self._seconds = 0.0
-        self.background = Background(
-            "profile", self._sample, interval, lambda: source.commands.cpu_seconds, takes=source.seconds
-        )
-
-    def close(self) -> None:
-        """Stop sampling; kill a running perf."""
-        self.background.close()
-        self._source.close()
+        self.background = Background("profile", self._sample, interval, source.commands, takes=source.seconds)
 
     def origin(self) -> str:
         """Return the path of perf."""

@@ -23,7 +23,6 @@ from virtscope.ssh.hosts import Hosts
 from virtscope.ssh.openvz_host import OpenvzHost
 from virtscope.ssh.xen_host import XenHost
 from virtscope.toolkit import cli
-from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Outcome, SourceError, SourceReader
 from virtscope.toolkit.pages import Refused
 from virtscope.toolkit.scrape import Exporter, Source
@@ -73,8 +72,7 @@ def _flags() -> argparse.ArgumentParser:
         ("xl", "30s", "xl (or xm) for uuids, weights, caps, CPU pools and affinity"),
         ("vzlist", "1m", "vzlist for containers' names"),
     ):
-        asking, dest = f"time between two rounds of asking {what}; 0: never", f"{program}_interval"
-        add(f"--{program}.interval", "DURATION", asking, dest=dest, type=interval_or_never, default=default)
+        cli.add_interval(known, program, f"time between two rounds of asking {what}; 0: never", default=default)
     return known
 
 

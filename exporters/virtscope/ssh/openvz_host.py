@@ -40,7 +40,7 @@ class OpenvzHost:
     def close(self) -> None:
         """Stop background requests."""
         if self._names:
-            self._names.close()
+            self._names.background.close()
 
     def _fetched(self, source: Source) -> Source:
         def families() -> list[Metric]:

@@ -76,7 +76,7 @@ class XenHost:
     def close(self) -> None:
         """Stop background requests."""
         if self._poller:
-            self._poller.close()
+            self._poller.background.close()
 
     def _iteration(self, deadline: float) -> bytes:
         printed = self.connection.ask(self._request, deadline)

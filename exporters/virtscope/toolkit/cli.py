@@ -71,6 +71,12 @@ def add(flags: argparse.ArgumentParser, name: str, metavar: str, text: str, **mo
     flags.add_argument(name, metavar=metavar, help=text, **more)
 
 
+def add_interval(flags: argparse.ArgumentParser, program: str, text: str, default: str) -> None:
+    """Add the flag for the time between two runs of a program, in the background; 0.0 for "0", which means never."""
+    dest, metavar = f"{program}_interval", "DURATION"
+    add(flags, f"--{program}.interval", metavar, text, dest=dest, type=interval_or_never, default=default)
+
+
 def recorder(program: str) -> argparse.ArgumentParser:
     """Return a parser for a program's `record`; an exporter adds its own flags."""
     flags = _parser(f"{program} record", "Records what the exporter reads on this host, to be played elsewhere.")

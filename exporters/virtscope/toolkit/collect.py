@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Callable, Generic, NamedTuple, TypeVar, Union
+from typing import Callable, Generic, NamedTuple, Protocol, TypeVar, Union
 
 OLDEST = 3  # older values are dropped
 REST = 3.0  # seconds between two reads in the background, however often wake() asks
@@ -65,11 +65,19 @@ class Cost(NamedTuple):
     cpu_seconds: float = 0.0
 
 
-def _measured(read: Callable[[], T], cost: Cost, programs_cpu_seconds: Callable[[], float]) -> tuple[Outcome[T], Cost]:
+class Runs(Protocol):
+    """Runs the programs of a source; close() ends them."""
+
+    cpu_seconds: float  # CPU time of all programs so far, if known
+
+    def close(self) -> None: ...
+
+
+def _measured(read: Callable[[], T], cost: Cost, *programs: Runs) -> tuple[Outcome[T], Cost]:
     """Read; return the result or the exception, and the updated cost."""
 
     def spent() -> float:
-        return time.thread_time() + programs_cpu_seconds()
+        return time.thread_time() + sum(each.cpu_seconds for each in programs)
 
     begun, cpu = time.monotonic(), spent()
     outcome: Outcome[T]
@@ -78,10 +86,6 @@ def _measured(read: Callable[[], T], cost: Cost, programs_cpu_seconds: Callable[
     except Exception as error:
         outcome = error
     return outcome, Cost(cost.reads + 1, cost.seconds + time.monotonic() - begun, cost.cpu_seconds + spent() - cpu)
-
-
-def _none() -> float:
-    return 0.0
 
 
 # --- Under a deadline -------------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ class SourceReader(Generic[T]):
                 self._next = None
                 self._begun_at = time.monotonic()
                 self._reading = True
-            outcome, self.cost = _measured(self._read, self.cost, _none)
+            outcome, self.cost = _measured(self._read, self.cost)
             with self._lock:
                 self._reading = False
             read.set_result(outcome)
@@ -161,7 +165,7 @@ class InlineReader(Generic[T]):
     def ask(self) -> Future[Outcome[T]]:
         """Read the source; returns the finished read."""
         read: Future[Outcome[T]] = Future()
-        outcome, self.cost = _measured(self._read, self.cost, _none)
+        outcome, self.cost = _measured(self._read, self.cost)
         read.set_result(outcome)
         return read
 
@@ -174,31 +178,24 @@ class InlineReader(Generic[T]):
 
 
 class Background(Generic[T]):
-    """Polls a source in its own thread, from start() to close(), and keeps the last result.
+    """Polls a source in its own thread, from start() to close() or in a `with`, and keeps the last result.
 
     For slow sources that change rarely, such as a toolstack's list of guests. After a failed read the previous values
     are kept until they are too old.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[], T],
-        interval: float,
-        programs_cpu_seconds: Callable[[], float] = _none,
-        *,
-        takes: float = 0.0,
-    ) -> None:
+    def __init__(self, name: str, read: Callable[[], T], interval: float, *programs: Runs, takes: float = 0.0) -> None:
         """Call `read` each `interval` seconds; it raises SourceError for known failures.
 
-        `programs_cpu_seconds` returns the CPU time of all programs run by `read`, which is added to its cost. `takes`:
-        seconds that a read takes by design, such as a sampling time.
+        The CPU time of its `programs` is added to its cost, and close() ends them. `takes`: seconds that a read takes
+        by design, such as a sampling time.
         """
+        self.name = name
         self.cost = Cost()
         self.failures = {"timeout": 0, "error": 0, "malformed": 0}  # reads that failed, by reason
         self._read = read
         self._interval = interval
-        self._programs_cpu_seconds = programs_cpu_seconds
+        self._programs = programs
         self._lock = threading.Lock()  # guards the state shared by thread and scrapes
         self._takes = takes
         # What the last successful read gave, when it began, and when it expires, by time.monotonic().
@@ -208,7 +205,7 @@ class Background(Generic[T]):
         self._woken = threading.Event()
         self._woken_for: AbstractSet[object] = frozenset()
         self._first_over = threading.Event()
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._thread = threading.Thread(target=self._keep_reading, name=f"background {name}", daemon=True)
 
     def start(self) -> None:
@@ -220,9 +217,21 @@ class Background(Generic[T]):
         self._first_over.wait(seconds)
 
     def close(self) -> None:
-        """Begin no further read. Does not wait for a hanging read, which would delay the exporter's exit."""
-        self._closed.set()
+        """Begin no further read, and end its programs.
+
+        Does not wait for a hanging read, which would delay the exporter's exit.
+        """
+        self.closed.set()
         self._woken.set()
+        for each in self._programs:
+            each.close()
+
+    def __enter__(self) -> Background[T]:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def wake(self) -> None:
         """Read early. Extra calls are cheap."""
@@ -265,12 +274,12 @@ class Background(Generic[T]):
             return time.monotonic() - self._value[1] if self._value else None
 
     def _keep_reading(self) -> None:
-        while not self._closed.is_set():
+        while not self.closed.is_set():
             self._woken.clear()  # before the read, which may miss what changes meanwhile
             begun = time.monotonic()
             with self._lock:
                 self._begun_at = begun
-            outcome, cost = _measured(self._read, self.cost, self._programs_cpu_seconds)
+            outcome, cost = _measured(self._read, self.cost, *self._programs)
             value = None if isinstance(outcome, Exception) else (outcome, begun, self._expiry(begun))
             with self._lock:
                 self._value = value or self._value
@@ -280,7 +289,7 @@ class Background(Generic[T]):
                 if isinstance(outcome, Exception) and not isinstance(outcome, SourceUnavailable):
                     self.failures[reason_of(outcome)] += 1
             self._first_over.set()
-            self._closed.wait(min(REST, self._interval))
+            self.closed.wait(min(REST, self._interval))
             self._woken.wait(max(begun + self._interval - time.monotonic(), 0))
 
     def _expiry(self, begun: float) -> float:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any, Callable, NamedTuple
 
-from virtscope.toolkit.collect import SourceReader
-from virtscope.toolkit.recording import Failed, Header, Writer
+from virtscope.toolkit.collect import Background, SourceReader
+from virtscope.toolkit.recording import Failed, Header, T, Writer
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,15 @@ class Recordable(NamedTuple):
     # SourceError.
     read: Callable[[], Any]
     anonymised: Callable[[Any, StandIns], Any]  # the same with pseudonyms for names and addresses
+
+
+def polled(
+    background: Background[T], contents: str, anonymised: Callable[[T, StandIns], T], at_end: contextlib.ExitStack
+) -> Recordable:
+    """Return a source for recording that is polled from now on; `at_end` stops that."""
+    at_end.enter_context(background)
+    background.wait_for_first(PATIENCE_SECONDS)
+    return Recordable(background.name, contents, background.latest, anonymised)
 
 
 def record(exporter: str, sources: Sequence[Recordable], given: argparse.Namespace) -> None:

@@ -288,11 +288,12 @@ def named(decode: Decode[T]) -> Decode[Mapping[str, T]]:
     return decoded
 
 
-def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[Any]) -> Decode[T]:
-    """Decode an object with these fields, whole numbers unless they have a decoder, as a named tuple of this kind.
+def record(kind: Callable[..., T], **decoders: Decode[Any]) -> Decode[T]:
+    """Decode an object as a named tuple of this kind, whose fields are whole numbers unless they have a decoder.
 
     Fields with a default may be absent, in older recordings. Unknown fields, of newer recordings, are ignored.
     """
+    fields: tuple[str, ...] = getattr(kind, "_fields", ())
     by_field = [(field, decoders.get(field, whole)) for field in fields]
     defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
     required = set(fields) - defaults.keys()
@@ -307,7 +308,5 @@ def record(kind: Callable[..., T], fields: tuple[str, ...], **decoders: Decode[A
     return decoded
 
 
-_HEADER = record(
-    Header, Header._fields, exporter=word, sources=many(word), interval=real, recorded=word, begins=optional(real)
-)
-_READING = record(Reading, ("t", "source", "data"), t=real, source=word, data=lambda data: data)
+_HEADER = record(Header, exporter=word, sources=many(word), interval=real, recorded=word, begins=optional(real))
+_READING = record(Reading, t=real, source=word, data=lambda data: data, failed=lambda _: None)

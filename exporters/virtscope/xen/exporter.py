@@ -18,9 +18,8 @@ from typing import Callable, NoReturn
 from prometheus_client import Metric
 
 from virtscope.toolkit import cli
-from virtscope.toolkit.cli import interval_or_never
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
-from virtscope.toolkit.record import PATIENCE_SECONDS, Recordable, record
+from virtscope.toolkit.record import Recordable, polled, record
 from virtscope.toolkit.recording import Failed
 from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Exporter, Source
@@ -66,15 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         about = "Exposes to Prometheus what Xen's Dom0 knows of its domains."
         known_flags = _with_flags(cli.parser("xentop-exporter", about, DEFAULT_PORT), (*SOURCES, cli.REPLAY))
-        known_flags.add_argument(
-            "--xentrace.interval",
-            dest="trace_interval",
-            type=interval_or_never,
-            default="0",
-            metavar="DURATION",
-            help="run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; "
-            "0: never",
-        )
+        tracing = "run xentrace for 1 s every DURATION, at least 10s, to estimate which domains delay each other; "
+        cli.add_interval(known_flags, "xentrace", f"{tracing}0: never", default="0")
         cli.add_replay(known_flags, add_source=False)
         given = cli.start(known_flags, words)
         played = cli.playback("xentop", given)
@@ -82,22 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _with_flags(known_flags: argparse.ArgumentParser, choices: Sequence[str]) -> argparse.ArgumentParser:
-    known_flags.add_argument(
-        "--source",
-        type=cli.source(choices),
-        default=argparse.SUPPRESS,
-        metavar="|".join(choices),
-        help="where the values come from (default: libxenstat if it can be opened at the start, else xentop if it is "
-        "installed)",
-    )
-    known_flags.add_argument(
-        "--xl.interval",
-        dest="xl_interval",
-        type=interval_or_never,
-        default="30s",
-        metavar="DURATION",
-        help="time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never",
-    )
+    values = "where the values come from (default: libxenstat if it can be opened at the start, else xentop if it is "
+    values += "installed)"
+    cli.add(known_flags, "--source", "|".join(choices), values, type=cli.source(choices), default=argparse.SUPPRESS)
+    asking = "time between two rounds of asking xl (or xm) for uuids, weights, caps, CPU pools and affinity; 0: never"
+    cli.add_interval(known_flags, "xl", asking, default="30s")
     return known_flags
 
 
@@ -127,21 +108,20 @@ def choose_source(given: argparse.Namespace, at_end: contextlib.ExitStack) -> Li
 
 def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source]:
     """Return the sources of this host; `at_end` stops them. Exits with 1 if a trace can't be taken."""
-    if 0 < given.trace_interval < MIN_INTERVAL:
+    if 0 < given.xentrace_interval < MIN_INTERVAL:
         sys.exit(_TOO_SHORT)
-    if given.trace_interval and not given.xl_interval:
+    if given.xentrace_interval and not given.xl_interval:
         sys.exit(_NEEDS_XL)
     source = choose_source(given, at_end)
     poller = ToolstackPoller(given.xl_interval) if given.xl_interval else None
     if poller:
-        poller.background.start()
-        at_end.callback(poller.close)
+        at_end.enter_context(poller.background)
     if isinstance(source, Xentop):
         version = running_version(Path(given.sysfs))
         net_dev = NetDev(given.procfs, given.sysfs)
         networks = WhereReadable(net_dev.read, str(net_dev.path), "xentop")
         text = live_text(lambda: Printed(source.read(), version), source.origin, poller, networks)
-        return [*text, *([_without_ids("xentrace", "take libxenstat")] if given.trace_interval else [])]
+        return [*text, *([_without_ids("xentrace", "take libxenstat")] if given.xentrace_interval else [])]
     view, waits, runstate = LibraryView(poller.add_to if poller else None), WaitingView(), Runstate(given.sysfs)
     idle = IdleTimes(given.sysfs)
 
@@ -158,10 +138,9 @@ def live(given: argparse.Namespace, at_end: contextlib.ExitStack) -> list[Source
     ]
     if poller:
         sources.append(_xl(poller))
-    if poller and given.trace_interval:
-        windows = Windows(given.trace_interval, poller.background, given.procfs)
-        windows.background.start()
-        at_end.callback(windows.close)
+    if poller and given.xentrace_interval:
+        windows = Windows(given.xentrace_interval, poller.background, given.procfs)
+        at_end.enter_context(windows.background)
 
         def read_estimates() -> list[Metric]:
             estimates, node = windows.background.latest(), source.latest()
@@ -239,13 +218,9 @@ def recordable(source: Libxenstat | Xentop, sysfs: str) -> Recordable:
 def recordable_toolstack(interval: float, at_end: contextlib.ExitStack) -> list[Recordable]:
     """Return the toolstack as a source for recording, polled from now on; `at_end` stops that."""
     xl = Xl()
-    answers = Background("xl", lambda: recorded.without_secrets(xl.read()), interval)
-    answers.start()
-    at_end.callback(xl.close)
-    at_end.callback(answers.close)
-    answers.wait_for_first(PATIENCE_SECONDS)
+    answers = Background("xl", lambda: recorded.without_secrets(xl.read()), interval, xl.programs)
     contents = "what xl tells: names, uuids, weights, caps, CPU pools; the host's name, boot parameters and build"
-    return [Recordable("xl", contents, answers.latest, lambda answers, _: answers)]
+    return [polled(answers, contents, lambda answers, _: answers, at_end)]
 
 
 def replayed(played: Playback) -> list[Source]:

@@ -41,22 +41,21 @@ def waiting(snapshot: Snapshot) -> list[Waiting]:
     return [runstate.waiting(account, *domains[account.domid]) for account in snapshot.runstates]
 
 
-_vcpu = record(RawVcpu, RawVcpu._fields)
-_network = record(RawNetwork, RawNetwork._fields, emulated=optional(whole))
-_vbd = record(RawVbd, RawVbd._fields, error=optional(whole))
+_vcpu = record(RawVcpu)
+_network = record(RawNetwork, emulated=optional(whole))
+_vbd = record(RawVbd, error=optional(whole))
 _domain = record(
     RawDomain,
-    RawDomain._fields,
     vcpus=many(_vcpu),
     networks=many(_network),
     vbds=many(_vbd),
     name=optional(text),
 )
-_node = record(RawNode, RawNode._fields, domains=many(_domain), xen_version=optional(text))
-_runstate = record(RawRunstate, RawRunstate._fields, times=many(whole), runnable=optional(whole))
-_snapshot = record(Snapshot, Snapshot._fields, node=_node, runstates=or_failed(many(_runstate)))
-_iteration = record(Iteration, Iteration._fields, text=text, age=real)
-printed = record(Printed, Printed._fields, iteration=_iteration, xen_version=optional(word))
+_node = record(RawNode, domains=many(_domain), xen_version=optional(text))
+_runstate = record(RawRunstate, times=many(whole), runnable=optional(whole))
+_snapshot = record(Snapshot, node=_node, runstates=or_failed(many(_runstate)))
+_iteration = record(Iteration, text=text, age=real)
+printed = record(Printed, iteration=_iteration, xen_version=optional(word))
 
 
 def snapshot(data: object) -> Snapshot:
@@ -69,10 +68,8 @@ def snapshot(data: object) -> Snapshot:
     return decoded
 
 
-_answer = record(Answer, Answer._fields, command=word, output=text, problem=word)
-toolstack = record(
-    RawToolstack, RawToolstack._fields, program=word, answers=many(_answer), os_names=many(pair(whole, text))
-)
+_answer = record(Answer, command=word, output=text, problem=word)
+toolstack = record(RawToolstack, program=word, answers=many(_answer), os_names=many(pair(whole, text)))
 
 
 def without_secrets(raw: RawToolstack) -> RawToolstack:

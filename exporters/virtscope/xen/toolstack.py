@@ -194,18 +194,13 @@ def _counted(before: _Counted | None, guest: Guest) -> _Counted:
 
 
 class ToolstackPoller:
-    """Polls the toolstack in the background, until close()."""
+    """Polls the toolstack in the background."""
 
     def __init__(self, interval: float, xl: Xl | None = None) -> None:
         """Poll every `interval` seconds, and early for new domains. `xl` replaces this machine's toolstack."""
         rounds, self._xl = Rounds(), xl or Xl()
         self._successors = Successors()
-        self.background = Background("xl", lambda: rounds.parse(self._xl.read()), interval, self._xl.cpu_seconds)
-
-    def close(self) -> None:
-        """Stop polling, and end running programs."""
-        self.background.close()
-        self._xl.close()
+        self.background = Background("xl", lambda: rounds.parse(self._xl.read()), interval, self._xl.programs)
 
     def origin(self) -> str:
         """Return the path of xl or xm."""

@@ -224,7 +224,7 @@ def _chosen(named: list[int], weights: Mapping[int, float]) -> list[int]:
 
 
 class Windows:
-    """Takes a window each interval in the background, until close(). A failed one adds nothing."""
+    """Takes a window each interval in the background. A failed one adds nothing."""
 
     def __init__(self, interval: float, toolstack: Background[Toolstack], procfs: str = "/proc") -> None:
         """Take one every `interval` seconds; the toolstack has the vCPUs' affinities."""
@@ -235,21 +235,7 @@ class Windows:
         self._counts = WaitCounts()
         self._windows = 0
         self._lost = 0
-        self._closed = threading.Event()
-        self.background = Background(
-            "xentrace",
-            self._take,
-            interval,
-            lambda: self._xentrace.cpu_seconds + self._xl.cpu_seconds,
-            takes=WINDOW,
-        )
-
-    def close(self) -> None:
-        """Take no more windows, and end a running one."""
-        self._closed.set()
-        self.background.close()
-        self._xentrace.close()
-        self._xl.close()
+        self.background = Background("xentrace", self._take, interval, self._xentrace, self._xl, takes=WINDOW)
 
     def origin(self) -> str:
         """Return the path of xentrace."""
@@ -260,7 +246,7 @@ class Windows:
         self._toolstack.wait_for_first(_FIRST)
         self._toolstack.latest()  # raises: a window is useless without it
         if self._windows:
-            self._closed.wait(random.uniform(0, max(self._interval - MARGIN, 0)))  # noqa: S311  no secret
+            self.background.closed.wait(random.uniform(0, max(self._interval - MARGIN, 0)))  # noqa: S311  no secret
         trace = parse(self._xentrace.read())
         toolstack = self._toolstack.latest()
         charged = charge(trace, _may_run(toolstack, self._pools(toolstack)))

@@ -57,7 +57,7 @@ class Xl:
 
     def __init__(self, programs: Programs | None = None, read_xenstore: ReadXenstore | None = None) -> None:
         """The arguments replace this machine's toolstack and XenStore."""
-        self._commands = programs or Commands(TIMEOUT)
+        self.programs = programs or Commands(TIMEOUT)
         self._read_xenstore = read_xenstore or xenstore.read_values
         self._program = ""  # last one that worked
         self._list: tuple[str, ...] = ()  # last arguments that worked
@@ -89,20 +89,12 @@ class Xl:
         """Return the path of the program in use."""
         return self._program
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time of all programs so far."""
-        return self._commands.cpu_seconds
-
-    def close(self) -> None:
-        """End running programs."""
-        self._commands.close()
-
     def _listed(self) -> Answer:
         """List the domains by the last command that worked, otherwise (after an upgrade) by the first that works."""
         failure: SourceError | None = None
         for program, arguments in self._candidates():
             try:
-                answer = _answer("list", self._commands.run(program, *arguments))
+                answer = _answer("list", self.programs.run(program, *arguments))
                 if answer.failed:
                     raise SourceError(f"{program} {' '.join(arguments)} {answer.problem}")
             except SourceTimeout:
@@ -117,7 +109,7 @@ class Xl:
 
     def _candidates(self) -> list[tuple[str, tuple[str, ...]]]:
         last = [(self._program, self._list)] if self._program else []
-        programs = {name: self._commands.find(name, _FOLDERS) for name in LISTS}
+        programs = {name: self.programs.find(name, _FOLDERS) for name in LISTS}
         found = [(programs[name], arguments) for name, lists in LISTS.items() for arguments in lists]
         return last + [candidate for candidate in found if candidate[0] and candidate not in last]
 
@@ -129,7 +121,7 @@ class Xl:
         self._program, self._list, self._not_known = program, arguments, set()
 
     def _ask(self, *arguments: str) -> Answer:
-        return _answer(" ".join(arguments), self._commands.run(self._program, *arguments))
+        return _answer(" ".join(arguments), self.programs.run(self._program, *arguments))
 
     def _ask_if_known(self, command: str) -> list[Answer]:
         """Run a command unless this version is known to lack it."""

@@ -52,7 +52,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def names() -> Iterator[Vzlist]:
     asked = Vzlist(60)
     yield asked
-    asked.close()
+    asked.background.close()
 
 
 def asked(names: Vzlist) -> None:
@@ -103,4 +103,4 @@ def test_a_vzlist_that_fails(program: Path) -> None:
         with pytest.raises(error, match=complaint) as raised:
             names.read()
         assert type(raised.value) is error
-        names.close()
+        names.background.close()

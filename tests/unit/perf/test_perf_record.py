@@ -31,7 +31,7 @@ def source(perf: FakePerf, tmp_path: Path) -> Iterator[PerfRecord]:
     assert perf
     source = PerfRecord([CLOCK, MISSES], 0.1, 99, str(tmp_path / "proc"), str(tmp_path / "sys"))
     yield source
-    source.close()
+    source.commands.close()
 
 
 def set_pmu_mode(folder: Path, mode: str) -> None:
@@ -163,8 +163,7 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
 ) -> None:
     monkeypatch.setattr("virtscope.toolkit.collect.OLDEST", 6000)  # rounds, of 0.2 s
     profiler = Profiler(source, interval=0.2, symbols=10)
-    profiler.background.start()
-    try:
+    with profiler.background:
         wait_for(lambda: profiler.background.cost.reads >= 1)
         perf.record("exit 7")
         wait_for(lambda: profiler.background.failures["error"] >= 1)
@@ -177,5 +176,3 @@ def test_a_round_that_fails_adds_nothing_and_is_counted(
         assert abs(lost - 3 * rounds) <= 3  # another may be running
         paces = {sample.labels["event"]: sample.labels["pace"] for sample in samples if "pace" in sample.labels}
         assert paces == {"cpu-clock": f"{source.frequency} Hz", "cache-misses": "each 10000th"}
-    finally:
-        profiler.close()

@@ -235,7 +235,7 @@ class Guest(NamedTuple):
     seconds: float = 0.5
 
 
-GUEST = recording.record(Guest, Guest._fields, name=recording.text, seconds=recording.real)
+GUEST = recording.record(Guest, name=recording.text, seconds=recording.real)
 
 
 DECODED: list[tuple[Decode[object], list[tuple[object, object]], list[object]]] = [

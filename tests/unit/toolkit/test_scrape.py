@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.golden_pages import assert_golden
 from tests.support.waiting import wait_for
 from virtscope.toolkit import collect, scrape
+from virtscope.toolkit.bounded import Commands
 from virtscope.toolkit.collect import Background, SourceError, SourceMalformed, SourceUnavailable
 from virtscope.toolkit.scrape import Exporter, Source
 
@@ -180,7 +181,12 @@ def test_what_scrapes_cost_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_source_in_the_background_has_its_age_and_failures_and_costs_what_it_does_there_and_in_scrapes() -> None:
     """The golden page has the names, labels and help of these metrics; here are the values."""
-    background = Background("slow", lambda: 1, 600, programs_cpu_seconds=iter([0.0, 7.0]).__next__)
+    programs = Commands(60)
+
+    def read() -> None:
+        programs.cpu_seconds = 7.0
+
+    background = Background("slow", read, 600, programs)
     background.start()
     background.wait_for_first(60)
     slow = Source("slow", list, lambda: "a program", background=background)

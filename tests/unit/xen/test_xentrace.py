@@ -161,8 +161,8 @@ class Dom0:
         self.xentrace = xentrace
         self.xl = FakeXl(folder, FIXTURES / "toolstack/xl-4.17-credit")
         self.pool_has("0")
-        self._source = Xl()
-        self.toolstack = Background("xl", lambda: parse(self._source.read()), 600)
+        source = Xl()
+        self.toolstack = Background("xl", lambda: parse(source.read()), 600, source.programs)
         self.windows = Windows(INTERVAL, self.toolstack, str(folder))
 
     def pool_has(self, cpus: str) -> None:
@@ -173,9 +173,8 @@ class Dom0:
         self.windows.background.start()
 
     def close(self) -> None:
-        self.windows.close()
+        self.windows.background.close()
         self.toolstack.close()
-        self._source.close()
 
     def estimates(self) -> WaitEstimates:
         self.start()
@@ -227,7 +226,7 @@ def test_closing_waits_for_no_window(dom0: Dom0, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(random, "uniform", lambda _least, _most: 600.0)
     dom0.start()
     wait_for(lambda: dom0.windows.background.cost.reads)
-    dom0.windows.close()
+    dom0.windows.background.close()
     wait_for(lambda: not any(each.name == "background xentrace" for each in threading.enumerate()))
 
 

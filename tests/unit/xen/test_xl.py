@@ -1,6 +1,5 @@
 """The toolstack commands that are run, and the effect of failures."""
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -171,8 +170,8 @@ def test_after_a_reboot_a_guest_without_id_is_shown_when_the_toolstack_was_asked
         guest = Domain(None, name, seconds, 1, None, 0, frozenset(), (), (), ())
         return any(poller.add_to(Host(domains=(guest,))).guests)
 
-    with closing(ToolstackPoller(600)) as poller:  # polls once, and then only when it is woken
-        poller.background.start()
+    poller = ToolstackPoller(600)  # polls once, and then only when it is woken
+    with poller.background:
         wait_for(lambda: poller.background.peek() is not None)
         toolstack = poller.background.latest()
         used = next(guest.cpu_seconds for guest in toolstack.guests.values() if guest.name == name)
