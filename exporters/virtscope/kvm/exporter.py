@@ -9,7 +9,8 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Callable, Union
 
 from prometheus_client import Metric
@@ -20,7 +21,7 @@ from virtscope.kvm.host_files import Files, HostFiles, NotedFiles, RecordedFiles
 from virtscope.kvm.libvirt import Libvirt, Virsh
 from virtscope.kvm.model import Guest, Host, Total
 from virtscope.kvm.processes import recorded_paths
-from virtscope.kvm.proxmox import Configuration, Proxmox
+from virtscope.kvm.proxmox import Proxmox
 from virtscope.kvm.taps import Taps
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import Background
@@ -112,7 +113,7 @@ def live(files: Files, procfs: str, additional: Mapping[str, Additional]) -> lis
 class HostView:
     """Makes metric families of the host's files; keeps state between scrapes."""
 
-    def __init__(self, files: Files, add: Sequence[AddTo], *, recorded_ones: bool = False) -> None:
+    def __init__(self, files: Files, add: Iterable[AddTo], *, recorded_ones: bool = False) -> None:
         self._guests = Guests(files, every_time=recorded_ones)
         self._add = add
         self._taps = Taps(files)
@@ -209,38 +210,15 @@ def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
     return polled(configured, "Proxmox's configuration of each guest", recorded.anonymised_proxmox, at_end)
 
 
-class _Answers:
-    """Recorded answers of libvirt and Proxmox, for the guests of the current reading."""
-
-    def __init__(self) -> None:
-        self._libvirt: libvirt.Answer | None = None
-        self._proxmox: Mapping[str, Configuration] | None = None
-
-    def show_libvirt(self, raw: libvirt.Raw) -> list[Metric]:
-        """Set libvirt's answer."""
-        self._libvirt = libvirt.understand(raw)
-        return libvirt.families(self._libvirt)
-
-    def show_proxmox(self, configured: Mapping[str, bytes]) -> list[Metric]:
-        """Set Proxmox's configuration."""
-        self._proxmox = proxmox.understand(configured)
-        return []
-
-    def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Return the guests with the recorded values."""
-        if self._libvirt:
-            guests = libvirt.joined(guests, self._libvirt)
-        return proxmox.joined(guests, self._proxmox) if self._proxmox else tuple(guests)
-
-
 def replayed(played: Playback) -> list[Source]:
     """Return the view of a recording, like that of a host."""
-    answers = _Answers()
+    # What the last recorded answers of libvirt and Proxmox add to the guests.
+    add: dict[str, AddTo] = {"libvirt": tuple, "proxmox": tuple}
     recorded_at = played.clock("procfs")
 
     def new_view() -> View[Mapping[str, bytes]]:
         files = RecordedFiles()
-        host = HostView(files, [answers.add_to], recorded_ones=True)
+        host = HostView(files, add.values(), recorded_ones=True)
 
         def families(reading: Mapping[str, bytes]) -> list[Metric]:
             files.show(reading)
@@ -248,13 +226,20 @@ def replayed(played: Playback) -> list[Source]:
 
         return families
 
+    def show_libvirt(raw: libvirt.Raw) -> list[Metric]:
+        answer = libvirt.understand(raw)
+        add["libvirt"] = partial(libvirt.joined, answer=answer)
+        return libvirt.families(answer)
+
+    def show_proxmox(configured: Mapping[str, bytes]) -> list[Metric]:
+        add["proxmox"] = partial(proxmox.joined, known=proxmox.understand(configured))
+        return []
+
     sources = [played.source("procfs", "procfs", recorded.files, new_view)]
     if "libvirt" in played.header.sources:
-        show_libvirt = answers.show_libvirt
         sources.append(
             played.source("libvirt", "libvirt", recorded.libvirt_answer, lambda: show_libvirt, required=False)
         )
     if "proxmox" in played.header.sources:
-        show_proxmox = answers.show_proxmox
         sources.append(played.source("proxmox", "proxmox", recorded.files, lambda: show_proxmox, required=False))
     return sources

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from virtscope.toolkit.bounded import Finished, kill_group, last_line, start_program
+from virtscope.toolkit.bounded import Finished, kill_group, last_line, reap, start_program
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout
 
 MAX_ANSWER = 8 << 20  # bytes; an OpenVZ host of 2,000 containers, or `xl list -l` of 2,000 domains
@@ -87,13 +87,12 @@ class Child:
         """Kill and reap it; returns its CPU seconds."""
         with self._lock:
             kill_group(self._process)
-            _, status, usage = os.wait4(self.pid, 0)
-            self._process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = reap(self._process)
         self._pipes.close()
         for pipe in (self._requests, self._answers, self._errors):
             pipe.close()
         self._give_back()
-        return usage.ru_utime + usage.ru_stime
+        return seconds
 
     def greet(self, deadline: float) -> None:
         """Wait for host.sh; raises Ended, SourceTimeout, and SourceMalformed if something else answers."""

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Callable, TypeVar
 
 from virtscope.openvz.procfs import Files, Unread
 from virtscope.ssh.child import Child, Ended, Room
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 CONNECTING = 30.0  # seconds from ssh's start to host.sh's greeting, before the child is killed
 MAX_PAUSE = 60.0  # seconds after a failure
 MAX_WAITING = 4.0  # seconds that a scrape waits for a background request: less than half of Prometheus's timeout
+
+T = TypeVar("T")
 
 NOT_FOUND = 127  # a shell's exit status for a missing program
 
@@ -58,6 +61,16 @@ _WITHOUT_FORCED_COMMAND = "echo 'this key has no forced command: see ssh-exporte
 
 class Unreachable(SourceError):
     """There is no connection to the host; the message is ssh's."""
+
+
+def fetched(fetch: Callable[[], T]) -> T | SourceError:
+    """Return what this fetches, or why not, for the sources to raise; raises Unreachable."""
+    try:
+        return fetch()
+    except Unreachable:
+        raise
+    except SourceError as error:
+        return error
 
 
 class Connecting(Unreachable):

@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from virtscope.openvz.exporter import Vz, sources
 from virtscope.openvz.procfs import RecordedProcfs
 from virtscope.openvz.vzlist import TIMEOUT, Vzlist
-from virtscope.ssh.connection import Connection, RemotePrograms, Unreachable
+from virtscope.ssh.connection import Connection, RemotePrograms, fetched
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.scrape import Source
 
@@ -29,13 +29,10 @@ class OpenvzHost:
 
     def fetch(self, deadline: float) -> None:
         """Read the host's files; raises Unreachable without a connection. Other failures are the sources'."""
-        try:
-            self._procfs.show(self.connection.files("openvz", deadline))
-            self._failure = None
-        except Unreachable:
-            raise
-        except SourceError as error:
-            self._failure = error
+        files = fetched(lambda: self.connection.files("openvz", deadline))
+        self._failure = files if isinstance(files, SourceError) else None
+        if not isinstance(files, SourceError):
+            self._procfs.show(files)
 
     def close(self) -> None:
         """Stop background requests."""

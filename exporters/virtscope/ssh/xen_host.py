@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from virtscope.openvz.procfs import Files, Unread
-from virtscope.ssh.connection import NOT_FOUND, Connection, RemotePrograms, Unreachable
+from virtscope.ssh.connection import NOT_FOUND, Connection, RemotePrograms, fetched
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.xen.exporter import live_text
 from virtscope.xen.hypervisor import version
@@ -49,34 +49,26 @@ class XenHost:
 
         Other failures are the sources'.
         """
-        try:
-            begun = time.monotonic()
-            text = self._iteration(deadline)
-            age = time.monotonic() - begun
-            connections = self.connection.connections
-            if self._version_of != connections:  # once per connection: it changes only at a reboot
-                found = self.connection.files("xen", deadline)
-                parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
-                self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
-                self._version_of = connections
-            self._fetched = Printed(Iteration(text, age, None), self._version)
-        except Unreachable:
-            raise
-        except SourceError as error:
-            self._fetched = error
-            return
-        if self._poller:  # it maps them to domains
-            try:
-                self._networks = self.connection.files("net", deadline)
-            except Unreachable:
-                raise
-            except SourceError as error:
-                self._networks = error
+        self._fetched = fetched(lambda: self._print(deadline))
+        if self._poller and isinstance(self._fetched, Printed):  # it maps them to domains
+            self._networks = fetched(lambda: self.connection.files("net", deadline))
 
     def close(self) -> None:
         """Stop background requests."""
         if self._poller:
             self._poller.background.close()
+
+    def _print(self, deadline: float) -> Printed:
+        begun = time.monotonic()
+        text = self._iteration(deadline)
+        age = time.monotonic() - begun
+        connections = self.connection.connections
+        if self._version_of != connections:  # once per connection: it changes only at a reboot
+            found = self.connection.files("xen", deadline)
+            parts = [found.get(f"version/{part}", b"") for part in ("major", "minor", "extra")]
+            self._version = version(*(_first_line(part) if isinstance(part, bytes) else "" for part in parts))
+            self._version_of = connections
+        return Printed(Iteration(text, age, None), self._version)
 
     def _iteration(self, deadline: float) -> bytes:
         printed = self.connection.ask(self._request, deadline)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Callable, NamedTuple, Protocol
 
 from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
@@ -106,10 +106,15 @@ class Programs(Protocol):
 class Commands:
     """Runs one program at a time. Only one thread may run(); any thread may close()."""
 
-    def __init__(self, timeout: float) -> None:
-        """Give each program `timeout` seconds."""
+    def __init__(self, timeout: float, patience: float = 0.0) -> None:
+        """Give each program `timeout` seconds.
+
+        close() kills a running one, or asks it to end and kills it after `patience` seconds.
+        """
         self.cpu_seconds = 0.0  # CPU time of all programs so far and their reaped children
         self._timeout = timeout
+        self._patience = patience
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
         self._closed = False
@@ -118,8 +123,12 @@ class Commands:
         """Return a program's path, from PATH or these folders; "" if not found."""
         return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])) or ""
 
-    def run(self, program: str, *arguments: str) -> Finished:
+    def run(
+        self, program: str, *arguments: str, pass_fds: Sequence[int] = (), enough: Callable[[], bool] | None = None
+    ) -> Finished:
         """Run a program in the C locale, and return its output and status.
+
+        If given, `enough` is called while it runs; the program is asked to end once that returns True.
 
         Kills its process group and raises SourceTimeout or SourceMalformed if it exceeds a limit. Raises
         SourceUnavailable if there is no such program.
@@ -128,24 +137,31 @@ class Commands:
             if self._closed:
                 raise SourceError("closed")
             try:
-                child = self._running = start_program([program, *arguments])
+                child = self._running = start_program([program, *arguments], pass_fds=pass_fds)
+                self._over.clear()
             except FileNotFoundError as error:
                 raise SourceUnavailable(f"{program} is not there") from error
             except OSError as error:
                 raise SourceError(f"{program} can't be started: {error.strerror}") from error
         try:
-            return self._finish(child, " ".join([program, *arguments]))
+            return self._finish(child, " ".join([program, *arguments]), enough)
         finally:
             self._reap(child)
 
     def close(self) -> None:
-        """Kill the running program; later calls fail."""
+        """End the running program; later calls fail."""
         with self._lock:
             self._closed = True
+            if self._running and self._patience:
+                kill_group(self._running, signal.SIGTERM)
+            waits = self._running and self._patience
+        if waits:
+            self._over.wait(waits)
+        with self._lock:
             if self._running:
                 kill_group(self._running)
 
-    def _finish(self, child: subprocess.Popen[bytes], command: str) -> Finished:
+    def _finish(self, child: subprocess.Popen[bytes], command: str, enough: Callable[[], bool] | None) -> Finished:
         assert child.stdout
         assert child.stderr
         deadline = time.monotonic() + self._timeout
@@ -154,7 +170,10 @@ class Commands:
             pipes.register(child.stdout, selectors.EVENT_READ, output)
             pipes.register(child.stderr, selectors.EVENT_READ, complaints)
             while pipes.get_map() and (left := deadline - time.monotonic()) > 0:
-                for key, _ in pipes.select(left):
+                if enough and enough():
+                    enough = None
+                    kill_group(child, signal.SIGTERM)
+                for key, _ in pipes.select(min(left, _POLL) if enough else left):
                     chunk = os.read(key.fd, _CHUNK)
                     if not chunk:
                         pipes.unregister(key.fileobj)
@@ -177,29 +196,24 @@ class Commands:
             with self._lock:
                 self._running = None  # close() must not kill a reused process id
                 kill_group(child)
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            self.cpu_seconds += usage.ru_utime + usage.ru_stime
+            self.cpu_seconds += reap(child)
+            self._over.set()
             for pipe in filter(None, (child.stdout, child.stderr)):
                 pipe.close()
         return child.returncode
 
 
 def start_program(
-    command: Sequence[str],
-    *,
-    stdin: int = subprocess.DEVNULL,
-    stdout: int = subprocess.PIPE,
-    pass_fds: Sequence[int] = (),
+    command: Sequence[str], *, stdin: int = subprocess.DEVNULL, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start a program in the C locale, with a pipe for its standard error; raises OSError.
+    """Start a program in the C locale, with pipes for its output and standard error; raises OSError.
 
     It leads a process group, so that kill_group() ends its children too, and a terminal's Ctrl-C is for the exporter.
     """
     return subprocess.Popen(
         command,
         stdin=stdin,
-        stdout=stdout,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
         pass_fds=pass_fds,
@@ -208,10 +222,17 @@ def start_program(
     )
 
 
-def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """Kill the process group that this child leads; it must not have been reaped."""
+def kill_group(child: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+    """Send a signal to the process group that this child leads; it must not have been reaped."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
+        os.killpg(child.pid, number)
+
+
+def reap(child: subprocess.Popen[bytes]) -> float:
+    """Wait for this killed child, set its return code, and return its CPU seconds."""
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def last_line(complaints: bytes) -> str:

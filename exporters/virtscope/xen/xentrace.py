@@ -16,16 +16,12 @@ import contextlib
 import os
 import random
 import re
-import signal
-import subprocess
-import threading
-import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from virtscope.toolkit.bounded import Commands, Finished, file_in_memory, kill_group, start_program
-from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.bounded import Commands, Finished, file_in_memory
+from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
 from virtscope.xen.hypervisor import find_program
 from virtscope.xen.model import DOM0, IDLE, REST, Toolstack, WaitEstimates
 from virtscope.xen.xentrace_file import MayRun, charge, parse
@@ -47,7 +43,6 @@ _CLEARLY = 2  # times the weight of the lightest named domain replaces it
 _FORGOTTEN = 1e-6  # of a window: lighter domains are dropped
 
 _EVENTS = "0x21000"  # TRC_SCHED_MIN in public/trace.h: only changes of vCPUs' states
-_POLL = 0.05  # seconds
 _ASKING = 10.0  # seconds for xl
 _FIRST = 20.0  # seconds to wait for xl's first answers
 _READERS = {b"xentrace", b"xenbaked"}  # process names of programs that read the buffer
@@ -57,17 +52,13 @@ _TAKEN = "another program reads Xen's trace buffer, which takes one reader alone
 
 
 class Xentrace:
-    """Traces for a second on each read(). For one thread; any other may close()."""
+    """Traces for a second on each read(). For one thread; any other may close its programs."""
 
     def __init__(self, procfs: str = "/proc") -> None:
         """`procfs` is searched for other readers."""
         self.program = ""  # xentrace's path, once found
-        self.cpu_seconds = 0.0  # CPU time of all its runs so far
+        self.programs = Commands(WINDOW + GRACE, PATIENCE)
         self._procfs = Path(procfs)
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
-        self._over = threading.Event()
-        self._closed = False
 
     def read(self) -> bytes:
         """Trace now, and return xentrace's output.
@@ -84,23 +75,18 @@ class Xentrace:
             memory = file_in_memory("xentrace")
         except OSError as error:
             raise SourceError(str(error.strerror)) from None
+        arguments = ("-D", "-e", _EVENTS, "-T", str(WINDOW), f"/proc/self/fd/{memory}")
+
+        def enough() -> bool:
+            return os.fstat(memory).st_size > MAX_SIZE
+
         try:
-            self._trace(program, memory)
+            finished = self.programs.run(program, *arguments, pass_fds=(memory,), enough=enough)
+            if finished.status:
+                raise _refusal(program, finished)
             return os.pread(memory, os.fstat(memory).st_size, 0)
         finally:
             os.close(memory)
-
-    def close(self) -> None:
-        """End a running xentrace, and start no more."""
-        with self._lock:
-            self._closed = True
-            running = self._running
-            if running:
-                _ask_to_end(running)
-        if running and not self._over.wait(PATIENCE):
-            with self._lock:
-                if self._running:
-                    kill_group(running)
 
     def _has_reader(self) -> bool:
         for stat in self._procfs.glob("[0-9]*/stat"):
@@ -110,61 +96,15 @@ class Xentrace:
                     return True
         return False
 
-    def _trace(self, program: str, memory: int) -> None:
-        with self._lock:
-            if self._closed:
-                raise SourceError("closed")
-            try:
-                child = self._running = start_program(
-                    [program, "-D", "-e", _EVENTS, "-T", str(WINDOW), f"/proc/self/fd/{memory}"],
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=(memory,),
-                )
-            except OSError as error:
-                raise SourceError(f"{program} can't be started: {error.strerror}") from error
-            self._over.clear()
-        deadline, asked = time.monotonic() + WINDOW + GRACE, False
-        try:
-            while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                if time.monotonic() >= deadline:
-                    raise SourceTimeout(f"{program} did not end within {WINDOW + GRACE:.0f} s and was killed")
-                if not asked and os.fstat(memory).st_size > MAX_SIZE:
-                    asked = True
-                    _ask_to_end(child)
-                time.sleep(_POLL)
-        finally:
-            status, said = self._reap(child)
-        if status:
-            raise _refusal(program, status, said)
 
-    def _reap(self, child: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-        """Kill the rest of its process group, add its CPU time; return its status and the end of standard error."""
-        assert child.stderr
-        with self._lock:
-            self._running = None  # close() must not kill this process id, which may be reused
-            kill_group(child)
-        os.set_blocking(child.stderr.fileno(), False)
-        said = child.stderr.read(65536) or b""
-        child.stderr.close()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        self.cpu_seconds += usage.ru_utime + usage.ru_stime
-        self._over.set()
-        return child.returncode, said
-
-
-def _ask_to_end(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-
-
-def _refusal(program: str, status: int, said: bytes) -> SourceError:
+def _refusal(program: str, finished: Finished) -> SourceError:
     """Return the meaning of xentrace's messages; tools/xentrace/xentrace.c."""
+    said = finished.complaints
     if b"failed to bind to VIRQ port" in said and b"File exists" in said:
         return SourceUnavailable(_TAKEN)
     if b"enable trace buffers" in said and b"Function not implemented" in said:
         return SourceUnavailable("this Xen was built without a trace buffer (CONFIG_TRACEBUFFER)")
-    return SourceError(f"{program} {Finished(status, b'', said).problem()}")
+    return SourceError(f"{program} {finished.problem()}")
 
 
 class WaitCounts:
@@ -235,7 +175,7 @@ class Windows:
         self._counts = WaitCounts()
         self._windows = 0
         self._lost = 0
-        self.background = Background("xentrace", self._take, interval, self._xentrace, self._xl, takes=WINDOW)
+        self.background = Background("xentrace", self._take, interval, self._xentrace.programs, self._xl, takes=WINDOW)
 
     def origin(self) -> str:
         """Return the path of xentrace."""

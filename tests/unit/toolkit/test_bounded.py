@@ -66,9 +66,14 @@ def test_one_that_hangs_is_killed(tmp_path: Path, lines: tuple[str, str]) -> Non
     wait_until_gone(tmp_path)
 
 
-def test_closing_ends_what_is_running(tmp_path: Path) -> None:
-    running = Commands(600)
-    program = script(tmp_path, "echo $$ > $1", "exec sleep 600")
+@pytest.mark.parametrize(
+    ("patience", "trap"),
+    [(0.0, ""), (0.1, "trap '' TERM"), (600.0, "trap 'touch $1-asked; exit' TERM")],
+    ids=["at once", "one that doesn't end when it is asked", "one that does"],
+)
+def test_closing_ends_what_is_running(tmp_path: Path, patience: float, trap: str) -> None:
+    running = Commands(600, patience)
+    program = script(tmp_path, trap, "echo $$ > $1", "while :; do sleep 0.02; done")
     thread = threading.Thread(target=running.run, args=(program, str(tmp_path / "pid")))
     thread.start()
     wait_for(lambda: started(tmp_path), 60)
@@ -76,6 +81,7 @@ def test_closing_ends_what_is_running(tmp_path: Path) -> None:
     thread.join(30)
     assert not thread.is_alive()
     wait_until_gone(tmp_path)
+    assert (tmp_path / "pid-asked").exists() == (patience == 600)
     with pytest.raises(SourceError, match="closed"):
         running.run(program)
 

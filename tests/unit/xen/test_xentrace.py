@@ -14,7 +14,7 @@ import pytest
 from tests.support.waiting import wait_for
 from tests.unit.xen.fake_programs import FakeXentrace, FakeXl
 from tests.unit.xen.traced import BLOCKED, RUNNABLE, RUNNING, change, goes_on, lost, on
-from virtscope.toolkit import collect
+from virtscope.toolkit import bounded, collect
 from virtscope.toolkit.collect import Background, SourceError, SourceTimeout, SourceUnavailable
 from virtscope.xen import hypervisor, xentrace, xl
 from virtscope.xen.model import DOM0, IDLE, REST, WaitEstimates
@@ -40,7 +40,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeXentrace:
 def source(tmp_path: Path) -> Iterator[Xentrace]:
     source = Xentrace(str(tmp_path))
     yield source
-    source.close()
+    source.programs.close()
 
 
 def process(procfs: Path, pid: int, name: str, state: str = "S") -> None:
@@ -54,7 +54,7 @@ def test_a_window_is_a_second_of_state_changes_and_leaves_no_file_open(source: X
     assert [source.read() for _ in range(3)] == [REAL] * 3
     assert fake.asked()[0].startswith("-D -e 0x21000 -T 1 /proc/self/fd/")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-    assert source.cpu_seconds > 0
+    assert source.programs.cpu_seconds > 0
 
 
 def test_nothing_is_traced_while_another_program_reads_the_buffer(
@@ -106,7 +106,7 @@ def test_xentrace_that_hangs_is_killed_with_its_children(
         """Return 0 until it has started a child, even on a busy machine."""
         return 3600.0 * next(hours) if started.exists() and started.read_text().endswith("\n") else 0.0
 
-    monkeypatch.setattr(xentrace, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
+    monkeypatch.setattr(bounded, "time", SimpleNamespace(monotonic=monotonic, sleep=time.sleep))
     fake.does("trap '' TERM; sleep 600 & echo $! > \"$folder/pid\"; wait")
     with pytest.raises(SourceTimeout, match="did not end within"):
         source.read()
