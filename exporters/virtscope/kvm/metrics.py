@@ -34,7 +34,6 @@ def families(host: Host) -> list[Metric]:
         *_throttling(guests),
         *_networks(parts(guests, "device", lambda guest: [(each.device, each) for each in guest.networks])),
         *_domains(domains),
-        *_blocks(parts(domains, "device", lambda domain: [(each.device, each) for each in domain.blocks])),
     ]
 
 
@@ -243,6 +242,7 @@ def _domains(domains: Domains) -> Iterator[Metric]:
         "Current guest memory after ballooning, in bytes; libvirt only.",
         [(labels, domain.balloon_bytes) for labels, domain in domains],
     )
+    yield from _blocks(parts(domains, "device", lambda domain: [(each.device, each) for each in domain.blocks]))
     yield family(
         "kvm_vcpu_exits_total",
         "VM exits of the vCPU; absent if kernel or libvirt have no binary statistics.",

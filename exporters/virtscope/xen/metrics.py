@@ -377,10 +377,7 @@ def _facts(domain: Domain, guest: Guest | None) -> Labels:
     return {
         # By id, not by name: a guest may be called Domain-0.
         "role": "dom0" if domain.domid == DOM0 else "guest",
-        "uuid": guest.uuid if guest else "",
-        "type": guest.type if guest else "",
-        "os": guest.os if guest else "",
-        "cpupool": guest.cpupool if guest else "",
+        **{fact: getattr(guest, fact, "") for fact in ("uuid", "type", "os", "cpupool")},
         "ssid": str(domain.ssid),
     }
 
