@@ -39,7 +39,7 @@ class HostFiles:
         self._look = 0
         self._max_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 2 // 3
         self._patience = _PATIENCE
-        self._reading: dict[str, _Reading] = {}  # files that blocked at the last attempt
+        self._reading: dict[str, threading.Thread] = {}  # files that blocked at the last attempt
 
     def line_again(self, path: str) -> bytes | None:
         """Like line(), for a file of every scrape, which is kept open.
@@ -105,7 +105,12 @@ class HostFiles:
         self._reading = {each: reading for each, reading in self._reading.items() if reading.is_alive()}
         if len(self._reading) >= _MAX_BLOCKED:
             raise Blocked
-        reading = _Reading(self._path(path), only_regular="/root/" in path)
+        content: list[bytes | None] = []
+        reading = threading.Thread(
+            target=lambda: content.append(_beginning(self._path(path), only_regular="/root/" in path)),
+            name=f"read {path}",
+            daemon=True,
+        )
         began = time.monotonic()
         reading.start()
         reading.join(max(self._patience, _MIN_PATIENCE))
@@ -113,7 +118,7 @@ class HostFiles:
             self._patience -= time.monotonic() - began
             self._reading[path] = reading
             raise Blocked
-        return reading.content
+        return content[0] if content else None
 
     def namespace(self, path: str) -> int:
         """Return an identifier of the network namespace of a file below net/; 0 if unknown.
@@ -144,28 +149,17 @@ class HostFiles:
         return f"{self._roots[root]}/{rest}"
 
 
-class _Reading(threading.Thread):
-    """Reads the beginning of one file."""
-
-    def __init__(self, path: str, *, only_regular: bool) -> None:
-        super().__init__(name=f"read {path}", daemon=True)
-        self.content: bytes | None = None
-        self._path = path
-        self._only_regular = only_regular
-
-    def run(self) -> None:
-        if not self._only_regular:
-            self.content = _read(self._path, _BEGINNING)
-            return
-        try:
-            handle = os.open(self._path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
-                self.content = _read(f"/proc/self/fd/{handle}", _BEGINNING)
-        finally:
-            os.close(handle)
+def _beginning(path: str, *, only_regular: bool) -> bytes | None:
+    if not only_regular:
+        return _read(path, _BEGINNING)
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read(f"/proc/self/fd/{handle}", _BEGINNING) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    finally:
+        os.close(handle)
 
 
 def _read(path: str, most: int) -> bytes | None:

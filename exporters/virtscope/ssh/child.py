@@ -203,12 +203,9 @@ class Child:
         while self._errors in self._pipes.get_map() and (left := deadline - time.monotonic()) > 0:
             if any(key.fileobj is self._errors for key, _ in self._pipes.select(left)):
                 self._hear()
-            elif self._process_has_ended():
+            elif os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 break
         return last_line(self._complaints.replace(b"\r", b"")) or "ssh exited without a message"
-
-    def _process_has_ended(self) -> bool:
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _give_back(self) -> None:
         self._room.give_back(self._taken)

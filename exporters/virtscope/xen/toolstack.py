@@ -204,7 +204,7 @@ class ToolstackPoller:
 
     def origin(self) -> str:
         """Return the path of xl or xm."""
-        return self._xl.origin()
+        return self._xl.program
 
     def add_to(self, host: Host) -> Host:
         """Return the host with the toolstack's values, if recent enough."""

@@ -59,7 +59,7 @@ class Xl:
         """The arguments replace this machine's toolstack and XenStore."""
         self.programs = programs or Commands(TIMEOUT)
         self._read_xenstore = read_xenstore or xenstore.read_values
-        self._program = ""  # last one that worked
+        self.program = ""  # the path of the last one that worked
         self._list: tuple[str, ...] = ()  # last arguments that worked
         self._details: Answer | None = None
         self._details_due: dict[tuple[int, str], int] = {}  # remaining tries for each domain
@@ -83,11 +83,7 @@ class Xl:
             answers += self._ask_if_known(command) if name in in_use else []
         answers += [*self._about_caches(), *self._about_systems(listed)]
         os_names = tuple((domid, os_name) for (domid, _), os_name in self._os_names.items())
-        return RawToolstack(self._program, tuple(answers), os_names)
-
-    def origin(self) -> str:
-        """Return the path of the program in use."""
-        return self._program
+        return RawToolstack(self.program, tuple(answers), os_names)
 
     def _listed(self) -> Answer:
         """List the domains by the last command that worked, otherwise (after an upgrade) by the first that works."""
@@ -108,20 +104,20 @@ class Xl:
         raise failure or SourceUnavailable(f"neither xl nor xm is in PATH or {', '.join(_FOLDERS)}")
 
     def _candidates(self) -> list[tuple[str, tuple[str, ...]]]:
-        last = [(self._program, self._list)] if self._program else []
+        last = [(self.program, self._list)] if self.program else []
         programs = {name: self.programs.find(name, _FOLDERS) for name in LISTS}
         found = [(programs[name], arguments) for name, lists in LISTS.items() for arguments in lists]
         return last + [candidate for candidate in found if candidate[0] and candidate not in last]
 
     def _use(self, program: str, arguments: tuple[str, ...]) -> None:
-        if (program, arguments) == (self._program, self._list):
+        if (program, arguments) == (self.program, self._list):
             return
-        if self._program not in {"", program}:
-            log.info("toolstack program changed", extra={"fields": {"was": self._program, "is": program}})
-        self._program, self._list, self._not_known = program, arguments, set()
+        if self.program not in {"", program}:
+            log.info("toolstack program changed", extra={"fields": {"was": self.program, "is": program}})
+        self.program, self._list, self._not_known = program, arguments, set()
 
     def _ask(self, *arguments: str) -> Answer:
-        return _answer(" ".join(arguments), self.programs.run(self._program, *arguments))
+        return _answer(" ".join(arguments), self.programs.run(self.program, *arguments))
 
     def _ask_if_known(self, command: str) -> list[Answer]:
         """Run a command unless this version is known to lack it."""
@@ -177,7 +173,7 @@ class Xl:
 
     def _about_caches(self) -> list[Answer]:
         """Ask for cache and bandwidth monitoring; a machine without it is no problem."""
-        if Path(self._program).name != "xl" or (not self._psr_kinds and time.monotonic() < self._psr_due):
+        if Path(self.program).name != "xl" or (not self._psr_kinds and time.monotonic() < self._psr_due):
             return []
         self._psr_due = time.monotonic() + PSR_AGAIN
         answers = [self._ask("psr-cmt-show", kind) for kind in self._psr_kinds or PSR_KINDS]

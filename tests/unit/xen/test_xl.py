@@ -126,7 +126,7 @@ def test_an_xl_that_moved_is_found_again(fake: FakeXl, tmp_path: Path, monkeypat
     assert_refused(SourceError, "newer/fake-xl/xl can't be started: Exec format error", source.read)
     program.write_bytes(whole)
     for _ in range(2):
-        assert source.read().program == source.origin() == str(program)
+        assert source.read().program == source.program == str(program)
 
 
 def test_an_xl_that_refuses_hangs_or_is_absent_is_named(fake: FakeXl, monkeypatch: pytest.MonkeyPatch) -> None:
