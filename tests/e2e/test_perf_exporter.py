@@ -63,7 +63,7 @@ def test_a_mistake_is_reported_in_one_line(tmp_path: Path) -> None:
     with running(tmp_path, "--profile.interval=0", "--profile.seconds=10s") as exporter:
         assert 'source="profile"' not in exporter.get().text, "turned off, with its flags left"
     mistakes = {
-        f"--events={file}": f"{file}: groups.cache: 'cache-mises' is no event, but cache-misses is",
+        f"--events={file}": f"{file}: line 2: groups.cache: 'cache-mises' is no event, but cache-misses is",
         "--profile.seconds=10s": "--profile.seconds without --profile.interval: add --profile.interval=60s",
         "--profile.interval=10s --profile.seconds=1m": "--profile.seconds (60 s) exceeds --profile.interval (10 s)",
     }
