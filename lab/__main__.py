@@ -1,7 +1,5 @@
 """The lab's commands: `python -m lab --help`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

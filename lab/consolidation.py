@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import calibration, machine, measuring, scenario, sensors
+from lab import calibration, machine, measuring, sensors
 from lab.calibration import Scale
 from lab.cgroups import PARENT
 from lab.progress import Course
@@ -109,4 +109,4 @@ def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     return scale
 
 
-STUDY = Study("consolidation", scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("consolidation", Consolidation.parse, plan, planned_seconds, ready)

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
@@ -22,6 +23,7 @@ from lab.processes import CONNECT_SECONDS, and_said, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
+_WATCHED = Path(__file__).with_name("watched.sh").read_text()
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup
 
 
@@ -137,22 +139,6 @@ class Guest(Model):
 
 def _named(where: str, command: Sequence[str]) -> str:
     return f"{where}: {shlex.join(command)}"
-
-
-# The end of standard input means that nobody waits any more. Then a program has ten seconds to remove its files; all
-# processes it started end in any case. A script should ignore SIGTERM while it cleans up: timeout(1) is in its group
-# and passes it on. It is sent again after five seconds, since a shell that has just forked loses it (the child has
-# the shell's handler until it executes the program, which then never gets the signal).
-_WATCHED = """exec 3<&0
-setsid "$@" </dev/null 3<&- &
-program=$!
-{ cat <&3; kill -TERM "-$program"; sleep 5; kill -TERM "-$program"; sleep 5; kill -KILL "-$program"; } >/dev/null 2>&1 &
-watcher=$!
-wait "$program"
-status=$?
-kill "$watcher"
-kill -KILL "-$program" 2>/dev/null
-exit $status"""
 
 
 def _base(given: Any) -> Any:

@@ -119,9 +119,6 @@ class Consolidation(keys.Scenario):
         return self.limits.get(f"{instance}-{tier}") or self.limits.get(tier) or Limit()
 
 
-parse = Consolidation.parse
-
-
 def find(name: str) -> Path:
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():

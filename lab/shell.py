@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 from lab import LabError
@@ -18,19 +19,7 @@ from lab.processes import Process, and_said, over_ssh
 
 COMMAND_SECONDS = 60.0
 UNDO_SECONDS = 30.0
-# Writing to a lost connection must not end the shell: hence the signals. The lock is held until everything is undone,
-# so that no other lab mistakes this one's changes for the original state.
-_LOOP = """trap '' HUP PIPE
-exec 9>"$HOME/.virtscope-lab.lock" && flock -n 9 || {
-  echo 'another lab changes this host, or one that was killed is not yet undone: wait for it'; exit 1
-}
-undo() { :; }
-while IFS= read -r line; do
-  eval "$line" </dev/null 2>&1 9>&-
-  printf '\\n%s MARK\\n' $?
-done
-undo 2>&1
-printf '\\n0 MARK\\n'"""
+_LOOP = Path(__file__).with_suffix(".sh").read_text()
 
 
 class Shell:

@@ -1,7 +1,5 @@
 """The containers with switched caps: cgroups with a load each, or guests of another host, over ssh."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -3,8 +3,6 @@
 Capacity is the CPU use of all containers together, performance their finished tasks; the host's CPU is the rest.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field

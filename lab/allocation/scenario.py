@@ -4,8 +4,6 @@ For each number of containers, interval and repetition there is a block of steps
 control that writes unchanged equal caps, and one for each magnitude, the smaller and the larger cap.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator
@@ -61,7 +59,7 @@ class Step:
         return f"{self.containers} containers, {self.pinning}, {self.load}, {caps}, {self.interval} s"
 
     @classmethod
-    def parse(cls, environment: str, repetition: int = 1) -> Step | None:
+    def parse(cls, environment: str, repetition: int = 1) -> Self | None:
         """The step of this environment; None if it belongs to another study."""
         if not (found := _ENVIRONMENT.fullmatch(environment)):
             return None
@@ -170,13 +168,13 @@ class Allocation(keys.Scenario):
         return target
 
     @property
-    def runs(self) -> tuple[Allocation, ...]:
+    def runs(self) -> tuple[Self, ...]:
         """One run for each host, in order; with several hosts their names end in the host's."""
         if len(self.targets or ()) < 2:
             return (self,)
         return tuple(self._of_host(each) for each in self.targets or ())
 
-    def _of_host(self, host: Elsewhere) -> Allocation:
+    def _of_host(self, host: Elsewhere) -> Self:
         run = self.model_copy(update={"targets": (host,)})
         run._name = f"{self.name}-{host.short}"
         return run
@@ -201,6 +199,3 @@ class Allocation(keys.Scenario):
 def containers_of(magnitude: tuple[float, float]) -> int | None:
     """How many containers add up to one CPU with these caps, in alternating pairs; None if neither 2 nor 4 do."""
     return next((number for number in CONTAINERS if abs(sum(magnitude) * number / 2 - 1) < 1e-6), None)
-
-
-parse = Allocation.parse

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab import LabError, machine
-from lab.allocation import scenario
 from lab.allocation.containers import Cgroups, Containers, Guests, commands
 from lab.allocation.loads import CLIENTS
 from lab.allocation.results import NEVER, Sums, measurements
@@ -142,4 +141,4 @@ def _summary(step: Step, sums: Sums) -> str:
     return f"{step.name}: {sums.tasks / sums.duration:.1f} {step.unit}/s, {used}"
 
 
-STUDY = Study("allocation", scenario.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)
+STUDY = Study("allocation", Allocation.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)

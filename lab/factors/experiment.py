@@ -116,4 +116,4 @@ class Cases:
             return [where.run(there, 2 * seconds + servers.START_SECONDS)]
 
 
-STUDY = Study("factors", scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("factors", Factors.parse, plan, planned_seconds, ready)

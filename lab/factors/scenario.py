@@ -168,6 +168,3 @@ class Factors(keys.Scenario):
             WEIGHTS: [Case(), Case(len(self.weights), weights=self.weights)],
             CAPS: [Case(), *(Case(cap=cap) for cap in self.caps)],
         }[factor]
-
-
-parse = Factors.parse

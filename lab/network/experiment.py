@@ -1,7 +1,5 @@
 """The steps of network costs: each configuration, one after the other."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -15,7 +13,7 @@ from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
 from lab.metrics import Measurement
-from lab.network import outputs, paths, scenario, web
+from lab.network import outputs, paths, web
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import ON, Network, Step, WebLoad, guest_path
 from lab.servers import enclosure
@@ -148,4 +146,4 @@ def values(step: Step, found: Counted | Served, duration: int, guest: Guest | No
     return [Measurement(*where, test, unit, better, step.repetition, value) for test, unit, better, value in rates]
 
 
-STUDY = Study("network", scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("network", Network.parse, plan, planned_seconds, ready)

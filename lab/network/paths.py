@@ -5,14 +5,12 @@ invisible to others and need no cleanup: the kernel removes them after the scrip
 a guest exists already, as the user has set it up.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from deploy.programs import CHECKOUT
 from lab.network.outputs import AFTERWARDS
@@ -38,10 +36,10 @@ class Ends:
     client: Sequence[str]
     afterwards: Sequence[str] = ()
 
-    def enclosed(self, by: Callable[[Sequence[str]], list[str]]) -> Ends:
+    def enclosed(self, by: Callable[[Sequence[str]], list[str]]) -> Self:
         after = by(self.afterwards) if self.afterwards else ()
         servers = {port: by(server) for port, server in self.servers.items()}
-        return Ends(servers, by(self.warm_up), by(self.client), after)
+        return type(self)(servers, by(self.warm_up), by(self.client), after)
 
 
 class Cpus(NamedTuple):

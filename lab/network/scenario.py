@@ -118,6 +118,3 @@ class Network(keys.Scenario):
 
 def guest_path(guest: Guest) -> str:
     return f"{GUEST}{guest.name}"
-
-
-parse = Network.parse

@@ -1,7 +1,5 @@
 """The report of dynamic allocation: the cost of switching caps, the containers' losses, and the delay of caps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +8,7 @@ from lab.allocation.results import CALL_CPU, CALL_SECONDS, CAPACITY, CUT, HOST, 
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
 from lab.report.comparison import beyond_noise, by_step, furthest
-from lab.report.page import SPREAD, Columns, Page, Section, Table, interval, load_study, page, spread, table
+from lab.report.page import SPREAD, Columns, Page, Section, Table, interval, load_study, spread, table
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, slope
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
@@ -110,7 +108,7 @@ def write_up(recording: Recording) -> Page:
         for what, found, unit in _answers(group)
     )
     sections = (("capacity", CAPACITY, CPUS), ("performance", "", RATE), ("host", HOST, CPUS))
-    return page(
+    return Page(
         recording,
         verdict(of, cpus),
         [Section(key, _by_case(of, test, unit)) for key, test, unit in sections],

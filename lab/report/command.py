@@ -1,7 +1,5 @@
 """The commands that write a report: of a run, or of external results of benchmark suites."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -15,7 +13,7 @@ from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT
 from lab import LabError
 from lab.prometheus import Prometheus
-from lab.report import allocation, consolidation, factors, network, recorded, rendering, suites
+from lab.report import allocation, consolidation, factors, network, recorded, suites
 from lab.report.page import Page
 from lab.report.recorded import Recording
 
@@ -62,7 +60,7 @@ def _written(collect: Callable[[argparse.Namespace], tuple[Recording, Path]], ar
     try:
         recording, folder = collect(arguments)
         page = STUDIES[recording.study](recording)
-        file = rendering.write(page, folder)
+        file = page.write(folder)
     except (LabError, StackError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

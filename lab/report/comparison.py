@@ -1,7 +1,5 @@
 """Tests in an environment compared with a base: common to all studies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar

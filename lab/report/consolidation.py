@@ -1,7 +1,5 @@
 """The report of a consolidation: a chart and a table for each quantity against the load, the objectives, the knee."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from lab.measuring import RATE_SECONDS, Span, parts, queries
 from lab.report import charts, units
 from lab.report.charts import Curve, Panel
 from lab.report.comparison import by_step
-from lab.report.page import Columns, Page, Section, Study, Table, load_study, page, table
+from lab.report.page import Columns, Page, Section, Study, Table, load_study, table
 from lab.report.recorded import Asked, Recording, count, time
 from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
 from lab.scenario import Step
@@ -160,7 +158,7 @@ def write_up(recording: Recording) -> Page:
     )
     keys = [key for key in study["sections"] if key != "queries"]
     asked = [_asked(load, spans[load.step]) for load in steps]
-    return page(
+    return Page(
         recording,
         verdict(of),
         [*(_section(key, of, study) for key in keys), Section("queries", None, asked=asked)],

@@ -1,7 +1,5 @@
 """The report of influence factors: cases that differ in one factor, and their measured and expected performance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,7 +19,7 @@ from lab.factors.scenario import (
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
 from lab.report.comparison import Comparison, Pair, Values, beyond_noise, plus_minus
-from lab.report.page import Columns, Page, Section, Study, interval, load_study, page, table
+from lab.report.page import Columns, Page, Section, Study, interval, load_study, table
 from lab.report.recorded import Recording
 from lab.report.units import SHARE
 
@@ -98,7 +96,7 @@ def write_up(recording: Recording) -> Page:
     )
     sections = [Section(key, table(results.of(*factors), columns)) for key, factors in SECTIONS.items()]
     emulated = [one.pair.what for one in results.of(VIRTUALISATION) if one.emulated]
-    return page(recording, verdict(results, study["overcommit"]["deviation"]), sections, emulated=emulated)
+    return Page(recording, verdict(results, study["overcommit"]["deviation"]), sections, emulated=emulated)
 
 
 def _printed(one: Comparison, cpus: int, study: Study) -> str:

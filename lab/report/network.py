@@ -3,8 +3,6 @@
 The cost ratio follows Menon et al. 2005: the ratio of CPU time or of an event over the ratio of throughput.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +11,7 @@ from lab.network.experiment import CPU, FAILED, P50, P99, PER_BYTE, PER_REQUEST,
 from lab.network.paths import EVENTS
 from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad
 from lab.report.comparison import Pair, Values, furthest
-from lab.report.page import Columns, Page, Section, Table, interval, load_study, page, table, three_digits
+from lab.report.page import Columns, Page, Section, Table, interval, load_study, table, three_digits
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate
 from lab.report.units import MISSING, significant, unit_of
@@ -110,7 +108,7 @@ def write_up(recording: Recording) -> Page:
     sections = [first, Section("published", published), *others, Section("loads", _loads(results))]
     said = verdict(results, study["published"]["rows"][GUEST][COST])
     guests = sorted(load.path for load in map(_parse, results.values.emulated) if load)
-    return page(recording, said, sections, emulated=guests)
+    return Page(recording, said, sections, emulated=guests)
 
 
 def _compared(results: Results, group: str) -> Table:

@@ -1,13 +1,13 @@
-"""A report as plain values, independent of the output format."""
+"""A report's page and tables, as text."""
 
-from __future__ import annotations
-
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jinja2
 import yaml
 
 from lab.metrics import Measurement
@@ -17,7 +17,18 @@ from lab.report.units import MISSING, unit_of
 
 T = TypeVar("T")
 STUDIES = Path(__file__).with_name("studies")
+CHARTS = "charts"  # the folder of Markdown's
 SPREAD = ("Mean", "Std. deviation", "95 % interval", "n")
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("lab.report"),
+    autoescape=jinja2.select_autoescape(["html.j2"]),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+)
+TEMPLATES.filters["cell"] = lambda text: text.replace("|", "\\|").replace("\n", " ")
+TEMPLATES.filters["base64"] = lambda svg: base64.b64encode(svg.encode()).decode()
 
 Study = Mapping[str, Any]
 """A file of `studies`: the repeated publication, its numbers, and the report's texts."""
@@ -45,63 +56,65 @@ class Section:
     """More queries than those of the run."""
 
 
-@dataclass(frozen=True)
-class Page:
-    title: str
-    study: Study
-    verdict: Sequence[str]
-    facts: Sequence[tuple[str, str]]
-    sections: Sequence[Section]
-    steps: Table | None
-    overview: Table | None
-    """The verdict as a table."""
-    remarks: Sequence[tuple[str, str]]
-    """Remarks about single steps or environments: subject and text."""
-    differences: Sequence[tuple[str, str]]
-    """The study's setup, and ours."""
-    asked: Sequence[Asked]
-    """The queries of the run: its measurements, and facts about it."""
-
-
 @cache
 def load_study(name: str) -> Study:
     found: Study = yaml.safe_load((STUDIES / f"{name}.yml").read_text())
     return found
 
 
-def page(
-    recording: Recording,
-    verdict: Iterable[str],
-    sections: Iterable[Section],
-    *,
-    steps: Table | None = None,
-    facts: Mapping[str, str] | None = None,
-    overview: Table | None = None,
-    remarks: Iterable[tuple[str, str]] = (),
-    emulated: Iterable[str] = (),
-    platform: str = "",
-) -> Page:
-    """The page of a recording.
+class Page:
+    """The page of a recording: one self-contained HTML page, and Markdown with its charts in a folder."""
 
-    steps: every value if None; platform: selects the differences from the study if its file has them by platform.
-    """
-    study = load_study(recording.study)
-    differences = study.get("differences", ())
-    done, planned = recording.finished_steps, recording.planned_steps
-    incomplete = [f"The run is not complete: {done} of its {planned} steps are recorded."] if done < planned else []
-    emulation = "runs on emulated hardware: its values show that it works, and no more"
-    return Page(
-        recording.title,
-        study,
-        [*verdict, *incomplete],
-        [(name, text) for name, text in {**recording.facts, **(facts or {})}.items() if text],
-        [section for section in sections if section.table is None or section.table.rows],
-        steps or every_value(recording.measurements),
-        overview,
-        [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))],
-        tuple(map(tuple, differences[platform] if platform else differences)),
-        recording.asked,
-    )
+    def __init__(
+        self,
+        recording: Recording,
+        verdict: Iterable[str],
+        sections: Iterable[Section],
+        *,
+        steps: Table | None = None,
+        facts: Mapping[str, str] | None = None,
+        overview: Table | None = None,
+        remarks: Iterable[tuple[str, str]] = (),
+        emulated: Iterable[str] = (),
+        platform: str = "",
+    ) -> None:
+        """
+        steps: every value if None.
+        overview: the verdict as a table.
+        remarks: about single steps or environments, as subject and text.
+        platform: selects the differences from the study if its file has them by platform.
+        """
+        self.title, self.asked, self.overview = recording.title, recording.asked, overview
+        self.study = load_study(recording.study)
+        done, planned = recording.finished_steps, recording.planned_steps
+        incomplete = [f"The run is not complete: {done} of its {planned} steps are recorded."] if done < planned else []
+        self.verdict = [*verdict, *incomplete]
+        self.facts = [(name, text) for name, text in {**recording.facts, **(facts or {})}.items() if text]
+        self.sections = [section for section in sections if section.table is None or section.table.rows]
+        self.steps = steps or every_value(recording.measurements)
+        emulation = "runs on emulated hardware: its values show that it works, and no more"
+        self.remarks = [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))]
+        differences = self.study.get("differences", ())
+        self.differences = differences[platform] if platform else differences
+
+    def write(self, folder: Path) -> Path:
+        """Write both formats into the folder, which is created if necessary; returns the HTML page."""
+        charts = folder / CHARTS
+        charts.mkdir(parents=True, exist_ok=True)
+        for section in self.sections:
+            if section.figure is not None:
+                (charts / f"{section.key}.svg").write_text(section.figure)
+        (folder / "report.md").write_text(self.markdown())
+        (folder / "report.html").write_text(self.html())
+        return folder / "report.html"
+
+    def html(self) -> str:
+        """The page with inline style and charts; it needs no network access."""
+        return TEMPLATES.get_template("report.html.j2").render(page=self)
+
+    def markdown(self) -> str:
+        """The same text and tables; charts are files, as GitHub and others don't show embedded ones."""
+        return TEMPLATES.get_template("report.md.j2").render(page=self, charts=CHARTS)
 
 
 Columns = Sequence[tuple[str, Callable[[T], str]]]

@@ -4,12 +4,11 @@ Intervals use Student's t distribution: with five repetitions the normal distrib
 They assume independent repetitions with roughly normal errors.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 # 0.975 quantiles of Student's t for 1 to 30 degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
 _T = (
@@ -44,13 +43,14 @@ class Estimate:
         """Whether it differs from a number by more than its interval."""
         return self.half is not None and not self.ends[0] <= other <= self.ends[1]
 
-    def mapped(self, factor: float, offset: float = 0.0) -> Estimate:
+    def mapped(self, factor: float, offset: float = 0.0) -> Self:
         """offset + factor * this."""
         value = offset + factor * self.value
         if self.half is None:
-            return Estimate(value, n=self.n)
+            return replace(self, value=value)
         low, high = sorted(offset + factor * end for end in self.ends)
-        return Estimate(value, low, high, self.n, None if self.deviation is None else abs(factor) * self.deviation)
+        deviation = None if self.deviation is None else abs(factor) * self.deviation
+        return replace(self, value=value, low=low, high=high, deviation=deviation)
 
 
 def t_quantile(freedom: int) -> float:

@@ -5,7 +5,7 @@ from functools import cache
 
 from lab.metrics import Measurement
 from lab.report.comparison import Comparison, Pair, Values
-from lab.report.page import STUDIES, Columns, Page, Section, Table, interval, load_study, page, table, three_digits
+from lab.report.page import STUDIES, Columns, Page, Section, Table, interval, load_study, table, three_digits
 from lab.report.recorded import Recording, count
 from lab.report.statistics import Estimate, geometric_mean
 from lab.report.units import MISSING, significant
@@ -109,7 +109,7 @@ def write_up(recording: Recording) -> Page:
         cautions = [f"The machine did not settle before {steps} ({most}), so their load is in the values."]
     sections = [Section(suite, _tests(of, suite)) for suite in of.suites]
     overview = _groups(of) if of.base and of.others else None
-    return page(recording, [*verdict(of), *cautions], sections, overview=overview, emulated=sorted(of.values.emulated))
+    return Page(recording, [*verdict(of), *cautions], sections, overview=overview, emulated=sorted(of.values.emulated))
 
 
 def _groups(of: Results) -> Table:

@@ -22,13 +22,6 @@ FIND_SECONDS = 60.0
 UNIXBENCH_PASSES = 3  # of its long tests; its default of 10 takes half an hour
 PACKAGES = {lmbench.SUITE: programs.LMBENCH, outputs.STRESS_NG: programs.STRESS_NG}
 _HERE = Path(__file__).parent
-_UNIXBENCH = f"""
-rm -rf {WORK} && mkdir {WORK} || exit
-trap 'rm -rf {WORK}' EXIT
-trap 'trap "" HUP INT TERM PIPE; exit 1' HUP INT TERM PIPE
-export UB_RESULTDIR={WORK} UB_TMPDIR={WORK}
-cd "$1" && ./Run -c 1 -i {UNIXBENCH_PASSES}
-"""
 
 
 class SkippedError(LabError):
@@ -107,7 +100,13 @@ PROGRAMS: Mapping[str, Program] = {
         missing="install Debian's package lmbench (non-free) in the guest",
         values=lambda what: (what.megabytes, round(what.interval * 1e6)),
     ),
-    outputs.UNIXBENCH: Program(_UNIXBENCH, outputs.unixbench, lambda _: 600, program="Run"),
+    outputs.UNIXBENCH: Program(
+        (_HERE / "unixbench.sh").read_text(),
+        outputs.unixbench,
+        lambda _: 600,
+        program="Run",
+        values=lambda _: (UNIXBENCH_PASSES,),
+    ),
     outputs.NBENCH: Program('cd "$1" && ./nbench', outputs.nbench, lambda _: 300, program="nbench"),
     # As root it needs util-linux's setpriv: busybox's can't become nobody.
     outputs.STRESS_NG: Program(

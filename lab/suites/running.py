@@ -10,7 +10,6 @@ from lab.environments import Base, Environment, Guest, Limited
 from lab.metrics import Measurement
 from lab.processes import ProgramError, and_said
 from lab.study import Experiment, Outcome, Run, Study
-from lab.suites import scenario
 from lab.suites.programs import HELLO, NO_COPY, PACKAGES, PROGRAMS, WORK, SkippedError, versions
 from lab.suites.rows import OutputError
 from lab.suites.scenario import Step, Suites
@@ -117,4 +116,4 @@ def _settle(step: Step, what: Suites, run: Run) -> float:
     return used
 
 
-STUDY = Study("suites", scenario.parse, plan, planned_seconds, ready)
+STUDY = Study("suites", Suites.parse, plan, planned_seconds, ready)

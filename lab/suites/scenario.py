@@ -77,6 +77,3 @@ class Suites(keys.Scenario):
             for turn in range(self.repetitions)
             for environment, suite in itertools.product(rotated(of, turn), self.runnable)
         )
-
-
-parse = Suites.parse

@@ -9,7 +9,6 @@ from pathlib import Path
 from lab.metrics import METRIC, Measurement
 from lab.report.page import Page
 from lab.report.recorded import Asked, Recording, Run, facts, query
-from lab.report.rendering import html, markdown
 from tests.support.program import program_path
 from tests.support.prometheus import Prometheus
 
@@ -30,7 +29,7 @@ def recorded(
 
 def assert_whole(page: Page, of: Recording) -> str:
     """Both formats have every section and every query with its time; returns the Markdown."""
-    text, in_html = markdown(page), html(page)
+    text, in_html = page.markdown(), page.html()
     titles = [page.study["sections"].get(section.key, {"title": section.key})["title"] for section in page.sections]
     for title in titles:
         assert f"\n## {title}\n" in text

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from lab.allocation.results import CAPACITY, NEVER, Sample, Sums, measurements
-from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Step, parse
+from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, Allocation, Step
 from lab.report.allocation import Group, groups, verdict, write_up
 from lab.report.page import Page
 from lab.report.recorded import Recording
-from lab.report.rendering import html, markdown
 from tests.report.recordings import assert_whole, recorded
 
 SCENARIO = """\
@@ -46,7 +45,7 @@ def sums(step: Step, noise: float) -> Sums:
 
 def recording(scenario: str = SCENARIO, noise: Sequence[float] = NOISE, finished: int | None = None) -> Recording:
     """A complete run of a scenario."""
-    steps = parse(scenario, "mine.yml").steps
+    steps = Allocation.parse(scenario, "mine.yml").steps
     found = [
         one
         for step in steps
@@ -90,7 +89,7 @@ def test_what_was_used_is_in_the_second_in_which_it_was_and_with_the_cap_of_then
 
 
 def test_a_steps_environment_is_read_back() -> None:
-    for step in parse(SCENARIO, "mine.yml").steps:
+    for step in Allocation.parse(SCENARIO, "mine.yml").steps:
         assert Step.parse(step.environment, step.repetition) == step
     assert Step.parse("veth, send, 256 bytes, offloads on") is None
 
@@ -100,7 +99,7 @@ def test_an_unfinished_run_says_so_and_an_empty_one_that_there_is_nothing() -> N
     assert write_up(recording(finished=59)).verdict[-1] == "The run is not complete: 59 of its 60 steps are recorded."
     found = write_up(replace(recording(), measurements=()))
     assert found.verdict[0] == "No step was measured to its end, so there is nothing to compare."
-    assert "nothing to compare" in html(found)
+    assert "nothing to compare" in found.html()
 
 
 def test_the_answer_comes_first_and_losses_are_not_confused_with_noise(document: Page) -> None:
@@ -135,7 +134,7 @@ def test_what_can_not_be_judged_is_not_claimed(group: Group) -> None:
     [cost, *_] = write_up(recording(noise=(0.0, 0.2, 0.4, 0.3, 0.1))).verdict
     assert "no cost of switching the caps was found; it is at most " in cost
     once = recording(SCENARIO + "repetitions: 1\n")
-    assert "2 containers, unpinned" in markdown(write_up(once))
+    assert "2 containers, unpinned" in write_up(once).markdown()
 
 
 def test_the_studys_numbers_are_beside_ours(document: Page) -> None:

@@ -16,7 +16,6 @@ from lab.factors.scenario import (
     WEIGHTS,
     Case,
     Factors,
-    parse,
 )
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
@@ -68,7 +67,7 @@ def measured(scenario: Factors, of: Callable[[Case], float]) -> Iterator[Measure
 
 
 def recording(scenario: str = SCENARIO, of: Callable[[Case], float] = truth) -> Recording:
-    found = parse(scenario, "mine.yml")
+    found = Factors.parse(scenario, "mine.yml")
     return recorded("factors", measured(found, of), len(found.steps), cpus="4")
 
 

@@ -8,11 +8,10 @@ import pytest
 from lab.metrics import Measurement
 from lab.network.experiment import values
 from lab.network.outputs import Counted, Served
-from lab.network.scenario import Configuration, WebLoad, parse
+from lab.network.scenario import Configuration, Network, WebLoad
 from lab.report.network import Results, write_up
 from lab.report.page import Page
 from lab.report.recorded import Recording
-from lab.report.rendering import markdown
 from tests.report.recordings import NOISE, assert_whole, recorded
 
 SCENARIO = "study: network\nabout: Everything.\n"
@@ -51,7 +50,7 @@ def served(of: WebLoad, noise: float) -> Served:
 
 def recording(scenario: str = SCENARIO, *, events: bool = False) -> Recording:
     found: list[Measurement] = []
-    parsed = parse(scenario, "mine.yml")
+    parsed = Network.parse(scenario, "mine.yml")
     guests = {f"guest {guest.name}": guest for guest in parsed.guests}
     for step in parsed.steps:
         what, noise = step.configuration, NOISE[step.repetition - 1]
@@ -124,7 +123,7 @@ def test_the_first_sentence_is_the_answer() -> None:
     assert not any("CPU seconds" in one for one in counting.verdict)
     ratios = "| 0.625 | 0.624 to 0.626 | instructions | 1.875 | 3.000 | 2.993 to 3.007 | 5 |"
     row = f"| bridge, send, 256 bytes, offloads on | loopback, send, 256 bytes, offloads on {ratios}"
-    assert row in markdown(counting)
+    assert row in counting.markdown()
     alone = "study: network\nabout: One.\npaths: veth\nsizes: 256\noffloads: on\ndirections: send\n"
     assert list(document(recording(alone)).verdict) == [
         "No configuration was measured together with one to compare it with, so there is nothing to say yet."
@@ -166,7 +165,7 @@ def test_an_emulated_guest_is_marked_wherever_it_is_and_never_the_answer() -> No
     assert of.verdict.index(first) > of.verdict.index(next(one for one in of.verdict if "Over bridge" in one))
     [not_reached] = before
     assert f"guest trial, web, 1024 bytes, {2 * MAX_RATE} requests/s (emulated): " in not_reached
-    page = markdown(of)
+    page = of.markdown()
     lines = [line for line in page.splitlines() if line.startswith("| guest trial, ")]
     assert {line.split(", ")[1] for line in lines} == {"send", "receive", "web"}
     assert all("(emulated)" in line for line in lines)

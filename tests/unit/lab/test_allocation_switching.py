@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.allocation.results import NEVER, Sample
-from lab.allocation.scenario import parse
+from lab.allocation.scenario import Allocation
 from lab.allocation.switching import _Switching
 from lab.state import State
 
@@ -38,7 +38,7 @@ class Containers:
 
 
 def test_caps_change_places_on_schedule_and_each_second_counts_from_the_last_switch(tmp_path: Path) -> None:
-    what, containers = parse(SCENARIO, "mine.yml"), Containers()
+    what, containers = Allocation.parse(SCENARIO, "mine.yml"), Containers()
     [step] = [one for one in what.steps if one.mode == "dynamic" and one.repetition == 1]
     run: Any = type("Run", (), {"course": containers, "state": State.begin(what, datetime.now(UTC), tmp_path)})
     switching: Any = _Switching(what, run, ending=None)  # type: ignore[arg-type]

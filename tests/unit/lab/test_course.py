@@ -18,6 +18,7 @@ from deploy.targets import this_machine
 from lab import LabError, calibration, machine, scenario, scrapes, studies
 from lab.calibration import Scale
 from lab.progress import Course
+from lab.scenario import Consolidation
 from lab.sensors import edited
 from lab.state import State
 from tests.support.refusals import assert_refused
@@ -35,7 +36,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     begun.finished.append("1x500-1")
     begun.save()
     assert State.unfinished(SCENARIO, tmp_path) == begun
-    other = scenario.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "scale.yml")
+    other = Consolidation.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "scale.yml")
     assert State.unfinished(other, tmp_path) is None
     begun.over = True
     begun.save()

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lab.environments import Guest
 from lab.factors.experiment import Cases
-from lab.factors.scenario import Case, Step, parse
+from lab.factors.scenario import Case, Factors, Step
 from lab.metrics import Measurement
 from lab.progress import Course
 
@@ -33,14 +33,14 @@ def test_a_guests_measurement_says_where_it_is_from(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Guest, "run", run)
     with Course(1, Console(quiet=True)) as course:
         step = Step("cpu", Case(elsewhere="guest a guest"), repetition=3)
-        found = Cases(parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(step).measurements
+        found = Cases(Factors.parse(WITH_GUEST, "mine.yml"), [0, 1], course).measure(step).measurements
     assert [command[:2] for command in asked] == [["sysbench", "cpu"]]  # as the guest has it
     assert found == [Measurement("guest a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
 
 
 def test_of_weights_each_virtual_server_is_recorded_beside_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cases, "_values", lambda *_: [10.0, 30.0])
-    what = parse(WITH_GUEST.replace("virtualisation", "weights"), "mine.yml")
+    what = Factors.parse(WITH_GUEST.replace("virtualisation", "weights"), "mine.yml")
     weighted = next(step for step in what.steps if step.case.weights)
     with Course(1, Console(quiet=True)) as course:
         found = Cases(what, [0, 1], course).measure(weighted).measurements

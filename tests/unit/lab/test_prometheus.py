@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from lab import consolidation, measuring, scenario, scrapes
+from lab import consolidation, measuring, scrapes
 from lab.calibration import Scale
 from lab.prometheus import Prometheus, PrometheusError, Recorded
+from lab.scenario import Consolidation
 from tests.support.endpoints import QuietHandler, http_server
 from tests.support.refusals import assert_refused
 
@@ -36,7 +37,7 @@ def measure(prometheus: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     )  # fmt: skip
     asked = scrapes.Scrapes(9)
     asked.prometheus = prometheus
-    what = scenario.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "mine.yml")
+    what = Consolidation.parse("about: x\ninstances: 1\nclients: 1\nduration: 15s\n", "mine.yml")
     run: Any = SimpleNamespace(course=anything, metrics=anything, state=anything, scrapes=asked)
     stage: Any = anything
     return consolidation._measure(what, what.steps[0], run, stage)

@@ -8,19 +8,27 @@ import pytest
 
 from deploy.programs import CHECKOUT
 from lab import run, scenario, studies
-from lab.allocation import scenario as allocation
 from lab.allocation import switching
-from lab.allocation.scenario import DYNAMIC
+from lab.allocation.scenario import DYNAMIC, Allocation, Step
 from lab.cgroups import TierLimits
 from lab.environments import Base, Guest, Limited
-from lab.factors import scenario as factors
-from lab.factors.scenario import FACTORS, SERVERS, Case
+from lab.factors.scenario import (
+    AFFINITY,
+    CAPS,
+    FACTORS,
+    OVERCOMMIT,
+    SERVERS,
+    SPARE_CORE,
+    VIRTUALISATION,
+    WEIGHTS,
+    Case,
+    Factors,
+)
 from lab.keys import Scenario, ScenarioError
 from lab.network import experiment
-from lab.network import scenario as network
-from lab.network.scenario import Configuration, WebLoad
-from lab.scenario import Limit
-from lab.suites import scenario as suites
+from lab.network.scenario import Configuration, Network, WebLoad
+from lab.scenario import Consolidation, Limit
+from lab.suites.scenario import Suites
 from tests.support.refusals import assert_refused
 
 SHIPPED = sorted(file.stem for file in scenario.FOLDER.glob("*.yml"))
@@ -71,25 +79,30 @@ def test_shipped_ones_are_valid_and_take_as_long_as_the_documentation_says() -> 
 
 # A scenario, and its steps from a number on.
 STEPS: tuple[tuple[Callable[[str, str], Scenario], str, int, tuple[str, ...]], ...] = (
-    (scenario.parse, SITES + "placement: [one node, two nodes]\n", 0, ("1x500-1", "1x800-1", "2x500-1", "2x800-1")),
-    (scenario.parse, SITES + "placement: [one node, two nodes]\n", 4, ("two-nodes-1x500-1",)),
-    (scenario.parse, SITES + "repetitions: 2\n", 4, ("1x500-2",)),
-    (scenario.parse, SITES + "batch: [none, running]\n", 1, ("batch-running-1x500-1",)),
-    (allocation.parse, SWITCHED, 0, ("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1", "2xstatic-30s-1")),
-    (allocation.parse, SWITCHED + "pinning: [unpinned, pinned]\n", 12, ("pinned-2xstatic-6s-1",)),
-    # Another one is the first in each repetition.
-    (allocation.parse, SWITCHED, 12, ("2xcontrol-6s-2", "2x0.2-0.8-6s-2", "2xstatic-6s-2")),
-    (network.parse, VETH, 0, ("loopback-send-256-offloads-on-1", "veth-send-256-offloads-on-1")),
-    (network.parse, VETH, 2, ("veth-send-256-offloads-on-2", "loopback-send-256-offloads-on-2")),
-    (network.parse, VETH + "web_rates: 50\n", 2, ("loopback-web-1024-50-1", "loopback-web-131072-50-1")),
     (
-        *(network.parse, PATHS + f"paths: veth\nsizes: 256\nweb_rates: 50\n{GUESTS}", 4),
+        Consolidation.parse,
+        SITES + "placement: [one node, two nodes]\n",
+        0,
+        ("1x500-1", "1x800-1", "2x500-1", "2x800-1"),
+    ),
+    (Consolidation.parse, SITES + "placement: [one node, two nodes]\n", 4, ("two-nodes-1x500-1",)),
+    (Consolidation.parse, SITES + "repetitions: 2\n", 4, ("1x500-2",)),
+    (Consolidation.parse, SITES + "batch: [none, running]\n", 1, ("batch-running-1x500-1",)),
+    (Allocation.parse, SWITCHED, 0, ("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1", "2xstatic-30s-1")),
+    (Allocation.parse, SWITCHED + "pinning: [unpinned, pinned]\n", 12, ("pinned-2xstatic-6s-1",)),
+    # Another one is the first in each repetition.
+    (Allocation.parse, SWITCHED, 12, ("2xcontrol-6s-2", "2x0.2-0.8-6s-2", "2xstatic-6s-2")),
+    (Network.parse, VETH, 0, ("loopback-send-256-offloads-on-1", "veth-send-256-offloads-on-1")),
+    (Network.parse, VETH, 2, ("veth-send-256-offloads-on-2", "loopback-send-256-offloads-on-2")),
+    (Network.parse, VETH + "web_rates: 50\n", 2, ("loopback-web-1024-50-1", "loopback-web-131072-50-1")),
+    (
+        *(Network.parse, PATHS + f"paths: veth\nsizes: 256\nweb_rates: 50\n{GUESTS}", 4),
         ("guest-a-guest-send-256-offloads-unchanged-1", "guest-a-guest-receive-256-offloads-unchanged-1"),
     ),
     # A suite without a copy has none.
-    (suites.parse, SUITES, 0, ("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1")),
-    (suites.parse, SUITES, 4, ("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2")),
-    (suites.parse, SUITES + "nbench: /opt/nbench\n", 1, ("base-nbench-1", "base-stress-ng-1")),
+    (Suites.parse, SUITES, 0, ("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1")),
+    (Suites.parse, SUITES, 4, ("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2")),
+    (Suites.parse, SUITES + "nbench: /opt/nbench\n", 1, ("base-nbench-1", "base-stress-ng-1")),
 )
 
 
@@ -101,7 +114,7 @@ def test_steps_run_one_after_the_other() -> None:
 
 class TestConsolidation:
     def test_limits_of_one_server_come_before_those_of_its_tier(self) -> None:
-        parsed = scenario.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
+        parsed = Consolidation.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
         assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
         assert parsed.limit("auction-2", "web") == Limit(cap=0.2)
         assert parsed.limit("auction-2", "db") == Limit()
@@ -112,8 +125,8 @@ class TestConsolidation:
         assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
         mine.write_text(SITES)
         found = studies.load(scenario.find(str(mine)))[1]
-        assert (found.name, found.steps) == ("mine", scenario.parse(SITES, "mine.yml").steps)
-        assert found.digest != scenario.parse(SITES + "seed: 2\n", "mine.yml").digest
+        assert (found.name, found.steps) == ("mine", Consolidation.parse(SITES, "mine.yml").steps)
+        assert found.digest != Consolidation.parse(SITES + "seed: 2\n", "mine.yml").digest
         mine.write_bytes(b"about: \xff\n")
         assert_refused(ScenarioError, "is not UTF-8", studies.load, mine)
         mine.write_text(SWITCHED.replace("allocation", "allocations"))
@@ -124,7 +137,7 @@ class TestConsolidation:
 class TestAllocation:
     def test_caps_change_places_and_always_add_up_to_one_cpu(self) -> None:
         for containers, low, high in ((2, 0.2, 0.8), (4, 0.1, 0.4), (2, 0.5, 0.5)):
-            step = allocation.Step(containers, "unpinned", 6, DYNAMIC, low, high, repetition=1)
+            step = Step(containers, "unpinned", 6, DYNAMIC, low, high, repetition=1)
             for switches in range(3):
                 caps = [step.cap(container, switches) for container in range(containers)]
                 assert sum(caps) == pytest.approx(1)
@@ -132,15 +145,15 @@ class TestAllocation:
                 assert set(caps) == {low, high}
 
     def test_guests_of_another_host_and_each_host_of_a_list_has_a_run(self) -> None:
-        of_one = allocation.parse(OF_TWO + TARGET, "mine.yml")
+        of_one = Allocation.parse(OF_TWO + TARGET, "mine.yml")
         assert of_one.target is not None
         assert (of_one.target.platform, of_one.target.host, of_one.target.emulated) == ("xen", "root@xen1", False)
         assert [(guest.name, guest.ssh) for guest in of_one.target.guests] == [("web1", "root@web1"), ("db 1", None)]
         assert [each.name for each in of_one.runs] == ["mine"]
-        emulated = allocation.parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target
+        emulated = Allocation.parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target
         assert emulated == of_one.target.model_copy(update={"emulated": True})
         hosts = f"target: [{AT.format('root@xen1')}, {AT.format('ssh://root@kvm1:22')}]\n"
-        what = allocation.parse(OF_TWO + hosts, "mine.yml")
+        what = Allocation.parse(OF_TWO + hosts, "mine.yml")
         assert [(each.name, each.target and each.target.host, each.steps) for each in what.runs] == [
             ("mine-xen1", "root@xen1", what.steps),
             ("mine-kvm1-22", "ssh://root@kvm1:22", what.steps),
@@ -151,31 +164,31 @@ class TestAllocation:
 
 class TestFactors:
     def test_each_factor_is_a_few_cases_that_differ_in_it_alone(self) -> None:
-        found = factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
+        found = Factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
         assert {factor: [case.name for case in found.cases(factor, "cpu")] for factor in FACTORS} == {
-            factors.VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "guest a guest"],
+            VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "guest a guest"],
             SERVERS: [f"{n} server{'s' if n > 1 else ''} on 4 CPUs, free" for n in (1, 2, 3, 4)],
-            factors.OVERCOMMIT: [f"{n} servers on 4 CPUs, free" for n in (4, 8, 12)],
-            factors.AFFINITY: [
+            OVERCOMMIT: [f"{n} servers on 4 CPUs, free" for n in (4, 8, 12)],
+            AFFINITY: [
                 *("1 server on 4 CPUs, free", "1 server on 4 CPUs, pinned"),
                 *("4 servers on 4 CPUs, free", "4 servers on 4 CPUs, pinned"),
             ],
-            factors.SPARE_CORE: ["4 servers on 4 CPUs, pinned", "3 servers on 4 CPUs, pinned"],
-            factors.WEIGHTS: ["1 server on 1 CPU, pinned", "2 servers on 1 CPU, pinned, weights 100:300"],
-            factors.CAPS: ["1 server on 1 CPU, pinned", "1 server on 1 CPU, pinned, cap 0.5"],
+            SPARE_CORE: ["4 servers on 4 CPUs, pinned", "3 servers on 4 CPUs, pinned"],
+            WEIGHTS: ["1 server on 1 CPU, pinned", "2 servers on 1 CPU, pinned, weights 100:300"],
+            CAPS: ["1 server on 1 CPU, pinned", "1 server on 1 CPU, pinned, cap 0.5"],
         }
-        single = factors.parse(CASES.replace("4", "1") + "factors: [overcommit]\n", "mine.yml")
-        names = [case.name for case in single.cases(factors.OVERCOMMIT, "cpu")]
+        single = Factors.parse(CASES.replace("4", "1") + "factors: [overcommit]\n", "mine.yml")
+        names = [case.name for case in single.cases(OVERCOMMIT, "cpu")]
         assert names[:2] == ["1 server on 1 CPU, free", "2 servers on 1 CPU, free"]
 
     def test_a_case_of_several_factors_is_measured_once_and_none_is_always_the_first(self) -> None:
-        found = factors.parse(CASES + "repetitions: 2\nworkloads: cpu\n", "mine.yml")
+        found = Factors.parse(CASES + "repetitions: 2\nworkloads: cpu\n", "mine.yml")
         first, second = ([step for step in found.steps if step.repetition == number] for number in (1, 2))
         assert len({step.case for step in first}) == len(first)
         assert {step.case for step in first} == {step.case for step in second}
         assert second[-1].case == first[0].case
         assert first[0].name == "cpu-base-1"
-        of_disk = factors.parse(
+        of_disk = Factors.parse(
             CASES + "workloads: disk\nrepetitions: 1\n" + GUESTS, "mine.yml"
         )  # what doesn't compute
         cases = ("base", "1 server on 1 CPU, pinned", *(case.name for case in of_disk.cases(SERVERS, "disk")))
@@ -193,7 +206,7 @@ class TestFactors:
 
 
 def test_each_configuration_of_a_network_is_read_from_its_name_and_the_plan_names_its_commands() -> None:
-    parsed = network.parse(f"{PATHS}web_rates: 50\n{GUESTS}", "mine.yml")
+    parsed = Network.parse(f"{PATHS}web_rates: 50\n{GUESTS}", "mine.yml")
     for step in parsed.steps:
         assert type(step.configuration).parse(step.configuration.name) == step.configuration
     assert Configuration.parse("tap, send, 256 bytes, offloads on") is None
@@ -210,20 +223,20 @@ def test_each_configuration_of_a_network_is_read_from_its_name_and_the_plan_name
 def test_an_environment_of_suites_is_the_machine_a_cgroup_or_a_guest() -> None:
     guest = "{name: web, ssh: root@web1, platform: xen, emulated: true}"
     text = SUITES.replace("cap: 0.5}", "cap: 0.5, weight: 50}, {name: light}, " + guest)
-    base, capped, light, web = suites.parse(text + "cpus: 0-1,3\n", "mine.yml").environments
+    base, capped, light, web = Suites.parse(text + "cpus: 0-1,3\n", "mine.yml").environments
     assert base == Base("0-1,3")
     assert isinstance(capped, Limited)
     assert isinstance(light, Limited)
     assert [capped.limits, light.limits] == [TierLimits(50, 0.5, "0-1,3"), TierLimits(100, None, "0-1,3")]
     assert web == Guest(name="web", ssh="root@web1", platform="xen", emulated=True)
-    alone = suites.parse(SUITES, "mine.yml").environments[0]
+    alone = Suites.parse(SUITES, "mine.yml").environments[0]
     assert isinstance(alone, Base)
     assert str(alone.cpus).isdecimal()
 
 
 # A scenario, an addition to it, and the message. Keys that all studies share are tried with the first.
 ADDED = {
-    (scenario.parse, SITES): (
+    (Consolidation.parse, SITES): (
         ("warm_up: 20\n", "5: warm_up: must be a time, such as 90s or 2m, not '20'"),
         ("repetitions: 101\n", "5: repetitions: should be less than or equal to 100, not '101'"),
         ("placement:\n- one node\n- one node\n", "7: placement[2]: one node is there twice; to run it again, use rep"),
@@ -234,12 +247,12 @@ ADDED = {
         ("limits:\n  auction-3-db: {}\n", "6: limits.auction-3-db: no such instance runs: there are at most 2"),
         ("study: consolidation\n", "5: study: no such key"),
     ),
-    (allocation.parse, SWITCHED): (
+    (Allocation.parse, SWITCHED): (
         ("duration: 59s\n", "5: duration: 59 s are too short for switches every 30 s: give at least 60s"),
         ("duration: 90.5s\n", "5: duration: should be a valid integer, got a number with a fractional part, not"),
         (TARGET, "3: magnitudes[2]: is of 4 containers, but root@xen1 has 2 guests"),
     ),
-    (allocation.parse, OF_TWO): (
+    (Allocation.parse, OF_TWO): (
         (TARGET.replace("xen\n", "xem\n"), "6: target.platform: should be 'xen', 'openvz' or 'kvm', not 'xem'"),
         (TARGET.replace(", db 1", ""), "3: magnitudes[1]: is of 2 containers, but root@xen1 has 1 guests"),
         (TARGET.replace("db 1", "web1"), "8: target.guests[2]: web1 is there twice"),
@@ -249,39 +262,39 @@ ADDED = {
         (f"{TARGET}pinning: pinned\n", "9: pinning: is of cgroups: guests keep their pinning, and run"),
         (f"{TARGET}load: computational\n", "9: load: is of cgroups: guests keep their pinning, and run the"),
     ),
-    (factors.parse, CASES): (
+    (Factors.parse, CASES): (
         ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),
         ("weights: [100, 100]\n", "4: weights: must be two different weights, such as [100, 300]"),
     ),
-    (network.parse, PATHS): (
+    (Network.parse, PATHS): (
         (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: a-guest is there twice"),
     ),
-    (suites.parse, SUITES): (
+    (Suites.parse, SUITES): (
         ("megabytes: 100\n", "4: megabytes: 100 is not a power of two, as lmbench's sizes are"),
         ("cpus: all\n", "4: cpus: should match pattern "),
     ),
 }
 # A part of a scenario, its replacement, and the message.
 REPLACED = {
-    (scenario.parse, SITES): (
+    (Consolidation.parse, SITES): (
         ("2m", "2 h", "4: duration: must be a time, such as 90s or 2m, not '2 h'"),
         ("[1, 2]\nclients: [500, 800]", "32\nclients: 10000", "3: clients: 10000 for each of 32 instances are 320000"),
     ),
-    (allocation.parse, OF_TWO): (
+    (Allocation.parse, OF_TWO): (
         ("0.2, 0.8", "0.5, 0.5", "3: magnitudes[1]: the first cap must be the smaller one; equal"),
         ("0.2, 0.8", "0.01, 0.99", "3: magnitudes[1]: 0.01 is less than the smallest cap, 0.05"),
         ("0.8]", "0.8], [0.2, 0.7]", "3: magnitudes[2]: caps of two containers add up to 1, those"),
         ("0.8]", "0.8], [0.2, 0.8]", "3: magnitudes[2]: (0.2, 0.8) is there twice; to run it again, use"),
         ("30s", "200s", "4: intervals: 360 s are too short for switches every 200 s: give at"),
     ),
-    (allocation.parse, OF_TWO + TARGET): (
+    (Allocation.parse, OF_TWO + TARGET): (
         ("0.2, 0.8", "0.333, 0.667", "3: magnitudes[1]: caps of xen are whole percent of a CPU, such as 0.25"),
     ),
-    (factors.parse, CASES): (
+    (Factors.parse, CASES): (
         ("4", "1", "3: cpus: affinity needs at least two CPUs; leave it out of factors"),
         ("4\n", "64\novercommit: 16\n", "4: overcommit: 1024 virtual servers at the largest over"),
     ),
-    (suites.parse, SUITES): (
+    (Suites.parse, SUITES): (
         ("base, {", "{", "3: environments: base is missing, with which all others are compared: add"),
         ("base, {", "base, base, {", "3: environments[2]: base is there twice; to run it again, use"),
         ("base, ", "hase, ", "3: environments[1]: 'hase' is not base; others have keys, such as {name: capped, cap:"),

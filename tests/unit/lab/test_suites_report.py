@@ -12,7 +12,6 @@ import pytest
 from lab import LabError
 from lab.metrics import Measurement
 from lab.report.page import STUDIES
-from lab.report.rendering import markdown
 from lab.report.statistics import estimate
 from lab.report.suites import (
     STUDIED,
@@ -203,10 +202,10 @@ class TestDocument:
             "The machine did not settle before 2 of 3 steps (others used up to 1.31 CPUs), so their load is in the",
         ):
             assert said in " ".join(text.split()), said
-        assert "settle before" not in markdown(write_up(of))
+        assert "settle before" not in write_up(of).markdown()
 
     def test_the_study_against_itself_gives_its_own_numbers(self) -> None:
-        text = markdown(write_up(of_files([str(STUDIES / "fisher2012.csv")])))
+        text = write_up(of_files([str(STUDIES / "fisher2012.csv")])).markdown()
         assert "| fork proc | µs | lower | xen | 421 | 101 | 4.146 | " in text
         # Without nbench's three composites; 2p/0K, which is in two of lmbench's tables, counts once.
         assert "nbench's 10 tests reach" in text

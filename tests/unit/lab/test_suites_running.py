@@ -23,7 +23,7 @@ from lab.state import State
 from lab.study import Outcome, Run
 from lab.suites import running
 from lab.suites.programs import PROGRAMS, SkippedError
-from lab.suites.scenario import Step, parse
+from lab.suites.scenario import Step, Suites
 from tests.support.refusals import assert_refused
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
@@ -38,7 +38,7 @@ cpus: 3
 settle: 0s
 unixbench: /opt/UnixBench
 """
-WHAT = parse(SCENARIO, "mine.yml")
+WHAT = Suites.parse(SCENARIO, "mine.yml")
 
 
 class Guest(environments.Guest):
