@@ -6,13 +6,20 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import calibration, machine, measuring, sensors
-from lab.calibration import Scale
+from lab import machine, measuring
 from lab.cgroups import PARENT
 from lab.progress import Course
 from lab.prometheus import Recorded
-from lab.scenario import RUNNING, Consolidation, Step
-from lab.stage import BATCH, BATCH_COMMAND, Stage
+from lab.scenario import (
+    PROBING_CLIENTS,
+    PROBING_THINK_SECONDS,
+    RUNNING,
+    Consolidation,
+    Scale,
+    Step,
+    calibrated,
+)
+from lab.stage import BATCH, BATCH_COMMAND, Stage, get_sensors
 from lab.study import Experiment, Outcome, Run, Study
 
 STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.measuring
@@ -21,7 +28,7 @@ SCRAPE_SECONDS = 5.0  # from prometheus.yml
 
 @contextlib.contextmanager
 def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
-    sensors.get()
+    get_sensors()
     programs.root(programs.LAB)
     facts = {"seed": str(what.seed), **machine.description()}
     stage = Stage(what, run.state.folder)
@@ -95,13 +102,13 @@ def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
 def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
-    stage.visit(calibration.PROBING_CLIENTS, f"{what.seed}/calibration", calibration.PROBING_THINK_SECONDS)
+    stage.visit(PROBING_CLIENTS, f"{what.seed}/calibration", PROBING_THINK_SECONDS)
     warm_up = what.calibration / 3
     course.pass_time(warm_up, stage.check)
     before, cpu_before = stage.clients.answers(), stage.cpu_seconds()
     course.pass_time(what.calibration - warm_up, stage.check)
     answers = stage.clients.answers() - before
-    scale = calibration.scale(stage.cpu_seconds() - cpu_before, answers, what.think_time)
+    scale = calibrated(stage.cpu_seconds() - cpu_before, answers, what.think_time)
     course.say(
         f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "
         "stand for the study's 800."

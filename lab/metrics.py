@@ -23,8 +23,7 @@ from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
-from lab.calibration import Scale
-from lab.scenario import Consolidation, Step
+from lab.scenario import Consolidation, Scale, Step
 
 METRIC = "lab_measurement"
 UNSETTLED = "lab_step_unsettled_cpus"

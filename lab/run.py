@@ -6,40 +6,54 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rich.console import Console
 
-from deploy import StackError, supervision
+from deploy import StackError, documents, supervision
+from deploy.documents import FileError, nearest
 from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
-from lab import LabError, cgroups, guard, scenario, studies
-from lab.keys import Scenario
+from lab import LabError, cgroups, consolidation, guard, scenario
+from lab.allocation import switching
+from lab.factors import experiment as factors
+from lab.keys import Scenario, ScenarioError
 from lab.metrics import RunnerMetrics
+from lab.network import experiment as network
 from lab.progress import Course
 from lab.scrapes import Scrapes, targets_written
 from lab.stage import FOLDER, INSTANCES
 from lab.state import State
 from lab.study import Run, Study
+from lab.suites import running as suites
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CONSOLIDATION = consolidation.STUDY
+STUDIES: Mapping[str, Study] = {
+    study.name: study for study in (CONSOLIDATION, switching.STUDY, factors.STUDY, network.STUDY, suites.STUDY)
+}
 
 
-def add_to(commands: Any) -> None:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "run", help="run a scenario and write its report", description=__doc__
-    )
-    shipped = ", ".join(sorted(file.stem for file in scenario.FOLDER.glob("*.yml")))
-    parser.add_argument("scenario", metavar="SCENARIO", help=f"{shipped}, or the path of a .yml file")
-    parser.add_argument("--new", action="store_true", help="start over, even if the latest run is unfinished")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the steps and what they would change, and do nothing"
-    )
-    parser.set_defaults(func=main)
+def load(file: Path) -> tuple[Study, Scenario]:
+    """Read a scenario of any study; raises `ScenarioError`."""
+    try:
+        text = documents.read_text(file)
+        document = documents.parse(text, file.name)
+        name = document.content.get("study") if isinstance(document.content, dict) else None
+        others = [name for name in STUDIES if name != CONSOLIDATION.name]
+        if name is not None and name not in others:
+            problem = f"there is no study {name!r}{nearest(str(name), others)}"
+            raise document.error(f"{problem}; without this key it is {CONSOLIDATION.name}", "study")
+    except FileError as error:
+        raise ScenarioError(str(error)) from None
+    study = STUDIES[name or CONSOLIDATION.name]
+    found: Scenario = study.parse(text, file.name)
+    return study, found
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -48,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        study, what = studies.load(scenario.find(arguments.scenario))
+        study, what = load(scenario.find(arguments.scenario))
         if arguments.dry_run:
             print("\n".join(plan(study, what)))
         else:

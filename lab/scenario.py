@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from deploy.documents import KeyProblem, Model, nearest
-from lab import keys
+from lab import LabError, keys
 from lab.keys import Cap, OneOrMore, ScenarioError, Seconds, Weight
 
 FOLDER = Path(__file__).with_name("scenarios")
@@ -22,6 +22,12 @@ Batch = Literal["none", "running", "stopped"]
 """The batch job next to the sites: not yet started, running, ended."""
 NONE, RUNNING, STOPPED = get_args(Batch)
 MAX_CLIENTS = 10_000  # for all instances together: the limit of one process at a think time of 7 s
+STUDY_CLIENTS = 800
+THEIR_CPUS = 0.3
+# This many clients with this short think time give a steady load that any machine can handle.
+PROBING_CLIENTS = 10
+PROBING_THINK_SECONDS = 0.5
+MIN_ANSWERS = 50
 _ENVIRONMENT = re.compile(
     r"(one node|two nodes)(?:, batch job (running|stopped))?, (\d{1,3}) instances? of (\d{1,6}) clients", re.ASCII
 )
@@ -119,12 +125,43 @@ class Consolidation(keys.Scenario):
         return self.limits.get(f"{instance}-{tier}") or self.limits.get(tier) or Limit()
 
 
+@dataclass(frozen=True)
+class Scale:
+    """How many clients on this machine correspond to the study's. The values are 1 and 0 without calibration.
+
+    In the study, four sites with 800 clients each exceeded the one CPU that they shared, and two sites did not. So one
+    site should use about 0.3 CPUs. The cost of a request differs between machines by an order of magnitude, so it is
+    measured: one site is visited for a while, and the CPU time of its tiers is divided by its answers.
+    """
+
+    study_clients: float = 1.0  # per client here
+    request_cpu_seconds: float = 0.0  # as measured
+
+    def clients(self, of_study: int) -> int:
+        return max(1, round(of_study / self.study_clients))
+
+
+def calibrated(cpu_seconds: float, answers: float, think_seconds: float) -> Scale:
+    """The scale from the measurement; raises `LabError` if it has too few answers.
+
+    A client sends one request per think time plus response time, which is about the CPU time of the request. Clients
+    use `THEIR_CPUS` if together they send `THEIR_CPUS` / cost requests per second.
+    """
+    if answers < MIN_ANSWERS or cpu_seconds <= 0:
+        raise LabError(f"calibration got only {answers:g} answers: give it more time, or read the site's logs")
+    cost = cpu_seconds / answers
+    return Scale(STUDY_CLIENTS / (THEIR_CPUS / cost * (think_seconds + cost)), cost)
+
+
+def shipped() -> list[str]:
+    return sorted(file.stem for file in FOLDER.glob("*.yml"))
+
+
 def find(name: str) -> Path:
     if name.endswith((".yml", ".yaml")):
         if not Path(name).is_file():
             raise ScenarioError(f"{name}: no such file")
         return Path(name)
-    shipped = sorted(file.stem for file in FOLDER.glob("*.yml"))
-    if name not in shipped:
-        raise ScenarioError(f"no scenario {name!r} (your own file must end in .yml){nearest(name, shipped)}")
+    if name not in shipped():
+        raise ScenarioError(f"no scenario {name!r} (your own file must end in .yml){nearest(name, shipped())}")
     return FOLDER / f"{name}.yml"

@@ -3,15 +3,16 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from deploy.programs import CHECKOUT
-from lab import guard, sensors
+from deploy import go_programs, programs
+from deploy.programs import CHECKOUT, catalogue
+from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.clients.child import Clients, Order
 from lab.machine import Cpus, cpus
-from lab.processes import Process, free_ports
+from lab.processes import Process, beside, free_ports
 from lab.scenario import Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
@@ -20,6 +21,7 @@ INSTANCES = FOLDER / "instances"  # a guard removes what a killed lab leaves her
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
 BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
+TELEGRAF = CHECKOUT / "telegraf"
 
 
 class Stage:
@@ -61,7 +63,7 @@ class Stage:
             ending.callback(self._stop_batch)
             folder = FOLDER / "sensors"
             ending.callback(shutil.rmtree, folder, ignore_errors=True)
-            for sensor in sensors.start(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
+            for sensor in start_sensors(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
                 ending.callback(sensor.stop)
                 self._sensors.append(sensor)
             self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)
@@ -123,3 +125,58 @@ class Stage:
     def _stop_batch(self) -> None:
         self._ending_batch.close()
         self._batch = None
+
+
+def get_sensors() -> None:
+    """Download both programs if missing, and print how long that takes; raises `LabError`."""
+    for suite in (catalogue.TELEGRAF, catalogue.CADVISOR):
+        if programs.got(suite) is None:
+            build_time = go_programs.PROGRAMS[suite.name].module.build_time
+            print(f"Getting {suite.title}, once: by download, or a build of {build_time} ...", flush=True)
+        programs.get(suite)
+
+
+def start_sensors(
+    folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
+) -> Iterator[Process]:
+    """Start both on these loopback ports, for instances that may start later; call `get_sensors` first.
+
+    folder: created for Telegraf's configuration and state.
+    """
+    telegraf_port, cadvisor_port = ports
+    folder.mkdir(parents=True, mode=0o700)  # contains the databases' passwords
+    for instance in instances:
+        _copy_sensors(instance, folder)
+    telegraf: list[str | Path] = [programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf"]
+    telegraf += ["--config-directory", folder, "--quiet"]  # errors only
+    cadvisor: list[str | Path] = [
+        *(programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
+        "--raw_cgroup_prefix_whitelist=/virtscope/",
+        # As in compose.yaml: it reads at each scrape.
+        *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
+    ]
+    own = {"TELEGRAF_PORT": str(telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF), "STATE_DIRECTORY": str(folder)}
+    for name, command in (("Telegraf", telegraf), ("cAdvisor", cadvisor)):
+        log = logs / f"{name.lower()}.log"
+        yield Process(name, beside(cpus, command), log, environment={**os.environ, **own})
+
+
+def _copy_sensors(instance: Instance, folder: Path) -> None:
+    places = {
+        "apache_access_log": ("/var/log/apache2/access.log", str(instance.web_log)),
+        "apache_status": ("http://127.0.0.1/server-status?auto", instance.status_url),
+        "mysql": ("telegraf@unix(/run/mysqld/mysqld.sock)/", instance.db_dsn),
+    }
+    for sensor, (before, after) in places.items():
+        original = (TELEGRAF / "sensors" / f"{sensor}.conf").read_text()
+        copy = edited(original, {before: after, 'app = "shop"': f'app = "{instance.name}"'})
+        (folder / f"{instance.name}-{sensor}.conf").write_text(copy)
+
+
+def edited(configuration: str, replacements: Mapping[str, str]) -> str:
+    """A sensor's configuration with placeholders filled in; raises `LabError` if one is missing."""
+    for before, after in replacements.items():
+        if before not in configuration:
+            raise LabError(f"a sensor in {TELEGRAF}/sensors no longer has {before!r}: update lab/stage.py")
+        configuration = configuration.replace(before, after)
+    return configuration

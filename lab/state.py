@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from deploy.programs import CHECKOUT
 from lab import LabError
-from lab.calibration import Scale
 from lab.keys import Scenario
+from lab.scenario import Scale
 
 RUNS = CHECKOUT / ".stack" / "lab" / "runs"
 
@@ -20,21 +20,17 @@ class State(BaseModel):
     scale: Scale | None = None  # None: not calibrated yet
     finished: list[str] = []  # steps, by name
     over: bool = False
-    _folder: Path = PrivateAttr(RUNS)
-
-    @property
-    def folder(self) -> Path:
-        return self._folder
+    folder: Path = Field(RUNS, exclude=True)
 
     @property
     def run(self) -> str:
         """Sorts by time, such as "20261121T090512-scale"."""
-        return self._folder.name
+        return self.folder.name
 
     @classmethod
     def begin(cls, scenario: Scenario, now: datetime, runs: Path = RUNS) -> Self:
-        state = cls(digest=scenario.digest)
-        state._folder = runs / f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{scenario.name}"
+        folder = runs / f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{scenario.name}"
+        state = cls(digest=scenario.digest, folder=folder)
         state.folder.mkdir(parents=True)
         state.save()
         return state
@@ -47,7 +43,7 @@ class State(BaseModel):
                 state = cls.model_validate_json(file.read_bytes())
             except ValidationError:
                 raise LabError(f"{file} is damaged, so its run can't continue; start over with NEW=1") from None
-            state._folder = file.parent
+            state.folder = file.parent
             if state.digest == scenario.digest:
                 return None if state.over else state
         return None

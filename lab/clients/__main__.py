@@ -51,8 +51,9 @@ def main() -> None:
     server.start()
     print(json.dumps({"port": server.server_port}), flush=True)
     for line in lines:
-        crowd.carry_out(Order(**json.loads(line)))
-        print(json.dumps({}), flush=True)
+        if order := json.loads(line):
+            crowd.carry_out(Order(**order))
+        print(json.dumps({"answers": metrics.answers()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -43,3 +43,9 @@ class Metrics:
             registry=self.registry,
         )
         self.clients = Gauge("lab_clients", "Clients that visit the application now.", ["app"], registry=self.registry)
+
+    def answers(self) -> int:
+        """The number of answers with any status."""
+        samples = (sample for family in self.durations.collect() for sample in family.samples)
+        counts = (one for one in samples if one.name.endswith("_count"))
+        return round(sum(one.value for one in counts if one.labels["status"] not in {"timeout", "error"}))

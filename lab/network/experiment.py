@@ -13,7 +13,7 @@ from lab import LabError, machine
 from lab.environments import NONE, Base, Guest
 from lab.factors.servers import enclosed, own_folder
 from lab.metrics import Measurement
-from lab.network import outputs, paths, web
+from lab.network import outputs, paths
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import ON, Network, Step, WebLoad, guest_path
 from lab.servers import enclosure
@@ -60,9 +60,8 @@ def plan(what: Network) -> list[str]:
     rates = ", ".join(map(str, what.web_rates or ()))
     web_load = [f"nginx, and vegeta at {rates} requests/s"] if rates else []
     ports = f"iperf3 --server on ports {paths.PORT} and {paths.WARM_UP_PORT}"
-    nginx = (
-        f", nginx on port {web.PORT} by sh with lab/network/nginx.sh, in a folder of its own in /tmp" if rates else ""
-    )
+    by = "by sh with lab/network/nginx.sh, in a folder of its own in /tmp"
+    nginx = f", nginx on port {paths.WEB_PORT} {by}" if rates else ""
     return [
         "On this machine, in network namespaces that only the step's own processes see, gone when these end:",
         *(f"  {path}: {' '.join(command)}" for path in what.paths for command in paths.make(path)),
@@ -105,11 +104,11 @@ def measured(
     guest, address = reached.get(of.path) or (None, paths.ends(of.path)[2])
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
         if isinstance(of, WebLoad):
-            seconds, offloads = what.warm_up + duration + web.TIMEOUT, ON
-            web.prepare(STATE, web.target(of, address))
-            ends = web.ends(of, what.warm_up, duration)
+            seconds, offloads = what.warm_up + duration + paths.TIMEOUT, ON
+            paths.prepare(STATE, paths.target(of, address))
+            ends = paths.web(of, what.warm_up, duration)
             enclosed_ends = ends.enclosed(lambda command: enclosure.enclosed(state, command, programs.WEB_SERVER))
-            servers = [(web.server_in_guest(address), web.STARTED, "nginx")]
+            servers = [(paths.server_in_guest(address), paths.NGINX_LISTENING, "nginx")]
         else:
             seconds, offloads = what.warm_up + duration, of.offloads
             ends = paths.iperf3(of, address, what.warm_up, duration)

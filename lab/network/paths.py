@@ -3,18 +3,25 @@
 The script has its own mount namespace with an empty /run, which holds the names of the network namespaces. They are
 invisible to others and need no cleanup: the kernel removes them after the script's last process has ended. The path to
 a guest exists already, as the user has set it up.
+
+A web load is nginx with two static files, and vegeta, which requests one of them at a constant rate: each request is
+due at its time whether or not earlier ones are answered. Response time counts from the due time, as in wrk2: a delayed
+client would be a waiting user.
 """
 
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Self
 
+from deploy import go_programs
 from deploy.programs import CHECKOUT
 from lab.network.outputs import AFTERWARDS
-from lab.network.scenario import BRIDGE, LOOPBACK, RECEIVE, VETH, Configuration
+from lab.network.scenario import BRIDGE, FILES, LOOPBACK, RECEIVE, VETH, Configuration, WebLoad
 
 PORT, WARM_UP_PORT = 5201, 5202
 SERVER, CLIENT, SWITCH = "server", "client", "switch"
@@ -24,6 +31,15 @@ DEVICE = "eth0"
 EVENTS = ("instructions", "cycles")
 LISTENING = "Server listening on"  # iperf3's message when it does
 LISTEN_SECONDS = 10
+CONFIG = Path(__file__).with_name("nginx.conf")
+IN_GUEST = Path(__file__).with_name("nginx.sh")
+WEB_PORT = 8080  # as in CONFIG
+NGINX = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
+NGINX_LISTENING = "start worker process "  # nginx's message when it listens
+MAX_AT_ONCE = 1_000  # requests in flight; others wait, which counts as response time
+TIMEOUT = 10  # seconds until a request fails
+VEGETA = "/srv/config/vegeta"
+RESULTS = "/srv/state/results"
 
 
 @dataclass(frozen=True)
@@ -92,6 +108,47 @@ def iperf3(of: Configuration, address: str, warm_up: int, duration: int) -> Ends
     servers = {port: [*server, f"--port={port}"] for port in (WARM_UP_PORT, PORT)}
     before = iperf3_client(of, address, warm_up, WARM_UP_PORT)
     return Ends(servers, before, iperf3_client(of, address, duration))
+
+
+def prepare(folder: Path, target: str) -> None:
+    """Write the files that nginx and vegeta read to a folder, readable for everybody. Raises `GoProgramsError`."""
+    config, site = folder / "config", folder / "site"
+    for made in (config, site):
+        made.mkdir(mode=0o755)
+    shutil.copyfile(CONFIG, config / CONFIG.name)
+    shutil.copyfile(go_programs.path("vegeta"), config / "vegeta")
+    (config / "vegeta").chmod(0o755)
+    (config / "target").write_text(f"{target}\n")
+    for size in FILES:
+        (site / str(size)).write_bytes(b"x" * size)
+
+
+def target(of: WebLoad, address: str) -> str:
+    return f"GET http://{_socket(address)}/{of.size}"
+
+
+def server_in_guest(address: str) -> list[str]:
+    """nginx with the same files and configuration, for a guest where it is installed, on this guest address only."""
+    config = CONFIG.read_text().replace(f"listen {WEB_PORT};", f"listen {_socket(address)};")
+    return ["sh", "-c", IN_GUEST.read_text(), "nginx", config, *map(str, FILES)]
+
+
+def _socket(address: str) -> str:
+    return f"[{address}]:{WEB_PORT}" if ":" in address else f"{address}:{WEB_PORT}"
+
+
+def web(of: WebLoad, warm_up: int, duration: int) -> Ends:
+    return Ends(
+        servers={WEB_PORT: NGINX},
+        warm_up=attack(of, warm_up, "/dev/null"),
+        client=attack(of, duration),
+        afterwards=[VEGETA, "encode", "-to=csv", RESULTS],
+    )
+
+
+def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
+    when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MAX_AT_ONCE}", f"-timeout={TIMEOUT}s"]
+    return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]
 
 
 def device(said: str) -> str:

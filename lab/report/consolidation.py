@@ -38,12 +38,8 @@ class Judged:
         return round(self.values["missed"])
 
     @property
-    def unjudged(self) -> int:
-        return self.apps - round(self.values["judged"])
-
-    @property
     def met(self) -> bool | None:
-        return False if self.missed else None if self.unjudged else True
+        return False if self.missed else None if self.values["judged"] < self.apps else True
 
     @property
     def unit(self) -> Unit:
@@ -62,18 +58,16 @@ class Judged:
         """Over its instances, such as `MISSED by 3 of 4, 310 ms`."""
         if "measured" not in self.values:
             return _IN_A_WORD[None]
-        unjudged = f", {self.unjudged} not judged" if self.unjudged else ""
+        unknown = self.apps - round(self.values["judged"])
+        unjudged = f", {unknown} not judged" if unknown else ""
         by = f" by {self.missed} of {self.apps}" if self.missed and self.apps > 1 else ""
         return f"{_IN_A_WORD[not self.missed]}{by}, {self.unit.write(self.values['measured'])}{unjudged}"
 
 
 @dataclass(frozen=True)
 class Load:
-    """A number of instances and of clients per instance, in one placement; `steps` are its repetitions."""
+    """A number of instances and of clients per instance, in one setting; `steps` are its repetitions."""
 
-    placement: str
-    instances: int
-    clients: int
     steps: Mapping[Step, Values]
 
     @property
@@ -82,7 +76,7 @@ class Load:
 
     @property
     def size(self) -> tuple[int, int]:
-        return self.instances * self.clients, self.instances
+        return self.step.instances * self.step.clients, self.step.instances
 
     def values(self, of: str) -> tuple[float, ...]:
         return tuple(found[of] for found in self.steps.values() if of in found)
@@ -99,7 +93,7 @@ class Load:
     @property
     def judged(self) -> list[Judged]:
         of = ((objective, parts(found, objective)) for found in self.steps.values() for objective in OBJECTIVES)
-        return [Judged(objective, values, self.instances) for objective, values in of if "promised" in values]
+        return [Judged(objective, values, self.step.instances) for objective, values in of if "promised" in values]
 
     @property
     def met(self) -> bool | None:
@@ -110,17 +104,19 @@ class Load:
     def really(self) -> str:
         """The number of clients that ran, if it is another."""
         run = self.values("step_clients")
-        return significant(run[0]) if run and run[0] != self.clients else ""
+        return significant(run[0]) if run and run[0] != self.step.clients else ""
 
     def __str__(self) -> str:
-        return f"{count(self.instances, 'instance')} with {self.clients} clients" + " each" * (self.instances > 1)
+        return f"{count(self.step.instances, 'instance')} with {self.step.clients} clients" + " each" * (
+            self.step.instances > 1
+        )
 
 
 PLACEMENT = "Placement"
 COLUMNS: Columns[Load] = (
-    (PLACEMENT, lambda load: load.placement),
-    ("Instances", lambda load: str(load.instances)),
-    ("Clients each", lambda load: f"{load.clients}" + (f" ({load.really} run)" if load.really else "")),
+    (PLACEMENT, lambda load: load.step.setting),
+    ("Instances", lambda load: str(load.step.instances)),
+    ("Clients each", lambda load: f"{load.step.clients}" + (f" ({load.really} run)" if load.really else "")),
 )
 STEP: Columns[Load] = (("Step", lambda load: load.step.name), *COLUMNS)
 
@@ -129,16 +125,12 @@ def loads(steps: Mapping[Step, Values]) -> list[Load]:
     groups: dict[tuple[str, int, int], dict[Step, Values]] = {}
     for step, found in steps.items():
         groups.setdefault((step.setting, step.instances, step.clients), {})[step] = found
-    return [Load(*of, group) for of, group in sorted(groups.items(), key=lambda one: one[0])]
+    return [Load(group) for _, group in sorted(groups.items(), key=lambda one: one[0])]
 
 
 def singly(of: Iterable[Load]) -> list[Load]:
     """Each step on its own."""
-    return [
-        Load(load.placement, load.instances, load.clients, {step: found})
-        for load in of
-        for step, found in load.steps.items()
-    ]
+    return [Load({step: found}) for load in of for step, found in load.steps.items()]
 
 
 def write_up(recording: Recording) -> Page:
@@ -227,8 +219,8 @@ def verdict(of: Sequence[Load]) -> list[str]:
         judged = " where one could be judged" if any(load.met is None for load in of) else ""
         return [f"No objective was missed{judged}: this run did not reach the knee."]
     first = broken[0]
-    placed = f" ({first.placement})" if len({load.placement for load in of}) > 1 else ""
-    below = [load for load in of if load.met and load.placement == first.placement and load.size < first.size]
+    placed = f" ({first.step.setting})" if len({load.step.setting for load in of}) > 1 else ""
+    below = [load for load in of if load.met and load.step.setting == first.step.setting and load.size < first.size]
     knee = f"at or below {first}, the smallest load that missed an objective"
     if below:
         knee = f"between {max(below, key=lambda load: load.size)} (met) and {first} (missed)"
@@ -239,7 +231,7 @@ def verdict(of: Sequence[Load]) -> list[str]:
 
 def _why(load: Load) -> str:
     steps = {one.step: one.steps[one.step] for one in singly([load]) if any(each.missed for each in one.judged)}
-    broken = Load(load.placement, load.instances, load.clients, steps)
+    broken = Load(steps)
     used, cpus, full = broken.mean("tiers_cpu"), broken.mean("step_cpus"), ""
     if used is not None:
         full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
@@ -263,12 +255,12 @@ def _overview(of: Sequence[Load]) -> Table | None:
     """Instances by clients: which loads met all objectives; None if nothing was judged."""
     if not any(load.judged for load in of):
         return None
-    many = len({load.placement for load in of}) > 1
+    many = len({load.step.setting for load in of}) > 1
     rows: dict[str, dict[int, str]] = {}
     for load in of:
-        name = count(load.instances, "instance") + (f", {load.placement}" if many else "")
-        rows.setdefault(name, {})[load.clients] = f"{_IN_A_WORD[load.met]}, {RESPONSE.write(load.mean('mean'))}"
-    clients = sorted({load.clients for load in of})
+        name = count(load.step.instances, "instance") + (f", {load.step.setting}" if many else "")
+        rows.setdefault(name, {})[load.step.clients] = f"{_IN_A_WORD[load.met]}, {RESPONSE.write(load.mean('mean'))}"
+    clients = sorted({load.step.clients for load in of})
     cells = tuple((name, *(row.get(number, "") for number in clients)) for name, row in rows.items())
     return Table(("Clients per instance", *map(str, clients)), cells)
 
@@ -336,17 +328,17 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
 
 def _chart(quantities: Sequence[Quantity], of: Sequence[Load]) -> str | None:
     """The section's chart as SVG, with a curve for each number of instances and placement; None without numbers."""
-    instances = sorted({load.instances for load in of})
-    placements = list(dict.fromkeys(load.placement for load in of))
+    instances = sorted({load.step.instances for load in of})
+    placements = list(dict.fromkeys(load.step.setting for load in of))
     panels = []
     for each in (quantity for quantity in quantities if not quantity.get("hidden")):
         unit, curves = _unit(each), []
         for line, placement in enumerate(placements):
             for shade, number in enumerate(instances):
                 points = [
-                    (load.clients, [value * unit.factor for value in load.values(each["of"])])
+                    (load.step.clients, [value * unit.factor for value in load.values(each["of"])])
                     for load in of
-                    if (load.placement, load.instances) == (placement, number)
+                    if (load.step.setting, load.step.instances) == (placement, number)
                 ]
                 name = count(number, "instance") + (f", {placement}" if len(placements) > 1 else "")
                 if any(values for _, values in points):
@@ -354,7 +346,10 @@ def _chart(quantities: Sequence[Quantity], of: Sequence[Load]) -> str | None:
         panels.append(Panel(each["title"], unit.axis, curves, _limits(each, of), logarithmic=unit.logarithmic))
     if not any(panel.curves for panel in panels):
         return None
-    ticks = {load.clients: f"{load.clients}\n({load.really})" if load.really else str(load.clients) for load in of}
+    ticks = {
+        load.step.clients: f"{load.step.clients}\n({load.really})" if load.really else str(load.step.clients)
+        for load in of
+    }
     scaled = ", in the study's numbers (really run)" if any(load.really for load in of) else ""
     return charts.draw(panels, f"clients per instance{scaled}", tuple(ticks.items()))
 

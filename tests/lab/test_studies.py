@@ -8,7 +8,7 @@ import pytest
 
 from deploy import programs
 from lab.network.scenario import FILES, PATHS
-from lab.suites.programs import WORK
+from lab.suites.running import WORK
 from tests.lab.conftest import require_cgroups, require_packages
 from tests.lab.reached import guest
 from tests.lab.runs import complete, left, measured, report, running_stack

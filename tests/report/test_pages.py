@@ -11,10 +11,9 @@ import pytest
 from markdown_it import MarkdownIt
 from prometheus_client import generate_latest
 
-from lab.calibration import Scale
 from lab.metrics import Measurement, RunnerMetrics
 from lab.report.charts import SHADES, Curve, Panel, draw
-from lab.scenario import Step
+from lab.scenario import Scale, Step
 from tests.report.recordings import backfilled, hours_ago
 from tests.support.prometheus import ROOT
 

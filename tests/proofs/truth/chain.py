@@ -98,7 +98,7 @@ class Chain:
         return ending.enter_context(RunningExporter(folder, *flags, package=f"virtscope.{name}")).address
 
     def _cadvisor(self, ending: contextlib.ExitStack) -> str:
-        """As in lab.sensors, with a libvirt host's guests among the containers."""
+        """As in lab.stage, with a libvirt host's guests among the containers."""
         port = free_port()
         command: list[str | Path] = [
             *(go_programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={port}"),

@@ -15,16 +15,15 @@ from rich.console import Console
 
 from deploy import programs
 from deploy.targets import this_machine
-from lab import LabError, calibration, machine, scenario, scrapes, studies
-from lab.calibration import Scale
+from lab import LabError, machine, run, scenario, scrapes
 from lab.progress import Course
-from lab.scenario import Consolidation
-from lab.sensors import edited
+from lab.scenario import Consolidation, Scale, calibrated
+from lab.stage import edited
 from lab.state import State
 from tests.support.refusals import assert_refused
 from tests.support.waiting import wait_for
 
-_, SCENARIO = studies.load(scenario.find("scale"))
+_, SCENARIO = run.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -52,14 +51,14 @@ def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
 
 def test_clients_follow_from_the_cost_of_a_request() -> None:
     # 20 s of CPU for 2,000 answers is 10 ms each; 0.3 CPUs serve 30 of them per second, for 30 * 7.01 clients.
-    scale = calibration.scale(cpu_seconds=20, answers=2000, think_seconds=7)
+    scale = calibrated(cpu_seconds=20, answers=2000, think_seconds=7)
     assert scale.request_cpu_seconds == pytest.approx(0.010)
     assert scale.clients(800) == 210
     assert scale.clients(400) == 105
     assert scale.clients(1) == 1
     assert Scale().clients(3) == 3, "without calibration"
     with pytest.raises(LabError, match="only 12 answers"):
-        calibration.scale(cpu_seconds=1, answers=12, think_seconds=7)
+        calibrated(cpu_seconds=1, answers=12, think_seconds=7)
 
 
 def test_nodes_are_the_last_cpus_and_clients_keep_off_them() -> None:

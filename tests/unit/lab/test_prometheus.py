@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from lab import consolidation, measuring, scrapes
-from lab.calibration import Scale
 from lab.prometheus import Prometheus, PrometheusError, Recorded
-from lab.scenario import Consolidation
+from lab.scenario import Consolidation, Scale
 from tests.support.endpoints import QuietHandler, http_server
 from tests.support.refusals import assert_refused
 

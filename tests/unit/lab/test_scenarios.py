@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.programs import CHECKOUT
-from lab import run, scenario, studies
+from lab import run, scenario
 from lab.allocation import switching
 from lab.allocation.scenario import DYNAMIC, Allocation, Step
 from lab.cgroups import TierLimits
@@ -66,10 +66,10 @@ def documented(name: str) -> list[float]:
 
 def test_shipped_ones_are_valid_and_take_as_long_as_the_documentation_says() -> None:
     for name in SHIPPED:
-        study, shipped = studies.load(scenario.find(name))
+        study, shipped = run.load(scenario.find(name))
         assert shipped.name == name
         assert len({step.name for step in shipped.steps}) == len(shipped.steps)
-        assert study is studies.CONSOLIDATION or shipped.repetitions == 5, "enough for an interval"
+        assert study is run.CONSOLIDATION or shipped.repetitions == 5, "enough for an interval"
         [line] = re.findall(r"(?m)^\d+ steps, about (.+):$", "\n".join(run.plan(study, shipped)))
         planned = sum(float(number) * MINUTES[unit] for number, unit in re.findall(r"(\d+) (min|h)", line))
         said = documented(name)
@@ -124,14 +124,14 @@ class TestConsolidation:
         mine = tmp_path / "mine.yml"
         assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
         mine.write_text(SITES)
-        found = studies.load(scenario.find(str(mine)))[1]
+        found = run.load(scenario.find(str(mine)))[1]
         assert (found.name, found.steps) == ("mine", Consolidation.parse(SITES, "mine.yml").steps)
         assert found.digest != Consolidation.parse(SITES + "seed: 2\n", "mine.yml").digest
         mine.write_bytes(b"about: \xff\n")
-        assert_refused(ScenarioError, "is not UTF-8", studies.load, mine)
+        assert_refused(ScenarioError, "is not UTF-8", run.load, mine)
         mine.write_text(SWITCHED.replace("allocation", "allocations"))
         words = "mine.yml:1: study: there is no study 'allocations'; did you mean allocation?; without this key"
-        assert_refused(ScenarioError, re.escape(words), studies.load, mine)
+        assert_refused(ScenarioError, re.escape(words), run.load, mine)
 
 
 class TestAllocation:

@@ -22,7 +22,7 @@ from lab.scrapes import Scrapes
 from lab.state import State
 from lab.study import Outcome, Run
 from lab.suites import running
-from lab.suites.programs import PROGRAMS, SkippedError
+from lab.suites.running import PROGRAMS, SkippedError
 from lab.suites.scenario import Step, Suites
 from tests.support.refusals import assert_refused
 

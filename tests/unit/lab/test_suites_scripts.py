@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.suites import lmbench, programs
+from lab.suites import lmbench, running
 from lab.suites.outputs import stress_ng
 
-SCRIPTS = Path(programs.__file__).parent
+SCRIPTS = Path(running.__file__).parent
 SERVERS = ("lat_udp", "lat_tcp", "lat_connect", "bw_tcp")
 SILENT = ("lat_syscall", "lat_select", "lat_sig", "lat_unix", "lmdd", "lat_pagefault", "lat_mmap", "lat_fs", "lat_ctx")
 LMBENCH = dict.fromkeys((*SILENT, *SERVERS, "bw_file_rd", "bw_mmap_rd", "bw_mem"), "") | {
