@@ -38,15 +38,8 @@ class Stage:
         where = cpus(scenario.placement[0], self._cpus_available)
         self._cpus_of_others = where.others
         self._instances = [
-            Instance(
-                name,
-                INSTANCES / name,
-                web_port=web_port,
-                db_port=db_port,
-                web=self._limits(name, WEB, where),
-                db=self._limits(name, DB, where),
-            )
-            for name, web_port, db_port in zip(names, ports[::2], ports[1::2], strict=True)
+            Instance(name, INSTANCES / name, {WEB: web, DB: db}, self._limits(name, where))
+            for name, web, db in zip(names, ports[::2], ports[1::2], strict=True)
         ]
         self._running: list[Instance] = []
         self._batch: Process | None = None
@@ -86,15 +79,14 @@ class Stage:
             instance.start()
             self._running.append(instance)
         for instance in self._running:
-            for tier in TIERS:
-                instance.limit(tier, self._limits(instance.name, tier, where))
+            for tier, limits in self._limits(instance.name, where).items():
+                instance.limit(tier, limits)
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
+        urls = {instance.name: instance.url for instance in self._running}
         think_seconds = think_seconds or self._scenario.think_time
-        each, urls = dict.fromkeys(self._running, clients), {one.name: one.url for one in self._instances}
-        of = {instance.name: each.get(instance, 0) for instance in self._instances}
-        self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, of, urls))
+        self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, dict.fromkeys(urls, clients), urls))
 
     def cpu_seconds(self) -> float:
         return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
@@ -111,9 +103,9 @@ class Stage:
         telegraf, cadvisor = self._sensor_ports
         return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self.clients.port,)}
 
-    def _limits(self, instance: str, tier: str, where: Cpus) -> TierLimits:
-        limit = self._scenario.limit(instance, tier)
-        return TierLimits(limit.weight, limit.cap, where.by_tier[tier])
+    def _limits(self, instance: str, where: Cpus) -> dict[str, TierLimits]:
+        of = {tier: self._scenario.limit(instance, tier) for tier in TIERS}
+        return {tier: TierLimits(limit.weight, limit.cap, where.by_tier[tier]) for tier, limit in of.items()}
 
     def _start_batch(self, cpus: str) -> None:
         if self._batch is None:

@@ -95,10 +95,6 @@ def furthest(of: Iterable[tuple[Estimate, S]], unchanged: float) -> tuple[Estima
     return max(beyond or known, key=lambda one: one[0].value)
 
 
-def plus_minus(of: Estimate) -> str:
-    return SHARE.write(of.value) + ("" if of.half is None else f" ± {SHARE.write(of.half)}")
-
-
 def beyond_noise(effect: Estimate) -> str:
     """A share with its interval; if none was found, its upper bound."""
     if effect.high is not None and not effect.differs():

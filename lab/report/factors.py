@@ -18,7 +18,7 @@ from lab.factors.scenario import (
 )
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
-from lab.report.comparison import Comparison, Pair, Values, beyond_noise, plus_minus
+from lab.report.comparison import Comparison, Pair, Values, beyond_noise
 from lab.report.page import Columns, Page, Section, Study, interval, load_study, table
 from lab.report.recorded import Recording
 from lab.report.units import SHARE
@@ -155,4 +155,5 @@ def _overcommit(found: Sequence[Comparison], limit: float) -> list[str]:
 def _furthest(of: Sequence[Comparison]) -> str:
     one = max(of, key=lambda one: abs(one.lost.value))
     lost, where = (one.lost, "below") if one.lost.value > 0 else (one.lost.mapped(-1), "above")
-    return f"{plus_minus(lost)} {where} it ({one.test} at {one.pair.x:g})"
+    spread = "" if lost.half is None else f" ± {SHARE.write(lost.half)}"
+    return f"{SHARE.write(lost.value)}{spread} {where} it ({one.test} at {one.pair.x:g})"

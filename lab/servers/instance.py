@@ -5,6 +5,7 @@ import http.client
 import os
 import secrets
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy import privileges, programs
@@ -27,17 +28,15 @@ class Instance:
     It ends with the process that created it, for any reason. Needs root.
     """
 
-    def __init__(
-        self, name: str, folder: Path, *, web_port: int, db_port: int, web: TierLimits, db: TierLimits
-    ) -> None:
-        """`folder` is for its files; `start` creates it, replacing a killed run's."""
+    def __init__(self, name: str, folder: Path, ports: Mapping[str, int], limits: Mapping[str, TierLimits]) -> None:
+        """Ports and limits are by tier. `folder` is for its files; `start` creates it, replacing a killed run's."""
         self.name = name
         self.folder = folder.absolute()
-        self.url = f"http://{LOOPBACK}:{web_port}"
+        self.url = f"http://{LOOPBACK}:{ports[WEB]}"
         self.status_url = f"{self.url}/server-status?auto"
         self.web_log = self.folder / WEB / "access.log"
-        self.ports = {WEB: web_port, DB: db_port}
-        self._limits = {WEB: web, DB: db}
+        self.ports = dict(ports)
+        self._limits = dict(limits)
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", mounted()) for tier in TIERS}
         self._processes: dict[str, list[Process]] = {tier: [] for tier in TIERS}
         self._ending = contextlib.ExitStack()

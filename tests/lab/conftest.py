@@ -13,7 +13,7 @@ import requests
 from deploy import programs
 from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
-from lab.servers.instance import Instance
+from lab.servers.instance import TIERS, Instance
 from tests.ssh.sshd import Sshd
 from tests.support.ports import free_port
 
@@ -54,7 +54,7 @@ def name(suffix: str) -> str:
 
 def new_instance(suffix: str, folder: Path) -> Instance:
     limits = TierLimits()
-    return Instance(name(suffix), folder / suffix, web_port=free_port(), db_port=free_port(), web=limits, db=limits)
+    return Instance(name(suffix), folder / suffix, {tier: free_port() for tier in TIERS}, dict.fromkeys(TIERS, limits))
 
 
 def require_cgroups() -> Hierarchies:
