@@ -3,6 +3,7 @@
 Capacity is the CPU use of all containers together, performance their finished tasks; the host's CPU is the rest.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -65,42 +66,38 @@ class Sums:
     def capacity(self) -> float:
         return sum(self.container_cpu.values()) / self.duration
 
-    def host(self, *since: int) -> float | None:
-        """CPUs used outside the containers, only in these seconds if given; None without any."""
+    def host(self, *since: int) -> float:
+        """CPUs used outside the containers, only in these seconds if given; NaN without any."""
         when = since or tuple(self.seconds)
-        if not (seconds := sum(self.seconds.get(each, 0) for each in when)):
-            return None
         contained = sum(cpu for (each, _), cpu in self.container_cpu.items() if each in when)
-        return (sum(self.machine_cpu.get(each, 0) for each in when) - contained) / seconds
+        return (sum(self.machine_cpu.get(each, 0) for each in when) - contained) / self._duration(when)
 
-    def _at_cap(self, cap: float, *since: int) -> float | None:
-        """CPUs used by containers with this cap in these seconds since a switch; None without any."""
-        if not (seconds := sum(self.seconds.get(each, 0) for each in since)):
-            return None
-        return sum(cpu for (when, of), cpu in self.container_cpu.items() if when in since and of == cap) / seconds
+    def _at_cap(self, cap: float, *since: int) -> float:
+        """CPUs used by containers with this cap in these seconds since a switch; NaN without any."""
+        used = sum(cpu for (when, of), cpu in self.container_cpu.items() if when in since and of == cap)
+        return used / self._duration(since)
 
-    def cpu_of_a_switch(self) -> float | None:
+    def _duration(self, since: Sequence[int]) -> float:
+        return sum(self.seconds.get(each, 0) for each in since) or math.nan
+
+    def cpu_of_a_switch(self) -> float:
         """CPU seconds outside the containers in the first seconds after a switch, beyond later use.
 
         A second way to measure the cost of a switch, within one step: drift between steps doesn't matter.
         """
-        settled, first = self.host(*AFTER), [self.host(when) for when in FIRST]
-        if settled is None or None in first:
-            return None
-        return sum((cpu or 0) - settled for cpu in first)  # each for one second
+        settled = self.host(*AFTER)
+        return sum(self.host(when) - settled for when in FIRST)  # each for one second
 
-    def delay(self, cap: float, before: float) -> float | None:
-        """Mean seconds until a cap has taken effect, over switches from the cap `before`; None if unknown.
+    def delay(self, cap: float, before: float) -> float:
+        """Mean seconds until a cap has taken effect, over switches from the cap `before`; NaN if unknown.
 
         A container that stays at the old cap for d seconds uses d * (before - now) more than one that changes at once.
         d follows from the use in the first seconds, compared with the later use of as many containers of both caps; it
         is at most `SETTLED`. It doesn't depend on the sampling interval, and noise may make it slightly negative.
         """
-        settled, settled_before = self._at_cap(cap, *AFTER), self._at_cap(before, *AFTER)
-        first = [self._at_cap(cap, when) for when in FIRST]
-        if settled is None or settled_before is None or None in first or settled == settled_before:
-            return None
-        return sum((cpu or 0) - settled for cpu in first) / (settled_before - settled)
+        settled = self._at_cap(cap, *AFTER)
+        change = self._at_cap(before, *AFTER) - settled
+        return sum(self._at_cap(cap, when) - settled for when in FIRST) / (change or math.nan)
 
 
 def measurements(step: Step, sums: Sums, platform: str, *, emulated: bool) -> list[Measurement]:
@@ -115,11 +112,12 @@ def measurements(step: Step, sums: Sums, platform: str, *, emulated: bool) -> li
         values.append((RAISED, "s", "lower", sums.delay(step.high, step.low)))
         values.append((CUT, "s", "lower", sums.delay(step.low, step.high)))
     if sums.calls:
-        values.append((CALL_CPU, "s", "lower", sums.call_cpu / sums.calls or None))  # 0: another host's own commands
+        call_cpu = sums.call_cpu / sums.calls or math.nan  # 0: of commands of another host
+        values.append((CALL_CPU, "s", "lower", call_cpu))
         values.append((CALL_SECONDS, "s", "lower", sums.call_seconds / sums.calls))
     where = step.environment, platform, emulated
     return [
         Measurement(*where, test, unit, better, step.repetition, value)
         for test, unit, better, value in values
-        if value is not None
+        if not math.isnan(value)
     ]

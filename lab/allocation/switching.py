@@ -137,7 +137,7 @@ def _until_its_second(now: float, repetition: int) -> float:
 
 
 def _summary(step: Step, sums: Sums) -> str:
-    used = f"{sums.capacity:.3f} CPU, all else {sums.host() or 0.0:.3f} CPU"
+    used = f"{sums.capacity:.3f} CPU, all else {sums.host():.3f} CPU"
     return f"{step.name}: {sums.tasks / sums.duration:.1f} {step.unit}/s, {used}"
 
 
