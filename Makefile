@@ -19,8 +19,8 @@ status: ## Show what runs and whether its targets are up
 	@$(PYTHON) -m deploy.stack status
 logs: ## Show recent log lines; NAME=prometheus for one part, FOLLOW=1 to follow
 	@$(PYTHON) -m deploy.stack logs $(if $(FOLLOW),--follow) $(NAME)
-doctor: $(READY) ## Check a Prometheus that runs elsewhere: PROMETHEUS=http://HOST:9090, GRAFANA=http://HOST:3000
-	@$(BIN)/python -m deploy.doctor $(PROMETHEUS) $(if $(GRAFANA),--grafana $(GRAFANA))
+doctor: ## Check a Prometheus that runs elsewhere: PROMETHEUS=http://HOST:9090, GRAFANA=http://HOST:3000
+	@$(PYTHON) -m deploy.doctor $(PROMETHEUS) $(if $(GRAFANA),--grafana $(GRAFANA))
 service: ## Start the stack now and at each boot, by a systemd unit
 	@$(PYTHON) -m deploy.service install
 service-remove: ## Stop it, and remove the unit

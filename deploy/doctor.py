@@ -7,16 +7,16 @@ something is wrong, with 2 if Prometheus doesn't answer.
 """
 
 import argparse
+import base64
+import http.client
 import json
 import os
 import re
 import sys
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
-
-import requests
-from requests.utils import urldefragauth
 
 from deploy import StackError, durations
 from deploy.programs import CHECKOUT
@@ -73,16 +73,30 @@ class Api:
 
     def get(self, path: str, **parameters: str) -> Any:
         """The JSON of an answer; raises `Unanswered`."""
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        parts = urllib.parse.urlsplit(self.url)
+        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+        if parts.scheme not in kinds or not parts.hostname:
+            raise Unanswered(f"{self.url} is no URL such as http://prometheus:9090")
+        headers = {}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        elif parts.username is not None:
+            user = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
+            headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}{path}"  # no password
+        connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=SECONDS)
         try:
-            answer = requests.get(self.url.rstrip("/") + path, parameters, headers=headers, timeout=SECONDS)
-            answer.raise_for_status()
-            return answer.json()
-        except requests.HTTPError as error:
-            where = urldefragauth(self.url.rstrip("/") + path)  # without its password
-            raise Unanswered(f"{where} answers {error.response.status_code} {error.response.reason}") from None
-        except requests.RequestException as error:
-            raise Unanswered(str(error)) from None
+            connection.request(
+                "GET", f"{parts.path.rstrip('/')}{path}?{urllib.parse.urlencode(parameters)}", None, headers
+            )
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                raise Unanswered(f"{where} answers {answer.status} {answer.reason}")
+            return json.load(answer)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unanswered(f"{where}: {error}") from None
+        finally:
+            connection.close()
 
     def data(self, path: str, **parameters: str) -> Any:
         """The data in an answer of Prometheus; raises `Unanswered`."""
