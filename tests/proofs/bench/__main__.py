@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from prometheus_client import Metric, generate_latest
 
-from deploy import programs
 from tests.proofs.bench import counters, hosts, over_ssh, scraping, sensors, waits
 from tests.proofs.bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder
@@ -99,32 +98,22 @@ def _whole_scrapes() -> None:
     with ExitStack() as running:
 
         def start(name: str, target: scraping.Target) -> tuple[str, scraping.Target]:
-            running.callback(target.stop)
-            return name, target
+            return name, running.enter_context(target)
 
         named = [
-            start("node_exporter, its defaults", scraping.node_exporter(programs.path("node_exporter"))),
+            start("node_exporter, its defaults", scraping.node_exporter()),
             start("ours, source without guests", scraping.python_server("ours", 0)),
         ]
         for series in SIZES:
             named.append(start("ours", scraping.python_server("ours", series)))
             named.append(start("stock prometheus_client", scraping.python_server("stock", series)))
-        costs = _scrape_in_turns([target for _, target in named])
+        costs = scraping.in_turns([target for _, target in named], SCRAPING_ROUNDS, SCRAPES)
 
     per_series = [seconds / target.series for seconds, (_, target) in zip(costs, named, strict=True)]
     for (name, target), seconds, each in zip(named, costs, per_series, strict=True):
         verdict = f"   {_verdict(per_series[0] / each, SCRAPE_BAR)}" if name == "ours" else ""
         print(f"{target.series:8,}  {name:28}{seconds * 1e3:14.2f}{each * 1e6:21.2f}{verdict}")
     print("The cost of a scrape without guests is fixed: the request, and the exporter's metrics about itself.")
-
-
-def _scrape_in_turns(targets: Sequence[scraping.Target]) -> list[float]:
-    """Minimum CPU seconds per scrape of each target."""
-    least = [float("inf")] * len(targets)
-    for _ in range(SCRAPING_ROUNDS):
-        for index, target in enumerate(targets):
-            least[index] = min(least[index], target.cpu_seconds_per_scrape(SCRAPES))
-    return least
 
 
 if __name__ == "__main__":

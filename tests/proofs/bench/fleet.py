@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
-from types import TracebackType
 from typing import Any, Self
 
 from tests.proofs.bench import dense
@@ -319,7 +318,7 @@ class Fleet:
         self._server: BackgroundServer = http_server(Handler)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
 
     def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.proofs.bench import CHECKOUT
+from tests.proofs.bench import scraping
 from tests.proofs.bench.containers import Containers
 from tests.proofs.bench.domains import Domains
 from tests.proofs.bench.kvm import THREADS, Qemus
 from tests.proofs.bench.libvirt import LibvirtError, LibvirtGuests
-from tests.proofs.bench.scraping import Target
+from tests.proofs.bench.scraping import Target, cpu_seconds_of, verdict
 from tests.proofs.bench.xentop import XentopError, find_xentop
-from tests.support.ports import free_port
 
 GUESTS = (10, 100, 1_000)
 KVM_GUESTS = (10, 100, 1_000)  # real processes
@@ -72,107 +69,79 @@ class _Row(NamedTuple):
 
     def print(self) -> None:
         compared = f"{self.other * 1e3:10.1f}{self.seconds / self.other:14.1f}" if self.other else f"{'absent':>10}"
-        verdict = f"   {_verdict(self.seconds * 1e3, self.bar)}" if self.bar else ""
+        judged = f"   {verdict(self.seconds * 1e3, self.bar)}" if self.bar else ""
         resident = self.exporter.resident_bytes() / 1e6
         print(
             f"{self.guests:7,}  {self.changing:10}{self.exporter.series:8,}{self.seconds * 1e3:17.1f}{resident:13.0f}"
-            f"{compared}{verdict}"
+            f"{compared}{judged}"
         )
 
 
-@contextmanager
-def _containers(count: int) -> Iterator[_Watched]:
-    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
-        host = Containers(Path(folder) / "proc", count)
-        yield _Watched("virtscope.openvz", host, Path(folder), [f"--path.procfs={host.procfs}"], dict(os.environ))
-
-
-@contextmanager
-def _domains(count: int) -> Iterator[_Watched]:
-    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder:
-        host = Domains(Path(folder), count)
-        flags = [*host.flags, "--source=libxenstat"]
-        yield _Watched("virtscope.xen", host, Path(folder), flags, host.environment())
-
-
-@contextmanager
-def _qemus(count: int) -> Iterator[_Watched]:
-    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder, Qemus(Path(folder), count) as host:
-        yield _Watched("virtscope.kvm", host, Path(folder), ["--libvirt.interval=0"], dict(os.environ))
-
-
-@contextmanager
-def _libvirt_guests(count: int) -> Iterator[_Watched]:
-    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as folder, LibvirtGuests(Path(folder), count) as host:
-        yield _Watched("virtscope.kvm", host, Path(folder), ["--libvirt.interval=0"], dict(os.environ))
-
-
 class _Watched(NamedTuple):
-    """A simulated host, and how its exporter is started."""
+    """How the exporter of a simulated host is started; `change` simulates activity between two scrapes."""
 
-    module: str
-    host: Containers | Domains | Qemus | LibvirtGuests
     folder: Path  # for its files
-    flags: list[str]
-    environment: dict[str, str]
+    package: str
+    flags: Sequence[str]
+    environment: Mapping[str, str] | None = None
+    change: Callable[[], object] = partial(time.sleep, READING_SECONDS)
 
-    @contextmanager
-    def exporter(self) -> Iterator[Target]:
+    def exporter(self) -> Target:
         """Start the exporter on the host."""
-        with self._serving(*self.flags, *(["--xl.interval=0"] if isinstance(self.host, Domains) else [])) as target:
-            yield target
+        return scraping.exporter(self.package, *self.flags, environment=self.environment)
 
-    @contextmanager
-    def replayed(self) -> Iterator[Target]:
+    def replayed(self) -> Target:
         """Record the host for a second, and start the exporter on the recording."""
         recording = self.folder / "host.jsonl.gz"
         how = [f"--for={READINGS * READING_SECONDS}s", f"--interval={READING_SECONDS}s", "--log.level=error"]
         recorder = subprocess.Popen(
-            [*self._command(), "record", str(recording), *how, *self.flags],
-            env=self._environment(),
+            [*scraping.command_of(self.package), "record", str(recording), *how, *self.flags],
+            env=scraping.with_exporters(self.environment),
             stdout=subprocess.DEVNULL,
         )
         while recorder.poll() is None:
-            _run_on(self.host)
+            self.change()
             time.sleep(READING_SECONDS)
         if recorder.returncode:
             raise RuntimeError(f"{recorder.args!r} ended with status {recorder.returncode}")
-        with self._serving(f"--source=replay:{recording}") as target:
-            yield target
-
-    @contextmanager
-    def _serving(self, *flags: str) -> Iterator[Target]:
-        port = free_port()
-        command = [*self._command(), f"--web.listen-address=127.0.0.1:{port}", *flags]
-        target = Target(command, port, self._environment())
-        try:
-            yield target
-        finally:
-            target.stop()
-
-    def _command(self) -> list[str]:
-        return [sys.executable, "-m", self.module]
-
-    def _environment(self) -> dict[str, str]:
-        return {**self.environment, "PYTHONPATH": str(CHECKOUT / "exporters")}
+        return scraping.exporter(self.package, f"--source=replay:{recording}", environment=self.environment)
 
 
-def _run_on(host: Containers | Domains | Qemus | LibvirtGuests) -> None:
-    if isinstance(host, Containers):
-        host.run_on(BUSY["a third"])
-    elif isinstance(host, Domains):
-        host.run_on()
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="virtscope-bench-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def _containers(count: int) -> Iterator[tuple[Containers, _Watched]]:
+    with _folder() as folder:
+        host = Containers(folder / "proc", count)
+        change = partial(host.run_on, BUSY["a third"])
+        yield host, _Watched(folder, "openvz", [f"--path.procfs={host.procfs}"], change=change)
+
+
+@contextmanager
+def _domains(count: int) -> Iterator[_Watched]:
+    with _folder() as folder:
+        host = Domains(folder, count)
+        flags = [*host.flags, "--source=libxenstat", "--xl.interval=0"]
+        yield _Watched(folder, "xen", flags, host.environment(), host.run_on)
+
+
+@contextmanager
+def _qemus(count: int) -> Iterator[tuple[Qemus, _Watched]]:
+    with _folder() as folder, Qemus(folder, count) as host:
+        yield host, _Watched(folder, "kvm", ["--libvirt.interval=0"])
 
 
 def _measure_containers(count: int) -> None:
-    with _containers(count) as watched:
-        host = watched.host
-        assert isinstance(host, Containers)
+    with _containers(count) as (host, watched):
         files = [str(host.procfs / name) for name in ("vz/vestat", "vz/veinfo", "bc/resources")]
-        cat = _least(partial(_cpu_seconds, ["cat", *files], watched.environment))
+        cat = _least(partial(cpu_seconds_of, ["cat", *files]))
         with watched.exporter() as exporter:
             for what, busy in BUSY.items():
-                seconds = _least(partial(_scrape_after, exporter, partial(host.run_on, busy)))
+                seconds = _least_scrape(exporter, partial(host.run_on, busy))
                 _Row(count, what, exporter, seconds, cat, CONTAINERS_BAR if count == 1_000 else None).print()
         _measure_recording(count, watched, cat)
 
@@ -185,34 +154,32 @@ def _measure_domains(count: int) -> None:
         except XentopError as error:
             print(f"         xentop is absent: {error}")
         else:
-            xentop = _least(partial(_cpu_seconds, command, watched.environment))
+            xentop = _least(partial(cpu_seconds_of, command, watched.environment))
         with watched.exporter() as exporter:
-            seconds = _least(partial(_scrape_after, exporter, partial(_run_on, watched.host)))
-            _Row(count, "all", exporter, seconds, xentop).print()
+            _Row(count, "all", exporter, _least_scrape(exporter, watched.change), xentop).print()
         _measure_recording(count, watched, xentop)
 
 
 def _measure_qemus(count: int) -> None:
     """Compared with `cat` of stat and schedstat of all threads, which libvirt reads for each answer."""
-    with _qemus(count) as watched:
-        host = watched.host
-        assert isinstance(host, Qemus)
+    with _qemus(count) as (host, watched):
         files = [str(file) for task in host.tasks() for file in (task / "stat", task / "schedstat")]
-        cat = _least(partial(_cpu_seconds, ["cat", *files], watched.environment))
+        cat = _least(partial(cpu_seconds_of, ["cat", *files]))
         with watched.exporter() as exporter:
             exporter.scrape()
-            seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
-            _Row(count, "all", exporter, seconds, cat).print()
+            _Row(count, "all", exporter, _least_scrape(exporter, watched.change), cat).print()
 
 
 def _measure_libvirt() -> None:
     """libvirt guests, read from /proc and through libvirtd."""
     try:
-        with _libvirt_guests(LIBVIRT_GUESTS) as watched, watched.exporter() as exporter:
-            host = watched.host
-            assert isinstance(host, LibvirtGuests)
+        with (
+            _folder() as folder,
+            LibvirtGuests(folder, LIBVIRT_GUESTS) as host,
+            scraping.exporter("kvm", "--libvirt.interval=0") as exporter,
+        ):
             exporter.scrape()
-            scrape = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
+            scrape = _least_scrape(exporter, partial(time.sleep, READING_SECONDS))
             at_once = _least(host.seconds_at_once)
             one_by_one = _least(host.seconds_one_by_one)
     except LibvirtError as error:
@@ -227,20 +194,16 @@ def _measure_libvirt() -> None:
 
 def _measure_recording(count: int, watched: _Watched, other: float | None) -> None:
     with watched.replayed() as exporter:
-        seconds = _least(partial(_scrape_after, exporter, partial(time.sleep, READING_SECONDS)))
+        seconds = _least_scrape(exporter, partial(time.sleep, READING_SECONDS))
         _Row(count, "replayed", exporter, seconds, other).print()
-
-
-def _verdict(value: float, bar: float) -> str:
-    return "met" if value <= bar else "MISSED"
 
 
 def _every_second() -> None:
     """Scrape hosts of 100 guests once a second: caches are colder and clocks slower than without pauses."""
     with (
-        _containers(100) as containers,
+        _containers(100) as (_, containers),
         _domains(100) as domains,
-        _qemus(100) as qemus,
+        _qemus(100) as (_, qemus),
         containers.exporter() as vestat,
         domains.exporter() as xentop,
         qemus.exporter() as kvm,
@@ -251,8 +214,8 @@ def _every_second() -> None:
         before = {name: exporter.cpu_seconds() for name, exporter in exporters.items()}
         begun = time.monotonic()
         for second in range(1, HERTZ_SECONDS + 1):
-            _run_on(containers.host)
-            _run_on(domains.host)
+            containers.change()
+            domains.change()
             time.sleep(max(begun + second - time.monotonic(), 0))
             for exporter in exporters.values():
                 exporter.scrape()
@@ -261,28 +224,20 @@ def _every_second() -> None:
             share = (exporter.cpu_seconds() - before[name]) / elapsed * 100
             memory = exporter.resident_bytes() / 1e6
             print(
-                f"100 guests every second, {name}: {share:.2f} % of a core, {_verdict(share, CORE_BAR)}; "
-                f"{memory:.0f} MB resident, {_verdict(memory, MEMORY_BAR)}"
+                f"100 guests every second, {name}: {share:.2f} % of a core, {verdict(share, CORE_BAR)}; "
+                f"{memory:.0f} MB resident, {verdict(memory, MEMORY_BAR)}"
             )
 
 
-def _scrape_after(exporter: Target, change: Callable[[], None]) -> float:
-    change()
-    return exporter.cpu_seconds_per_scrape(1)
+def _least_scrape(exporter: Target, change: Callable[[], object]) -> float:
+    """Minimum CPU seconds of a scrape after a change of the host."""
+
+    def changed() -> float:
+        change()
+        return exporter.cpu_seconds_per_scrape(1)
+
+    return _least(changed)
 
 
 def _least(measured: Callable[[], float]) -> float:
     return min(measured() for _ in range(SCRAPES))
-
-
-def _cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
-    """CPU seconds of a program from start to end."""
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert child.stderr
-    with child.stderr:
-        complaint = child.stderr.read()
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"{command[0]} ended with status {child.returncode}: {complaint.decode()[:300]}")
-    return used.ru_utime + used.ru_stime

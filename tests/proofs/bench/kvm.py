@@ -6,7 +6,6 @@ Reading them costs as much as on a real host; only the guests' CPU time is missi
 import os
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 THREADS = 8  # per guest, including the main thread
@@ -61,9 +60,7 @@ class Qemus:
         """The folders of all their threads."""
         return [task for process in self._running for task in Path(f"/proc/{process.pid}/task").iterdir()]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._running:
             process.kill()
         for process in self._running:

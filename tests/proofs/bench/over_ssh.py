@@ -2,17 +2,13 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from deploy import programs
-from tests.proofs.bench import CHECKOUT
+from tests.proofs.bench import scraping
 from tests.proofs.bench.containers import Containers
-from tests.proofs.bench.scraping import Target, node_exporter
 from tests.ssh.sshd import Sshd, descendants, script
-from tests.support.ports import free_port
 from virtscope.ssh import authorized_key
 
 SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; CPU clocks of ended processes have 10 ms resolution
@@ -32,9 +28,8 @@ def measure() -> None:
     if not shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
         print("  sshd is absent: apt-get install openssh-server")
         return
-    node = node_exporter(programs.path("node_exporter"))
-    beside = min(node.cpu_seconds_per_scrape(SCRAPES[10]) for _ in range(ROUNDS))
-    node.stop()
+    with scraping.node_exporter() as node:
+        [beside] = scraping.in_turns([node], ROUNDS, SCRAPES[10])
     print(f"  node_exporter: {beside * 1e3:.1f} ms")
     print(" guests  shell        the host  times node's  times local  monitoring  vestat-exporter")
     for count in SCRAPES:
@@ -50,43 +45,30 @@ def _measure(count: int, shell: str, node: float) -> None:
         with Sshd(folder) as sshd:
             sshd.add_host("vz", authorized_key.command(script(host.procfs), shell))
             (folder / "hosts").write_text("vz\n")
-            over_ssh = _start(
-                "virtscope.ssh",
-                f"--hosts.file={folder}/hosts",
-                f"--ssh.config.file={sshd.config}",
-                "--vzlist.interval=0",
-                path="/probe?module=openvz&target=vz",
-            )
-            local = _start("virtscope.openvz", f"--path.procfs={host.procfs}", "--vzlist.interval=0")
-            there, here, beside = [], [], []
-            for _ in range(ROUNDS):
-                before = (
-                    _ticks(sshd.pids()),
-                    _ticks(descendants(over_ssh.pid)),
-                    over_ssh.cpu_seconds(),
-                    local.cpu_seconds(),
-                )
-                for _ in range(SCRAPES[count]):
-                    host.run_on(BUSY)
-                    over_ssh.scrape_anew()
-                    local.scrape_anew()
-                there.append((_ticks(sshd.pids()) - before[0]) / SCRAPES[count])
-                client = _ticks(descendants(over_ssh.pid)) - before[1]
-                here.append((over_ssh.cpu_seconds() - before[2] + client) / SCRAPES[count])
-                beside.append((local.cpu_seconds() - before[3]) / SCRAPES[count])
-            over_ssh.stop()
-            local.stop()
-    watched, monitoring, exporter = min(there), min(here), min(beside)
+            hosts, config = f"--hosts.file={folder}/hosts", f"--ssh.config.file={sshd.config}"
+            probe = "/probe?module=openvz&target=vz"
+            with (
+                scraping.exporter("ssh", hosts, config, "--vzlist.interval=0", path=probe) as over_ssh,
+                scraping.exporter("openvz", f"--path.procfs={host.procfs}", "--vzlist.interval=0") as local,
+            ):
+
+                def used() -> tuple[float, float, float]:
+                    client = _ticks(descendants(over_ssh.pid))
+                    return _ticks(sshd.pids()), over_ssh.cpu_seconds() + client, local.cpu_seconds()
+
+                rounds = []
+                for _ in range(ROUNDS):
+                    before = used()
+                    for _ in range(SCRAPES[count]):
+                        host.run_on(BUSY)
+                        over_ssh.scrape_anew()
+                        local.scrape_anew()
+                    rounds.append([after - first for first, after in zip(before, used(), strict=True)])
+    watched, monitoring, exporter = (min(costs) / SCRAPES[count] for costs in zip(*rounds, strict=True))
     print(
         f"{count:7,}  {shell.split('/')[2]:11}{watched * 1e3:10.1f}{watched / node:14.1f}{watched / exporter:13.1f}"
         f"{monitoring * 1e3:12.1f}{exporter * 1e3:17.1f}"
     )
-
-
-def _start(module: str, *flags: str, path: str = "/metrics") -> Target:
-    port = free_port()
-    command = [sys.executable, "-m", module, f"--web.listen-address=127.0.0.1:{port}", *flags]
-    return Target(command, port, {**os.environ, "PYTHONPATH": str(CHECKOUT / "exporters")}, path)
 
 
 def _ticks(pids: Iterable[int]) -> float:

@@ -1,13 +1,16 @@
-"""Servers in child processes, scraped as by Prometheus, and their CPU time."""
+"""Servers in child processes, scraped as by Prometheus, and the CPU time of programs."""
 
 import gzip
 import http.client
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
+from deploy import programs
 from tests.proofs.bench import CHECKOUT
 from tests.support.ports import free_port
 from virtscope.toolkit.scrape import MOMENT_SECONDS
@@ -27,23 +30,25 @@ class Target:
     """A running server to measure. `series` is the number it serves, including its own metrics."""
 
     def __init__(
-        self,
-        command: list[str],
-        port: int | None = None,
-        environment: Mapping[str, str] | None = None,
-        path: str = "/metrics",
+        self, command: Sequence[str], port: int, environment: Mapping[str, str] | None = None, path: str = "/metrics"
     ) -> None:
-        """Start the server; without `port` it prints the port it chose on its first line."""
+        """Start the server, which listens on this port."""
         self._path = path
-        self._process = subprocess.Popen(
-            command, cwd=CHECKOUT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=quiet, stderr=quiet)
         self.pid = self._process.pid
-        assert self._process.stdout
-        self._connection = http.client.HTTPConnection("127.0.0.1", port or int(self._process.stdout.readline()))
+        self._connection = http.client.HTTPConnection("127.0.0.1", port)
         self._wait_until_it_answers()
         page = gzip.decompress(self.scrape()).decode()
         self.series = sum(not line.startswith("#") for line in page.splitlines())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
 
     def scrape(self) -> bytes:
         """The body of a response; the connection is kept open if the server allows it."""
@@ -75,12 +80,6 @@ class Target:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
-    def stop(self) -> None:
-        """Stop the server."""
-        self._connection.close()
-        self._process.kill()
-        self._process.communicate()
-
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -91,16 +90,60 @@ class Target:
                 time.sleep(0.05)
             else:
                 return
-        self.stop()
+        self.__exit__()
         raise RuntimeError(f"{self._process.args!r} does not answer")
 
 
-def python_server(kind: str, series: int) -> Target:
-    """Start `bench.server`: "ours" or "stock"."""
-    return Target([sys.executable, "-m", "tests.proofs.bench.server", kind, str(series)])
+def python_server(kind: str, *sizes: int) -> Target:
+    """Start a server of server.py."""
+    command = [sys.executable, "-m", "tests.proofs.bench.server", str(port := free_port()), kind]
+    return Target([*command, *map(str, sizes)], port)
 
 
-def node_exporter(program: Path) -> Target:
-    """Start node_exporter with its default collectors."""
+def node_exporter(*flags: str) -> Target:
+    """Start node_exporter."""
     port = free_port()
-    return Target([str(program), f"--web.listen-address=127.0.0.1:{port}"], port)
+    return Target([str(programs.path("node_exporter")), _listen(port), *flags], port)
+
+
+def exporter(package: str, *flags: str, environment: Mapping[str, str] | None = None, path: str = "/metrics") -> Target:
+    """Start the exporter of this package, such as "xen"."""
+    port = free_port()
+    return Target([*command_of(package), _listen(port), *flags], port, with_exporters(environment), path)
+
+
+def command_of(package: str) -> list[str]:
+    """The command of an exporter, in the environment of `with_exporters`."""
+    return [sys.executable, "-m", f"virtscope.{package}"]
+
+
+def with_exporters(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {**(environment or os.environ), "PYTHONPATH": str(CHECKOUT / "exporters")}
+
+
+def _listen(port: int) -> str:
+    return f"--web.listen-address=127.0.0.1:{port}"
+
+
+def in_turns(targets: Sequence[Target], rounds: int, scrapes: int) -> list[float]:
+    """Minimum CPU seconds per scrape of each target, which are measured alternately."""
+    costs = [[target.cpu_seconds_per_scrape(scrapes) for target in targets] for _ in range(rounds)]
+    return [min(of_target) for of_target in zip(*costs, strict=True)]
+
+
+def cpu_seconds_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> float:
+    """CPU seconds of a program from start to end; raises RuntimeError with its complaint if it fails."""
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    assert child.stderr
+    with child.stderr:
+        complaint = child.stderr.read()
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with status {child.returncode}: {complaint.decode()[:300]}")
+    return used.ru_utime + used.ru_stime
+
+
+def verdict(value: float, bar: float) -> str:
+    """Whether a cost is within its bar."""
+    return "met" if value <= bar else "MISSED"

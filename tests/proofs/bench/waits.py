@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.proofs.bench import scraping
-from tests.support.ports import free_port
 from virtscope.sched.program import Program
 from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit.collect import SourceError
@@ -35,7 +34,6 @@ PIPE_OPERATIONS = 200_000  # two switches each
 ROUNDS = 10
 
 _STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
-_SCHED_EXPORTER = "import bench; from virtscope.sched.exporter import main; main()"  # bench sets the path of virtscope
 
 # Two processes that pass a byte back and forth in bursts: SWITCHES a second, in the cgroup of FILE.
 _HAND_OVER = """
@@ -83,10 +81,6 @@ def measure() -> None:
         print(f"  not measured: {error}")
 
 
-def _verdict(value: float, bar: float) -> str:
-    return "met" if value <= bar else "MISSED"
-
-
 # --- A switch ---------------------------------------------------------------------------------------------------------
 
 
@@ -103,7 +97,7 @@ def _by_the_kernels_count(mounted: Hierarchy) -> None:
             with _cgroups(mounted, cgroups) as folders:
                 spent, seconds = _under_load(switches, folders)
             share = spent.ns / 1e9 / seconds
-            verdict = f"   {_verdict(share, CPU_BAR)}" if (switches, cgroups) == (60_000, 1) else ""
+            verdict = f"   {scraping.verdict(share, CPU_BAR)}" if (switches, cgroups) == (60_000, 1) else ""
             print(f"{spent.runs / seconds:12,.0f}{cgroups:9}{spent.ns / spent.runs:9.0f}{share:12.2%}{verdict}")
     finally:
         _STATISTICS.write_text(before)
@@ -150,7 +144,7 @@ def _by_a_pipe(mounted: Hierarchy, machine: Machine) -> None:
     )
     for name, of in (("median", statistics.median), ("least", min)):
         switch = (of(with_it) - of(without)) * 1e3 / 2
-        verdict = f"   {_verdict(switch, SWITCH_BAR)}" if of is statistics.median else ""
+        verdict = f"   {scraping.verdict(switch, SWITCH_BAR)}" if of is statistics.median else ""
         print(f"  {name:44}{of(without):12.3f}{of(with_it):9.3f}{switch:14.0f}{verdict}")
 
 
@@ -177,7 +171,7 @@ def _reading(program: Program) -> None:
         least = min(least, time.thread_time() - begun)
     print(
         f"  Reading {len(found):,} pairs on {os.cpu_count()} CPUs: {least * 1e3:.2f} ms of CPU; "
-        f"bar: {READ_BAR * 1e3:.0f} ms   {_verdict(least, READ_BAR)}"
+        f"bar: {READ_BAR * 1e3:.0f} ms   {scraping.verdict(least, READ_BAR)}"
         f"\n  Memory of its maps in the kernel: {maps / 1e6:.1f} MB"
     )
 
@@ -196,15 +190,9 @@ def _fill(program: Program) -> None:
 def _scrapes(mounted: Hierarchy) -> None:
     print("  Scrapes, with containers that hardly run\n  containers   series  ms per scrape  resident")
     for containers in CONTAINERS:
-        with _cgroups(mounted, containers):
-            port = free_port()
-            command = [sys.executable, "-c", _SCHED_EXPORTER, f"--web.listen-address=127.0.0.1:{port}"]
-            target = scraping.Target(command, port)
-            try:
-                seconds = min(target.cpu_seconds_per_scrape(10) for _ in range(ROUNDS))
-                resident = target.resident_bytes()
-            finally:
-                target.stop()
+        with _cgroups(mounted, containers), scraping.exporter("sched") as target:
+            [seconds] = scraping.in_turns([target], ROUNDS, 10)
+            resident = target.resident_bytes()
         print(f"{containers:12,}{target.series:9,}{seconds * 1e3:15.2f}{resident / 1e6:7.0f} MB")
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,11 +42,11 @@ class RemoteHost:
             )
             self._run(str(self._node_exporter), f"--web.listen-address={self.targets['node']}")
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for program in self._programs:
             program.kill()
             program.wait()

@@ -10,7 +10,6 @@ import contextlib
 import math
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 from tests.proofs.bench import fleet as bench
@@ -43,7 +42,7 @@ class Exporters:
             self._servers[host.name] = http_server(self._handler(host))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._servers.values():
             server.close()
 
