@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.waiting import wait_for
+from lab.cgroups import Cgroup, TierLimits, mounted
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-PERIOD_MICROSECONDS = 100_000
 
 
 class Thread(NamedTuple):
@@ -72,38 +70,18 @@ def _after_the_name(folder: Path) -> list[str]:
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
-class NoQuotaError(Exception):
-    """This machine's cgroups can't be used; the message says why."""
-
-
 @contextlib.contextmanager
 def quota(cpus: float) -> Iterator[Path]:
-    """A new cgroup with a CPU quota, with the controller of either cgroup version."""
+    """A new cgroup with a CPU quota. Raises CgroupError if this machine's can't be used."""
+    hierarchies = mounted()
+    cgroup = Cgroup(f"kvm-{os.getpid()}", hierarchies)
+    cgroup.make(TierLimits(cap=cpus))
     try:
-        folder, unified = _new_cgroup()
-    except OSError as error:
-        raise NoQuotaError(f"no cgroup with a quota can be made: {error}") from error
-    period = PERIOD_MICROSECONDS
-    try:
-        if unified:
-            (folder / "cpu.max").write_text(f"{round(cpus * period)} {period}")
-        else:
-            (folder / "cpu.cfs_period_us").write_text(str(period))
-            (folder / "cpu.cfs_quota_us").write_text(str(round(cpus * period)))
-        yield folder
+        root = hierarchies.by_controller.get("cpu", hierarchies.unified)
+        assert root is not None  # one of them exists: see parse_mounts
+        yield root / cgroup.path[1:]
     finally:
-        wait_for(lambda: not (folder / "cgroup.procs").read_text(), 10)
-        folder.rmdir()
-
-
-def _new_cgroup() -> tuple[Path, bool]:
-    for _source, folder, kind, options, *_ in map(str.split, Path("/proc/self/mounts").read_text().splitlines()):
-        if kind == "cgroup" and "cpu" in options.split(","):
-            return Path(tempfile.mkdtemp(prefix="virtscope-", dir=folder)), False
-        if kind == "cgroup2" and "cpu" in Path(folder, "cgroup.controllers").read_text().split():
-            Path(folder, "cgroup.subtree_control").write_text("+cpu")
-            return Path(tempfile.mkdtemp(prefix="virtscope-", dir=folder)), True
-    raise NoQuotaError("no CPU controller of cgroups is mounted")
+        cgroup.remove()
 
 
 def throttling(cgroup: Path) -> Throttling:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.cgroups import CgroupError
 from tests.e2e.running_exporter import RunningExporter
 from tests.kvm import guests, host
 from tests.kvm.guests import BURN, DISK, Guest
@@ -47,7 +48,7 @@ def cgroup() -> Iterator[Path | None]:
     with contextlib.ExitStack() as stack:
         try:
             yield stack.enter_context(host.quota(QUOTA_CPUS))
-        except host.NoQuotaError:
+        except CgroupError:
             yield None
 
 

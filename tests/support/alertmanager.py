@@ -32,18 +32,7 @@ class Alertmanager:
     ) -> None:
         self.folder = folder / "alertmanager-under-test"
         shutil.copytree(ROOT / "alerts" / "templates", self.folder / "templates")
-        configuration = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())
-        if isinstance(receivers, str):
-            for receiver in (each for each in configuration["receivers"] if each["name"] != "nobody"):
-                receiver["webhook_configs"] = [{"url": receivers, "send_resolved": True}]
-        else:
-            configuration["receivers"] = list(receivers)
-        routes = [configuration["route"]]
-        for route in routes:  # child routes are appended while iterating
-            routes += route.get("routes", [])
-            for key, duration in (("group_wait", group_wait), ("group_interval", group_interval)):
-                if key in route:
-                    route[key] = duration
+        configuration = notifying(receivers, group_wait=group_wait, group_interval=group_interval)
         (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration))
         self._program = Program(program, self.folder)
         self.url = self._program.url
@@ -70,3 +59,21 @@ class Alertmanager:
         """Its alerts, muted or not: `[{"labels": {...}, "status": {"state": "active", "inhibitedBy": []}}]`."""
         alerts: list[dict[str, Any]] = requests.get(f"{self.url}/api/v2/alerts", timeout=10).json()
         return alerts
+
+
+def notifying(
+    receivers: str | Sequence[Mapping[str, Any]], *, group_wait: str = "1s", group_interval: str = "1s"
+) -> dict[str, Any]:
+    """The project's alertmanager.yml with these receivers and delays, as for `Alertmanager`."""
+    configuration: dict[str, Any] = yaml.safe_load((ROOT / "alerts" / "alertmanager.yml").read_text())
+    if isinstance(receivers, str):
+        for receiver in (each for each in configuration["receivers"] if each["name"] != "nobody"):
+            receiver["webhook_configs"] = [{"url": receivers, "send_resolved": True}]
+    else:
+        configuration["receivers"] = list(receivers)
+    delays = {"group_wait": group_wait, "group_interval": group_interval}
+    routes = [configuration["route"]]
+    for route in routes:  # child routes are appended while iterating
+        routes += route.get("routes", [])
+        route |= {key: delay for key, delay in delays.items() if key in route}
+    return configuration

@@ -45,12 +45,14 @@ class Image:
     disk: Path
 
 
-def cached(kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, kept: int = 1) -> Path:
+def cached(
+    kind: str, inputs: Sequence[Path], build: Callable[[Path], None], *, facts: bytes = b"", kept: int = 1
+) -> Path:
     """The folder built from the current state of these files; if it doesn't exist, `build` fills an empty one.
 
-    `kept`: number of folders to keep, for switching between two states of the files.
+    `facts`: what else it depends on. `kept`: number of folders to keep, for switching between two states of the files.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(facts)
     for path in inputs:
         digest.update(f"{path.name}\n".encode() + path.read_bytes())
     images = programs.cache(kind)

@@ -18,7 +18,46 @@ Group: TypeAlias = dict[str, Any]
 """One entry of a targets file: `{"targets": ["127.0.0.1:1234"], "labels": {"host": "xen1", "platform": "xen"}}`."""
 
 
-class Exposition:
+class QuietHandler(http.server.BaseHTTPRequestHandler):
+    """Answers without logging requests to stderr."""
+
+    def reply(self, status: int, body: bytes, content_type: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+class BackgroundServer:
+    """A running server; the `with` block ends it."""
+
+    def __init__(self, server: socketserver.TCPServer) -> None:
+        self._server = server
+        self.address = f"127.0.0.1:{server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=15)
+
+
+def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> BackgroundServer:
+    return BackgroundServer(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
+
+
+class Exposition(BackgroundServer):
     """An exporter that answers every GET with `text`; after a change, the next scrape gets the new text.
 
     A function is called for each scrape, so that counters can grow. None makes it answer 500, like a failing exporter.
@@ -26,8 +65,6 @@ class Exposition:
 
     def __init__(self, text: str | Callable[[], str] | None = "") -> None:
         self.text = text
-
-    def __enter__(self) -> Self:
         exposition = self
 
         class Handler(QuietHandler):
@@ -37,12 +74,7 @@ class Exposition:
                     text = text()
                 self.reply(500 if text is None else 200, (text or "").encode(), "text/plain; version=0.0.4")
 
-        self._server = http_server(Handler)
-        self.address = self._server.address
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
+        super().__init__(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
     def group(self, host: str, platform: str = "xen") -> Group:
         """Its entry in a targets file."""
@@ -57,13 +89,11 @@ def answers(count: float, seconds: float, *edges: str) -> str:
     return f"# TYPE {name} histogram\n{buckets}{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}\n"
 
 
-class Webhook:
+class Webhook(BackgroundServer):
     """Records Alertmanager's messages: `messages` are their JSON bodies, oldest first. Also works as Slack's API."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
-
-    def __enter__(self) -> Self:
         messages = self.messages
 
         class Handler(QuietHandler):
@@ -71,25 +101,19 @@ class Webhook:
                 messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.reply(200, b"ok", "text/plain")
 
-        self._server = http_server(Handler)
-        self.url = f"http://{self._server.address}/"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
+        super().__init__(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        self.url = f"http://{self.address}/"
 
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
         """The first message that is `wanted`; AssertionError with the received messages if there is none in time."""
         return first(self.messages, wanted, seconds)
 
 
-class Mailbox:
+class Mailbox(BackgroundServer):
     """An SMTP server without encryption that accepts every mail; `mails` has them, oldest first."""
 
     def __init__(self) -> None:
         self.mails: list[email.message.EmailMessage] = []
-
-    def __enter__(self) -> Self:
         mails = self.mails
 
         class Handler(socketserver.StreamRequestHandler):
@@ -114,12 +138,7 @@ class Mailbox:
             def _say(self, line: str) -> None:
                 self.wfile.write(f"{line}\r\n".encode())
 
-        self._server = BackgroundServer(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))
-        self.address = self._server.address
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
+        super().__init__(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))
 
     def wait_for(
         self, wanted: Callable[[email.message.EmailMessage], bool], seconds: float
@@ -135,34 +154,3 @@ def first(received: list[Received], wanted: Callable[[Received], bool], seconds:
         seconds,
         explain=lambda: [*map(str, received)],
     )[0]
-
-
-class QuietHandler(http.server.BaseHTTPRequestHandler):
-    """Answers without logging requests to stderr."""
-
-    def reply(self, status: int, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
-
-class BackgroundServer:
-    def __init__(self, server: socketserver.TCPServer) -> None:
-        self._server = server
-        self.address = f"127.0.0.1:{server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=15)
-
-
-def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> BackgroundServer:
-    return BackgroundServer(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))

@@ -12,13 +12,9 @@ def assert_refused(kind: type[Exception], words: str, call: Callable[..., object
 
     Returns the message.
     """
-    try:
-        call(*arguments)
-    except kind as error:
-        said = str(error)
-        assert re.search(words, said), f"{arguments} were refused with {said!r}, without {words!r}"
-        return said
-    raise AssertionError(f"{arguments} were accepted")
+    said = str(refusal(kind, call, *arguments))
+    assert re.search(words, said), f"{arguments} were refused with {said!r}, without {words!r}"
+    return said
 
 
 def refusal(kind: type[E], take: Callable[..., object], *given: object) -> E:

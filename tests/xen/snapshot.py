@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from deploy import programs
+from tests.support.disk import cached
 from tests.xen.host import Guest, HostPlan, XenHost
 from tests.xen.image import Image
 from tests.xen.machine import Machine
@@ -24,31 +23,16 @@ from tests.xen.machine import Machine
 
 def snapshot(plan: HostPlan, image: Image) -> Path:
     """The planned host with running guests, booted now if it isn't cached. Raises MachineError."""
-    snapshots = programs.cache("xen-snapshots")
-    kept = snapshots / f"{plan.name}-{digest(plan, image)}.zst"
-    with programs.exclusively(snapshots):  # if two processes need it, one boots
-        if not kept.is_file():
-            with tempfile.TemporaryDirectory(dir=snapshots) as folder:
-                new = Path(folder) / "state.zst"
-                boot(plan, image, Path(folder), new)
-                new.rename(kept)
-            for other in snapshots.glob(f"{plan.name}-*.zst"):
-                if other != kept:
-                    other.unlink()
-    return kept
-
-
-def digest(plan: HostPlan, image: Image) -> str:
-    """A hash of the plan, the image (its folder's name is a hash), the code that starts a host, and QEMU's version."""
+    code = ("xen/host.py", "xen/machine.py", "xen/snapshot.py", "support/emulated.py")
     qemu = subprocess.run(["qemu-system-x86_64", "--version"], check=True, capture_output=True, timeout=30).stdout
-    digest = hashlib.sha256(json.dumps(dataclasses.asdict(plan)).encode() + image.initramfs.parent.name.encode() + qemu)
-    for file in ("xen/host.py", "xen/machine.py", "xen/snapshot.py", "support/emulated.py"):
-        digest.update((Path(__file__).parents[1] / file).read_bytes())
-    return digest.hexdigest()[:16]
+    image_hash = image.initramfs.parent.name
+    facts = json.dumps(dataclasses.asdict(plan)).encode() + image_hash.encode() + qemu
+    inputs = [Path(__file__).parents[1] / file for file in code]
+    return cached(f"xen-snapshots/{plan.name}", inputs, partial(boot, plan, image), facts=facts) / "state.zst"
 
 
-def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
-    """Write the host's state to the file `state`, with hardware-virtualised guests paused.
+def boot(plan: HostPlan, image: Image, workdir: Path) -> None:
+    """Write the host's state to `state.zst` in this folder, with hardware-virtualised guests paused.
 
     QEMU refuses a state in which a CPU was running such a guest ("vCPU set in guest-mode inconsistent with migrated
     kernel nested state", cpu_post_load in QEMU's target/i386/machine.c).
@@ -61,7 +45,7 @@ def boot(plan: HostPlan, image: Image, workdir: Path, state: Path) -> None:
         host.wait_for_guests(domids)
         for guest in hardware_virtualised(plan):
             host.dom0(f"xl pause {shlex.quote(guest.name)}")
-        machine.save(state)
+        machine.save(workdir / "state.zst")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from virtscope.openvz.vestat import COLUMNS
+from tests.unit.openvz import fake_host
 
 _NO_LIMIT = 2**63 - 1
 # As printed by 2.6.32; varying values are at their maximum.
@@ -46,10 +46,8 @@ class Containers:
         self._seconds = 5_000_000
         self._ctids = [str(first + number) for number in range(count)]
         self._blocks = [self._block(ctid) for ctid in self._ctids]
-        for folder in ("vz", "bc"):
-            (procfs / folder).mkdir(parents=True)
-        (procfs / "vz/version").write_text("042stab145.3\n")
-        (procfs / "vz/stats").write_text("Version: 2.6\ncycles_per_jiffy: 1000000\njiffies_per_second: 1000\n")
+        (procfs / "bc").mkdir(parents=True)
+        fake_host.write(procfs, version="042stab145.3\n", stats=fake_host.stats(1_000_000, 1000))
         self._write()
 
     def run_on(self, busy: float) -> None:
@@ -64,21 +62,11 @@ class Containers:
             f" {column:>20}" for column in ("held", "maxheld", "barrier", "limit", "failcnt")
         )
         (self.procfs / "bc/resources").write_text("\n".join([head, *self._blocks, ""]))
-        (self.procfs / "vz/vestat").write_text("\n".join(["Version: 2.2".ljust(251), *self._vestat(), ""]))
-        (self.procfs / "vz/veinfo").write_text(
-            "".join(f"{ctid:>10}     0 {40 + len(ctid):>5} {'203.0.113.7':>15}\n" for ctid in self._ctids)
-        )
-
-    def _vestat(self) -> list[str]:
-        lines: list[list[object]] = [list(COLUMNS)]
-        for number, ctid in enumerate(self._ctids):
-            up = self._seconds - number
-            used = up * (number % 90 + 1) // 100
-            jiffies = [used * 600, used * 10, used * 390, up * 1000]
-            nanoseconds = [(up - used) * 10**9 + 7, 0, up * 10**9 + 415_949, used * 10**9 + number]
-            waits = [38_000_000, used * 10**7 + number, used * 800]
-            lines.append([ctid, *jiffies, *nanoseconds, *waits])
-        return [" ".join(f"{value:>20}" for value in line) for line in lines]
+        rows = [
+            fake_host.row(ctid, up := self._seconds - number, waits=800 * up) for number, ctid in enumerate(self._ctids)
+        ]
+        veinfo = "".join(f"{ctid:>10}     0 {40 + len(ctid):>5} {'203.0.113.7':>15}\n" for ctid in self._ctids)
+        fake_host.write(self.procfs, vestat=fake_host.vestat(rows), veinfo=veinfo)
 
     def _block(self, ctid: str) -> str:
         limited = int(ctid) % 2

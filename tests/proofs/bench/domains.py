@@ -23,17 +23,19 @@ class Domains(FakeXen):
         """Simulate a second of activity in every guest."""
         self._seconds += 1
         dom0 = FakeDomain(0, b"Domain-0", cpu_ns=self._seconds * SECOND // 10, state="running")
-        self.show(dom0, *[self._guest(number) for number in range(1, self._count + 1)])
+        self.show(dom0, *[guest(number, self._seconds) for number in range(1, self._count + 1)])
 
-    def _guest(self, number: int) -> FakeDomain:
-        cpu_ns = self._seconds * SECOND * (number % 90 + 1) // 100 + number
-        octets, packets = self._seconds * 40_000 + number, self._seconds * 60
-        requests, sectors = self._seconds * 12, self._seconds * 190
-        return FakeDomain(
-            id=number,
-            name=b"guest-%04d" % number,
-            cpu_ns=cpu_ns,
-            vcpus=[(1, cpu_ns)],
-            networks=[(0, octets, packets, 0, 0, octets // 3, packets // 2, 0, 0)],
-            vbds=[(1, 51712, 0, requests, requests // 2, sectors, sectors // 2, 0)],
-        )
+
+def guest(number: int, seconds: int) -> FakeDomain:
+    """A guest that has been running for this long."""
+    cpu_ns = seconds * SECOND * (number % 90 + 1) // 100 + number
+    octets, packets = seconds * 40_000 + number, seconds * 60
+    requests, sectors = seconds * 12, seconds * 190
+    return FakeDomain(
+        id=number,
+        name=b"guest-%04d" % number,
+        cpu_ns=cpu_ns,
+        vcpus=[(1, cpu_ns)],
+        networks=[(0, octets, packets, 0, 0, octets // 3, packets // 2, 0, 0)],
+        vbds=[(1, 51712, 0, requests, requests // 2, sectors, sectors // 2, 0)],
+    )

@@ -6,14 +6,15 @@ are short, and no alert fires. Two dense hosts (tests/proofs/bench/dense.py) can
 """
 
 import contextlib
+import http.server
 import re
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any, Self
+from typing import Any
 
 from tests.proofs.bench import dense
-from tests.support.endpoints import BackgroundServer, QuietHandler, http_server
+from tests.support.endpoints import BackgroundServer, QuietHandler
 
 GUESTS = 50
 CPUS = 16
@@ -294,7 +295,7 @@ EXPORTERS: tuple[Callable[[], Lines], ...] = (
 DENSE = {"kvm": ("kvm", dense.kvm), "xen": ("xentop", dense.xentop)}  # job and page by platform
 
 
-class Fleet:
+class Fleet(BackgroundServer):
     """Serves every exporter's page under its name, the same for all hosts.
 
     with_dense_hosts: adds a KVM and a Xen host with 1,000 guests and 300,000 series each.
@@ -302,8 +303,6 @@ class Fleet:
 
     def __init__(self, with_dense_hosts: bool = False) -> None:
         self._dense = DENSE if with_dense_hosts else {}
-
-    def __enter__(self) -> Self:
         pages = {f"/{exporter.__name__}": Page(exporter()) for exporter in EXPORTERS}
         pages |= {f"/dense_{platform}": Page(lines()) for platform, (_, lines) in self._dense.items()}
 
@@ -315,11 +314,7 @@ class Fleet:
                 ):  # a busy Prometheus closes connections; the report counts failed scrapes
                     self.reply(200, page, "text/plain; version=0.0.4")
 
-        self._server: BackgroundServer = http_server(Handler)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
+        super().__init__(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
     def targets(self, hosts: int) -> dict[str, list[dict[str, Any]]]:
         """The targets file entries for this number of hosts."""
@@ -339,11 +334,11 @@ class Fleet:
                 watched["sched"] = ("sched", machine)
             for of_job, (exporter, shown_as) in watched.items():
                 labels = {"host": f"host{number}", "platform": shown_as, "instance": f"host{number}"}
-                group = {"targets": [self._server.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
+                group = {"targets": [self.address], "labels": labels | {"__metrics_path__": f"/{exporter}"}}
                 jobs.setdefault(of_job, []).append(group)
         for platform, (job, _) in self._dense.items():
             labels = {"host": f"dense-{platform}", "platform": platform, "__metrics_path__": f"/dense_{platform}"}
-            jobs.setdefault(job, []).append({"targets": [self._server.address], "labels": labels})
+            jobs.setdefault(job, []).append({"targets": [self.address], "labels": labels})
         return jobs
 
     def nodes(self, number: int) -> dict[str, list[dict[str, Any]]]:
@@ -351,7 +346,7 @@ class Fleet:
         return {
             job: [
                 {
-                    "targets": [self._server.address],
+                    "targets": [self.address],
                     "labels": {"cluster": f"cluster{nth}", "instance": f"node{nth}", "__metrics_path__": f"/{page}"},
                 }
                 for nth in range(number)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from tests.proofs.bench import scraping
@@ -15,8 +14,6 @@ SCRAPES = {10: 40, 100: 40, 1_000: 10}  # by containers; CPU clocks of ended pro
 SHELLS = ("/bin/dash", "/bin/bash", "/bin/busybox sh")
 ROUNDS = 3  # the cheapest counts
 BUSY = 0.3  # share of containers whose usage changes between two scrapes
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure() -> None:
@@ -53,8 +50,8 @@ def _measure(count: int, shell: str, node: float) -> None:
             ):
 
                 def used() -> tuple[float, float, float]:
-                    client = _ticks(descendants(over_ssh.pid))
-                    return _ticks(sshd.pids()), over_ssh.cpu_seconds() + client, local.cpu_seconds()
+                    client = scraping.cpu_seconds(descendants(over_ssh.pid))
+                    return scraping.cpu_seconds(sshd.pids()), over_ssh.cpu_seconds() + client, local.cpu_seconds()
 
                 rounds = []
                 for _ in range(ROUNDS):
@@ -69,12 +66,6 @@ def _measure(count: int, shell: str, node: float) -> None:
         f"{count:7,}  {shell.split('/')[2]:11}{watched * 1e3:10.1f}{watched / node:14.1f}{watched / exporter:13.1f}"
         f"{monitoring * 1e3:12.1f}{exporter * 1e3:17.1f}"
     )
-
-
-def _ticks(pids: Iterable[int]) -> float:
-    """CPU seconds of these processes and their ended children."""
-    fields = (Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() for pid in pids)
-    return sum(sum(map(int, of_one[11:15])) for of_one in fields) / _TICKS
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -142,6 +142,12 @@ def cpu_seconds_of(command: Sequence[str], environment: Mapping[str, str] | None
     if child.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with status {child.returncode}: {complaint.decode()[:300]}")
     return used.ru_utime + used.ru_stime
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU seconds of these processes and their ended children."""
+    fields = (Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() for pid in pids)
+    return sum(sum(map(int, of_one[11:15])) for of_one in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def verdict(value: float, bar: float) -> str:

@@ -1,25 +1,20 @@
 """Cost of reading a busy access log, compared with Telegraf's own histogram."""
 
-import os
 import random
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import requests
-
-from deploy import go_programs
-from tests.proofs.bench import CHECKOUT
-from tests.support.ports import free_port
+from tests.proofs.bench.scraping import cpu_seconds
+from tests.telegraf.agent import FOLDER as TELEGRAF
+from tests.telegraf.agent import Agent
 
 PER_SECOND = 1_000  # requests
 SECONDS = 20
 START_SECONDS = 8  # to start, and to run the sensors once
 LAST_SECONDS = 7  # until the last lines have been read and can be scraped
 BAR = 20.0  # times less CPU than Telegraf's own method
-TELEGRAF = CHECKOUT / "telegraf"
 
 # Based on Telegraf's documentation. It has buckets but neither sum nor count, and loses lines at rotation.
 OWN_WAY = """\
@@ -48,20 +43,23 @@ OWN_WAY = """\
 def measure() -> None:
     """Print the CPU of three Telegrafs on one log, including children: without a sensor, with ours, with its own
     method."""
-    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
-        log = Path(name) / "access.log"
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as running:
+        log = Path(folder) / "access.log"
         log.touch()
         agents = {
-            "no sensor": _Agent(""),
-            "access_log.pl": _Agent(_sensor(log)),
-            "Telegraf's own": _Agent(_own_way(log)),
+            name: _Agent(Path(folder, name), sensor)
+            for name, sensor in {
+                "no sensor": "",
+                "access_log.pl": _sensor(log),
+                "Telegraf's own": _own_way(log),
+            }.items()
         }
         for agent in agents.values():
             running.enter_context(agent)
         time.sleep(START_SECONDS)
         idle = _cpu_seconds_during(agents, log, requests_per_second=0)
         busy = _cpu_seconds_during(agents, log, requests_per_second=PER_SECOND)
-        counted = agents["access_log.pl"].requests()
+        counted = agents["access_log.pl"].totals().count
     requests = PER_SECOND * SECONDS
     assert counted == requests, f"{counted} of {requests} requests were counted"
     costs = {name: (busy[name] - idle[name]) / requests * 1e6 for name in agents}  # ms per 1,000
@@ -78,39 +76,17 @@ def measure() -> None:
         print(f"  {name:16}{idle[name] / (SECONDS + LAST_SECONDS):17.2%}{costs[name]:23.1f}{verdict}")
 
 
-class _Agent:
+class _Agent(Agent):
     """The project's Telegraf with one sensor, to measure its CPU time."""
 
-    def __init__(self, sensor: str) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self._sensor = Path(self._folder.name) / "sensor.conf"
-        self._sensor.write_text(sensor)
-        self._port = free_port()
-
-    def __enter__(self) -> None:
-        settings = {"TELEGRAF_PORT": str(self._port), "TELEGRAF_FOLDER": str(TELEGRAF)}
-        self._process = subprocess.Popen(
-            [go_programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf", "--config", self._sensor],
-            env={**os.environ, **settings, "STATE_DIRECTORY": self._folder.name},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-        self._folder.cleanup()
+    def __init__(self, folder: Path, sensor: str) -> None:
+        super().__init__(folder)
+        (folder / "sensors" / "sensor.conf").write_text(sensor)
 
     def cpu_seconds(self) -> float:
         """CPU time so far, including ended children."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-    def requests(self) -> int:
-        """The number of requests in its histogram."""
-        lines = requests.get(f"http://127.0.0.1:{self._port}/metrics", timeout=10).text.splitlines()
-        counts = (line for line in lines if line.startswith("app_request_duration_seconds_count"))
-        return sum(int(line.rpartition(" ")[2]) for line in counts)
+        assert self._process
+        return cpu_seconds([self._process.pid])
 
 
 def _cpu_seconds_during(agents: dict[str, _Agent], log: Path, requests_per_second: int) -> dict[str, float]:

@@ -34,6 +34,7 @@ from deploy.parts import (
 )
 from tests.proofs.faults.remote import RemoteHost
 from tests.stack.conftest import ROOT, Checkout
+from tests.support.alertmanager import notifying
 from tests.support.endpoints import BackgroundServer, Exposition, Webhook
 from tests.support.ports import free_port
 
@@ -87,15 +88,8 @@ class HurtStack:
 
     def _notify(self) -> None:
         """Send every notification to this webhook immediately."""
-        file = self.checkout.folder / "alerts/alertmanager.yml"
-        configuration = yaml.safe_load(file.read_text())
-        for receiver in (each for each in configuration["receivers"] if each["name"] != "nobody"):
-            receiver["webhook_configs"] = [{"url": self.webhook.url, "send_resolved": True}]
-        routes = [configuration["route"]]
-        for route in routes:  # child routes are appended while iterating
-            routes += route.get("routes", [])
-            route.update({key: "1s" for key in ("group_wait", "group_interval") if key in route})
-        file.write_text(yaml.safe_dump(configuration))
+        configuration = notifying(self.webhook.url)
+        (self.checkout.folder / "alerts/alertmanager.yml").write_text(yaml.safe_dump(configuration))
 
     def _up(self) -> None:
         path = f"{self.xentop.folder}{os.pathsep}{os.environ['PATH']}"
@@ -225,7 +219,7 @@ class FakeXentop:
             os.kill(child, signal.SIGKILL)
 
 
-class OddTarget:
+class OddTarget(BackgroundServer):
     """A target that "hangs", "trickles", "never ends", answers "garbled" or "slowly"; `manner` is "well" at first.
 
     `asked` is set while it answers.
@@ -234,8 +228,6 @@ class OddTarget:
     def __init__(self) -> None:
         self.manner = "well"
         self.asked = threading.Event()
-
-    def __enter__(self) -> Self:
         target = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -249,12 +241,7 @@ class OddTarget:
 
         server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
-        self._server = BackgroundServer(server)
-        self.address = self._server.address
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
+        super().__init__(server)
 
 
 def answer(manner: str) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.proofs.bench.domains import SECOND, guest
 from tests.unit.openvz import fake_host
 from tests.unit.xen.fake_host import FakeDomain, FakeXen
 from virtscope.perf.cgroups import CONTROLLER
@@ -21,7 +22,6 @@ from virtscope.toolkit.hierarchy import hierarchy
 GUESTS = 100  # of each host
 LIFE = 300.0  # seconds, in the mean
 REAL = 2
-SECOND = 10**9
 
 _HEADER = (
     "      NAME  STATE   CPU(sec) CPU(%)     MEM(k) MEM(%)  MAXMEM(k) MAXMEM(%) VCPUS NETS NETTX(k) NETRX(k) VBDS"
@@ -79,19 +79,7 @@ class Domains:
         self._lives.go_on()
         now = self._lives.second
         dom0 = FakeDomain(0, b"Domain-0", cpu_ns=now * SECOND // 10, state="running")
-        self._xen.show(dom0, *[_domain(number, now - begun) for number, begun in self._lives.started.items()])
-
-
-def _domain(number: int, age: int) -> FakeDomain:
-    cpu_ns, octets, packets, requests = age * SECOND // 9, age * 40_000, age * 60, age * 12
-    return FakeDomain(
-        id=number,
-        name=b"guest-%d" % number,
-        cpu_ns=cpu_ns,
-        vcpus=[(1, cpu_ns)],
-        networks=[(0, octets, packets, 0, 0, octets, packets, 0, 0)],
-        vbds=[(1, 51712, 0, requests, requests, requests * 8, requests * 8, 0)],
-    )
+        self._xen.show(dom0, *[guest(number, now - begun) for number, begun in self._lives.started.items()])
 
 
 class Text:

@@ -51,7 +51,7 @@ def read(stack: Stack) -> dict[Metric, float]:
         found[Metric(name, "memory", "MB")] = int(re.findall(r"RssAnon:\s+([0-9]+) kB", status)[0]) * 1024 / MB
         found[Metric(name, "threads", "")] = int(re.findall(r"Threads:\s+([0-9]+)", status)[0])
         found[Metric(name, "descriptors", "")] = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    sizes = [file.stat().st_size for folder in stack.logs for file in folder.iterdir() if file.is_file()]
+    sizes = [file.stat().st_size for folder in stack.logs for file in folder.rglob("*") if file.is_file()]
     found[Metric("all programs", "logs", "MB")] = sum(sizes) / MB
     for metric, expression in _QUERIES.items():
         found[metric] = float(stack.query(expression)[0]["value"][1])

@@ -8,21 +8,17 @@ guests, and the number of blocks soon is as constant as after a month.
 import contextlib
 import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.running_exporter import RunningExporter
 from tests.proofs.soak.guests import Host
 from tests.stack.conftest import Checkout
-from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
 BLOCK = "5m"
 RETENTION = "15m"
-_START_SECONDS = 60
 
 
 class Stack:
@@ -65,16 +61,14 @@ def running(folder: Path, hosts: Mapping[str, Host], real: list[str]) -> Iterato
         pids = {}
         targets: dict[str, list[dict[str, Any]]] = {}
         for host, (job, package, platform) in _WATCHED.items():
-            pids[f"{job}-exporter of {host}"] = at_end.enter_context(
-                _exporter(package, hosts[host].flags, hosts[host].environment, logs / host, port := free_port())
-            )
-            targets.setdefault(job, []).append(_target(port, host, platform))
+            exporter = at_end.enter_context(_exporter(package, hosts[host].flags, hosts[host].environment, logs / host))
+            pids[f"{job}-exporter of {host}"] = exporter.process.pid
+            targets.setdefault(job, []).append(_target(exporter, host, platform))
         if real:
             flags = [f"--cgroup.include={path}" for path in real]
-            pids["perf-exporter of the real guests"] = at_end.enter_context(
-                _exporter("perf", flags, {}, logs / "real", port := free_port())
-            )
-            targets["perf"] = [_target(port, "real", "cgroup")]
+            exporter = at_end.enter_context(_exporter("perf", flags, {}, logs / "real"))
+            pids["perf-exporter of the real guests"] = exporter.process.pid
+            targets["perf"] = [_target(exporter, "real", "cgroup")]
         for job, entries in targets.items():
             (checkout.folder / f"prometheus/targets/{job}.yml").write_text(json.dumps(entries))  # JSON is YAML
         at_end.callback(checkout.kill_all)
@@ -115,23 +109,10 @@ def _blocks(which: str) -> str:
     return f"    --storage.tsdb.{which}-block-duration={BLOCK}\n"
 
 
-def _target(port: int, host: str, platform: str) -> dict[str, Any]:
-    return {"targets": [f"127.0.0.1:{port}"], "labels": {"host": host, "platform": platform}}
+def _target(exporter: RunningExporter, host: str, platform: str) -> dict[str, Any]:
+    return {"targets": [exporter.address], "labels": {"host": host, "platform": platform}}
 
 
-@contextlib.contextmanager
-def _exporter(package: str, flags: list[str], environment: dict[str, str], log: Path, port: int) -> Iterator[int]:
-    command = [sys.executable, "-m", f"virtscope.{package}", f"--web.listen-address=127.0.0.1:{port}", *flags]
-    exporters = Path(__file__).resolve().parents[3] / "exporters"
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(command, cwd=exporters, env={**os.environ, **environment}, stderr=stderr)
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while "listening" not in log.read_text():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"virtscope.{package} does not start: {log.read_text()}")
-            time.sleep(0.1)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
+def _exporter(package: str, flags: list[str], environment: dict[str, str], folder: Path) -> RunningExporter:
+    folder.mkdir()
+    return RunningExporter(folder, *flags, environment={**os.environ, **environment}, package=f"virtscope.{package}")
