@@ -13,6 +13,7 @@ from typing import Self
 from deploy import programs
 from tests.proofs.bench import CHECKOUT
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 from virtscope.toolkit.scrape import MOMENT_SECONDS
 
 # As sent by Prometheus 2.42.
@@ -38,7 +39,11 @@ class Target:
         self._process = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=quiet, stderr=quiet)
         self.pid = self._process.pid
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
-        self._wait_until_it_answers()
+        try:
+            wait_for(self.scrape, START_SECONDS, every=0.05, not_yet=(OSError,), explain=lambda: str(command))
+        except AssertionError:
+            self.__exit__()
+            raise
         page = gzip.decompress(self.scrape()).decode()
         self.series = sum(not line.startswith("#") for line in page.splitlines())
 
@@ -52,8 +57,12 @@ class Target:
 
     def scrape(self) -> bytes:
         """The body of a response; the connection is kept open if the server allows it."""
-        self._connection.request("GET", self._path, headers=HEADERS)
-        response = self._connection.getresponse()
+        try:
+            self._connection.request("GET", self._path, headers=HEADERS)
+            response = self._connection.getresponse()
+        except OSError:
+            self._connection.close()
+            raise
         body = response.read()
         if response.status != http.HTTPStatus.OK:
             raise RuntimeError(f"{self._process.args!r} answers {response.status}")
@@ -79,19 +88,6 @@ class Target:
         """The server's current memory."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
-
-    def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                self.scrape()
-            except OSError:
-                self._connection.close()
-                time.sleep(0.05)
-            else:
-                return
-        self.__exit__()
-        raise RuntimeError(f"{self._process.args!r} does not answer")
 
 
 def python_server(kind: str, *sizes: int) -> Target:

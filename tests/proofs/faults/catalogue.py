@@ -23,9 +23,11 @@ from deploy.privileges import NOBODY
 from tests.proofs.faults import compaction
 from tests.proofs.faults.stack import DISK_MEGABYTES, PARTS, SCRAPE_SECONDS, HurtStack
 from tests.stack.conftest import ROOT
+from tests.support.waiting import wait_for
 
 JOBS = {part.name: part.name.removesuffix("-exporter").replace("node_exporter", "node") for part in PARTS}
 JOBS[LIVENESS.name] = "stack"
+CHILD = "xentop"
 ALL = ".*"  # targets, because Prometheus itself was away
 NONE = "(?!)"
 
@@ -56,19 +58,12 @@ def of(part: Part | str) -> str:
     return f"{JOBS[part.name]} of dom0|{JOBS[part.name]} of (?!well|vz1)"
 
 
-def sent(part: Part | str, number: signal.Signals) -> Hurt:
+def sent(to: Part | str, number: signal.Signals) -> Hurt:
+    """To a part, supervisord, or the child of xentop-exporter."""
+
     @contextlib.contextmanager
     def hurt(stack: HurtStack) -> Iterator[None]:
-        os.kill(stack.pid(part), number)
-        yield
-
-    return hurt
-
-
-def child_sent(number: signal.Signals) -> Hurt:
-    @contextlib.contextmanager
-    def hurt(stack: HurtStack) -> Iterator[None]:
-        os.kill(stack.xentop.child(), number)
+        os.kill(stack.xentop.child() if to == CHILD else stack.pid(to), number)
         yield
 
     return hurt
@@ -102,15 +97,13 @@ def disk_full(stack: HurtStack) -> Iterator[None]:
 @contextlib.contextmanager
 def disk_read_only(stack: HurtStack) -> Iterator[None]:
     """As after a disk error, for a restarted Prometheus: a running one has its files open."""
-    deadline = time.monotonic() + 20
-    while True:
-        if pid := stack.pid(PROMETHEUS):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.CalledProcessError):
-            _remount(stack.data, "ro")
-            break
-        if time.monotonic() > deadline:
-            raise RuntimeError("the disk could not be made read-only")
+
+    def remount_read_only() -> bool:
+        os.kill(stack.pid(PROMETHEUS), signal.SIGKILL)
+        _remount(stack.data, "ro")
+        return True
+
+    wait_for(remount_read_only, 20, every=0, not_yet=(subprocess.CalledProcessError,))
     try:
         yield
     finally:
@@ -256,10 +249,10 @@ BEFORE_THE_CUT = tuple(
 )
 DURING_THE_CUT = (
     *(Fault(f"{part.name}: kill -9", sent(part, signal.SIGKILL), loses=of(part)) for part in _KILLED),
-    Fault("xentop, a child: kill -9", child_sent(signal.SIGKILL)),
+    Fault("xentop, a child: kill -9", sent(CHILD, signal.SIGKILL)),
     Fault("supervisord: kill -9", sent("supervisord", signal.SIGKILL), loses=ALL),
     *(Fault(f"{part.name}: SIGSTOP", sent(part, signal.SIGSTOP), within=60, loses=of(part)) for part in _KILLED),
-    Fault("xentop, a child: SIGSTOP", child_sent(signal.SIGSTOP), within=60),
+    Fault("xentop, a child: SIGSTOP", sent(CHILD, signal.SIGSTOP), within=60),
     Fault("supervisord: SIGSTOP", sent("supervisord", signal.SIGSTOP), within=60),
     *(
         Fault(f"{part.name}: deadlock", held(part), within=60, loses=of(part), silent=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from deploy.parts import PROMETHEUS
 from deploy.privileges import NOBODY
 from tests.proofs.faults.stack import HurtStack
+from tests.support.waiting import wait_for
 
 HOURS = 12
 SERIES = 1000
@@ -24,11 +25,7 @@ def killed_amid(stack: HurtStack) -> Iterator[None]:
     """Kill Prometheus as soon as it writes a compacted block."""
     for block in _blocks(stack):
         block.rename(stack.data / block.name)  # atomically, because Prometheus may look for blocks at any moment
-    deadline = time.monotonic() + LONGEST_WAIT
-    while not any(stack.data.glob("*.tmp-for-creation")):
-        if time.monotonic() > deadline:
-            raise RuntimeError("Prometheus does not compact")
-        time.sleep(0.002)
+    wait_for(lambda: any(stack.data.glob("*.tmp-for-creation")), LONGEST_WAIT, every=0.002)
     os.kill(stack.pid(PROMETHEUS), signal.SIGKILL)
     yield
 

@@ -37,6 +37,7 @@ from tests.stack.conftest import ROOT, Checkout
 from tests.support.alertmanager import notifying
 from tests.support.endpoints import BackgroundServer, Exposition, Webhook
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER, LIVENESS)
 SCRAPE_SECONDS = 5.0  # of prometheus.yml
@@ -132,13 +133,8 @@ class HurtStack:
     # --- What is true of it ---
 
     def pid(self, part: Part | str) -> int:
-        """The process of a part, or supervisord, once it exists; raises RuntimeError if it doesn't."""
-        deadline = time.monotonic() + 10
-        while not (pid := self.running(part)):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{part} does not run")
-            time.sleep(0.01)
-        return pid
+        """The process of a part, or supervisord, once it exists; raises AssertionError if it doesn't."""
+        return wait_for(lambda: self.running(part), 10, every=0.01, explain=lambda: f"{part} does not run")
 
     def running(self, part: Part | str) -> int:
         """The process of a part, or supervisord; 0 if there is none, or while it is being replaced."""

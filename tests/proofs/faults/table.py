@@ -18,20 +18,12 @@ class Row(NamedTuple):
     """One fault as printed."""
 
     fault: str
-    back: str
-    lost: str
-    alerts: str
-    said: str
-    missed: tuple[str, ...]  # missed bars
+    back: str = "-"
+    lost: str = "-"
+    alerts: str = "-"
+    said: str = ""
+    missed: tuple[str, ...] = ()  # missed bars
     skipped: bool = False
-
-
-def skipped(fault: Fault, why: str) -> Row:
-    return Row(fault.name, "-", "-", "-", why, (), skipped=True)
-
-
-def failed(fault: Fault, error: Exception) -> Row:
-    return Row(fault.name, "-", "-", "-", "", (f"{type(error).__name__}: {error}",))
 
 
 def row(fault: Fault, outcome: Outcome, complaint: str) -> Row:
@@ -67,12 +59,10 @@ def _samples_missed(fault: Fault, outcome: Outcome) -> Iterable[str]:
 
 
 def _alerts_missed(fault: Fault, outcome: Outcome) -> Iterable[str]:
-    for name in sorted(outcome.alerts.raised):
-        if name not in _ALWAYS_TRUE and name.split()[0] not in fault.raises:
-            yield f"false {name}"
-    for name in sorted(outcome.alerts.cleared):
-        if name not in _ALWAYS_TRUE and name.split()[0] not in fault.raises:
-            yield f"cleared {name}"
+    for what, names in (("false", outcome.alerts.raised), ("cleared", outcome.alerts.cleared)):
+        for name in sorted(names):
+            if name not in _ALWAYS_TRUE and name.split()[0] not in fault.raises:
+                yield f"{what} {name}"
 
 
 def _status_missed(fault: Fault, outcome: Outcome) -> Iterable[str]:
@@ -114,11 +104,6 @@ def _short(text: str) -> str:
 def line(row: Row) -> str:
     """A row printed during the run."""
     return f"{row.fault}: back after {row.back}, lost {row.lost}; {'; '.join(row.missed) or 'ok'}"
-
-
-def standing(missed: Iterable[str]) -> Row:
-    """The permanent alert."""
-    return Row("an alert that stands, through all of these", "-", "-", "raised SourceFailing", "", tuple(missed))
 
 
 def text(rows: Iterable[Row]) -> str:

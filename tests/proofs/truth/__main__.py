@@ -19,7 +19,7 @@ from deploy.go_programs import GoProgramsError
 from deploy.programs import ProgramsError
 from lab import LabError
 from lab.cgroups import mounted
-from tests.kvm.guests import GuestError
+from tests.kvm.guests import GuestError, why_not_here
 from tests.proofs.truth import CHECKOUT, episodes, guests, table
 from tests.proofs.truth.chain import LIMIT, WINDOW, Chain, NoWaitsError
 from tests.proofs.truth.episodes import Episode
@@ -42,7 +42,7 @@ def main() -> int:
     given = parser.parse_args()
     plan = episodes.short(given.seed) if given.short else episodes.plan(given.seed, given.episodes)
     left_out = []
-    if (reason := guests.why_not_here()) and any(each.guests for each in plan):
+    if (reason := why_not_here()) and any(each.guests for each in plan):
         plan = [each for each in plan if not each.guests]
         left_out.append(f"Without KVM guests: {reason}.")
     results = RESULTS / f"{given.seed}-{len(plan)}.jsonl"

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.cgroups import mounted
 from tests.kvm import guests
@@ -17,29 +18,18 @@ from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, GUESTS_TENTHS
 _LIBVIRTS_OWN = ("-object", "secret,id=masterKey0,format=raw,data=none")  # every libvirt domain has such a key
 
 
-class Domain:
+class Domain(NamedTuple):
     """One of them; `cgroup` is its path."""
 
-    def __init__(self, guest: Guest, cgroup: str) -> None:
-        self._guest = guest
-        self.cgroup = cgroup
-
-    @property
-    def pid(self) -> int:
-        """QEMU's pid."""
-        return self._guest.pid
+    guest: Guest
+    cgroup: str
 
     def pause(self) -> None:
         """Pause it, including its clock."""
-        self._guest.ask("stop")
+        self.guest.ask("stop")
 
     def go_on(self) -> None:
-        self._guest.ask("cont")
-
-
-def why_not_here() -> str | None:
-    """Why guests can't run on this machine, with a remedy; None if they can."""
-    return guests.why_not_here()
+        self.guest.ask("cont")
 
 
 @contextlib.contextmanager
@@ -52,28 +42,18 @@ def paused(folder: Path, cpu: int) -> Iterator[dict[str, Domain]]:
     loads = {GUEST: duty(GUESTS_TENTHS), BUSY_GUEST: BURN}
     with contextlib.ExitStack() as ending:
         wanted: dict[str, dict[str, object]] = {}
-        cgroups: dict[str, str] = {}
+        scopes: dict[str, Path] = {}
         for number, (guest, name) in enumerate(names.items()):
             # Libvirt's domain number is in the names of the cgroup and of the folder.
             domain = 10 * os.getpid() + number
             escaped = name.replace("-", r"\x2d")
-            scope = rf"machine-qemu\x2d{domain}\x2d{escaped}.scope"
-            (root / "machine.slice" / scope).mkdir(parents=True)
-            ending.callback(_remove, root / "machine.slice" / scope)
-            cgroups[f"domain-{domain}-{guest}"] = f"/machine.slice/{scope}"
-            wanted[f"domain-{domain}-{guest}"] = {
-                "name": name,
-                "load": loads[guest],
-                "cpu": cpu,
-                "cgroup": root / "machine.slice" / scope,
-                "vcpus": 1,
-                "options": _LIBVIRTS_OWN,
-            }
+            scopes[guest] = root / "machine.slice" / rf"machine-qemu\x2d{domain}\x2d{escaped}.scope"
+            scopes[guest].mkdir(parents=True)
+            ending.callback(_remove, scopes[guest])
+            own = {"name": name, "folder": folder / f"domain-{domain}-{guest}", "cgroup": scopes[guest]}
+            wanted[guest] = {**own, "load": loads[guest], "cpu": cpu, "vcpus": 1, "options": _LIBVIRTS_OWN}
         running = ending.enter_context(guests.running(wanted, folder))
-        found = {
-            guest: Domain(running[domain], cgroup)
-            for guest, (domain, cgroup) in zip(names, cgroups.items(), strict=True)
-        }
+        found = {guest: Domain(running[guest], f"/{scope.relative_to(root)}") for guest, scope in scopes.items()}
         for each in found.values():
             each.pause()
         yield found

@@ -9,7 +9,9 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from lab import wait_until
 from lab.cgroups import Cgroup, Hierarchies, TierLimits
 from tests.proofs.truth.chain import LIMIT, PREFIX, Chain
 from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, LEAD_SECONDS, Episode, Load
@@ -40,16 +42,13 @@ def build(folder: Path) -> Path:
     return program
 
 
-class Machine:
+class Machine(NamedTuple):
     """Shared by all episodes: the load program, CPUs in the order of `episodes.BOTH`, cgroups, guests."""
 
-    def __init__(
-        self, worker: Path, cpus: Sequence[int], hierarchies: Hierarchies, domains: Mapping[str, Domain]
-    ) -> None:
-        self.worker = worker
-        self.cpus = cpus
-        self.hierarchies = hierarchies
-        self.domains = domains
+    worker: Path
+    cpus: Sequence[int]
+    hierarchies: Hierarchies
+    domains: Mapping[str, Domain]
 
 
 class Injection:
@@ -140,7 +139,7 @@ class Injection:
         """
         domain = None if self._episode.scene.victim else self._machine.domains[GUEST]
         path = domain.cgroup if domain else self._cgroups["web"].path
-        pids = [domain.pid] if domain else self._cgroups["web"].processes()
+        pids = [domain.guest.pid] if domain else self._cgroups["web"].processes()
         with _stopped(pids):
             return chain.charged(path), run_delay(pids)
 
@@ -167,11 +166,10 @@ def _stopped(pids: Iterable[int]) -> Iterator[None]:
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        deadline = time.monotonic() + _START_SECONDS
-        while not all(_state(thread) in _NOT_RUNNABLE for thread in _threads(pids)):
-            if time.monotonic() > deadline:
-                raise WorkerError(f"processes {pids} don't stop")
-            time.sleep(0.01)
+        if not wait_until(
+            lambda: all(_state(thread) in _NOT_RUNNABLE for thread in _threads(pids)), _START_SECONDS, 0.01
+        ):
+            raise WorkerError(f"processes {pids} don't stop")
         yield
     finally:
         for pid in pids:
