@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.dashboards import queries
 from tests.proofs.bench import fleet_records
+from tests.support.pages import Page
 from tests.support.program import Program, program_path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,8 +198,7 @@ def _series(answer: requests.Response) -> int:
 
 
 def _cpu_seconds(url: str) -> float:
-    families = text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text)
-    return next(family.samples[0].value for family in families if family.name == "process_cpu_seconds")
+    return Page.of(url.removeprefix("http://")).value("process_cpu_seconds_total")
 
 
 if __name__ == "__main__":

@@ -26,16 +26,16 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.proofs.bench.fleet import GUESTS, Fleet, cadvisor, kvm, vestat, xentop
 from tests.support import Prometheus
+from tests.support.pages import Page
 
 SCRAPE_INTERVAL, EVALUATION_INTERVAL = "15s", "1m"  # recommended in docs/cost.md for such a fleet
 GROUP_BAR = 0.15  # of its interval
@@ -44,6 +44,7 @@ SETTLE_SECONDS = 200  # until rates cover a minute, and groups with an interval 
 MEASURE_SECONDS = 180  # a dozen garbage collections, so that one more or less hardly matters
 GROUPS_SHOWN = 10
 RULES_SHOWN = 20
+MISSED = "prometheus_rule_group_iterations_missed_total"
 
 
 class Group(NamedTuple):
@@ -136,7 +137,8 @@ def copying() -> dict[str, Any]:
 def _report(prometheus: Prometheus, *, with_rules: bool) -> float:
     """Print the cost of Prometheus, groups and rules; return its CPU per second."""
     url = prometheus.url
-    before, began = _own_metrics(url), time.monotonic()
+    address = url.removeprefix("http://")
+    before, began = Page.of(address), time.monotonic()
     slowest: dict[str, Group] = {}
     slowest_rules: dict[tuple[str, int], Rule] = {}
     while time.monotonic() < began + MEASURE_SECONDS:
@@ -147,23 +149,23 @@ def _report(prometheus: Prometheus, *, with_rules: bool) -> float:
             key = (rule.group, rule.place)
             slowest_rules[key] = max(slowest_rules.get(key, rule), rule)
         time.sleep(5)
-    after, seconds = _own_metrics(url), time.monotonic() - began
+    after, seconds = Page.of(address), time.monotonic() - began
 
     def per_second(name: str) -> float:
-        return (after[name] - before[name]) / seconds
+        return (after.total(name) - before.total(name)) / seconds
 
     version = requests.get(f"{url}/api/v1/status/buildinfo", timeout=60).json()["data"]["version"]
     print(f"  Prometheus         {version:>12}")
-    print(f"  series in memory   {after['prometheus_tsdb_head_series']:12,.0f}")
+    print(f"  series in memory   {after.total('prometheus_tsdb_head_series'):12,.0f}")
     print(f"  samples per second {per_second('prometheus_tsdb_head_samples_appended_total'):12,.0f}")
-    print(f"  resident           {after['process_resident_memory_bytes'] / 1e9:12.1f} GB")
+    print(f"  resident           {after.total('process_resident_memory_bytes') / 1e9:12.1f} GB")
     print(f"  CPU                {per_second('process_cpu_seconds_total'):12.2f} cores")
     print(f"  load               {os.getloadavg()[0]:12.1f}")
     print(f"  failed scrapes     {len(prometheus.query('up == 0')):12,d} of {len(prometheus.query('up')):,}")
     if not with_rules:
         return per_second("process_cpu_seconds_total")
-    print(f"  records            {after['prometheus_rule_group_last_evaluation_samples']:12,.0f}")
-    print(f"  missed evaluations {_missed(after) - _missed(before):12,.0f}")
+    print(f"  records            {after.total('prometheus_rule_group_last_evaluation_samples'):12,.0f}")
+    print(f"  missed evaluations {after.total(MISSED) - before.total(MISSED):12,.0f}")
     print(f"  alerts             {len(prometheus.alerts()):12,d}")
     print(f"  the slowest groups; bar: {GROUP_BAR:.0%} of the interval")
     for group in sorted(slowest.values(), key=lambda group: -group.share)[:GROUPS_SHOWN]:
@@ -177,19 +179,6 @@ def _report(prometheus: Prometheus, *, with_rules: bool) -> float:
 
 def _judged(share: float, bar: float) -> str:
     return f"{share:6.1%}: {'met' if share <= bar else 'MISSED'}"
-
-
-def _own_metrics(url: str) -> dict[str, float]:
-    """Prometheus's own metrics, summed by name."""
-    values: dict[str, float] = {}
-    for family in text_string_to_metric_families(requests.get(f"{url}/metrics", timeout=60).text):
-        for sample in family.samples:
-            values[sample.name] = values.get(sample.name, 0) + sample.value
-    return values
-
-
-def _missed(metrics: Mapping[str, float]) -> float:
-    return metrics["prometheus_rule_group_iterations_missed_total"]
 
 
 def _groups_and_rules(url: str) -> tuple[list[Group], list[Rule]]:

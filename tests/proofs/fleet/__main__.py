@@ -28,7 +28,7 @@ from deploy.places import CHECKOUT
 from deploy.terminal import print_table
 from tests.proofs.fleet import hosts as simulated
 from tests.proofs.fleet import judging, story
-from tests.proofs.fleet.comparison import TOLERANCE, Tally, total
+from tests.proofs.fleet.comparison import TOLERANCE, WRONG, Tally, total
 from tests.proofs.fleet.faults import LONG, MAX_PENDING, SHORT, Plan, Step, steps
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.proofs.fleet.running import Running, metrics, query
@@ -37,7 +37,8 @@ RESULTS = CHECKOUT / ".stack" / "fleet-test"
 HOSTS = 12
 SCRAPES, EVALUATIONS = "5s", "10s"
 DRAINED_SECONDS = 120  # the bar for a backlog of ten minutes
-_COUNTS = ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different")
+_EXCUSED = ("shifted", "partial", "late", "delayed")
+_COUNTS = ("equal", *_EXCUSED, *WRONG)
 # Rules over five minutes read rates over a minute, also at full minutes, and baselines are evaluated every 40 s. Until
 # these ranges are complete, a Prometheus whose first sample is five seconds older has other values.
 _WARM_UP_SECONDS = 300 + 60 + 60 + 40 + 30
@@ -62,11 +63,12 @@ def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> li
             _require_all_targets(address, sum(map(len, exporters.targets().values())))
         _require_same_moments(running)
         time.sleep(zero + _WARM_UP_SECONDS - time.time())
-        begin, prices = time.time(), _Prices(running)
+        begin, before = time.time(), _written(running)
+        prices: list[str] = []
         done: list[Step] = []
         for current in steps(running, plan):
             if not done:
-                prices.take()
+                prices = _prices(running, before)
             done.append(current)
             say(f"{time.strftime('%H:%M:%S')} {current.name}")
         expected = judging.notified(running.oracle_webhook.messages, set(names))
@@ -106,7 +108,8 @@ def prove(plan: Plan, seed: int, folder: Path, say: Callable[[str], None]) -> li
     (RESULTS / "notifications.json").write_text(json.dumps(running.webhook.messages, indent=1))
     late_ones, failed_ones = (sum(map(len, times.values())) for times in (late, failed))
     say(f"Scrapes by all Prometheus that began late: {late_ones}; that failed though the host was up: {failed_ones}.")
-    prices.say(say)
+    for line in prices:
+        say(line)
     return missed
 
 
@@ -140,42 +143,28 @@ def _target(series: Mapping[str, Any]) -> tuple[str, str]:
     return series["metric"]["job"], series["metric"]["instance"]
 
 
-class _Prices:
-    """The cost of writing to the store while no part is broken."""
+def _written(running: Running) -> tuple[float, float, float]:
+    """The time, and how many bytes and samples all Prometheus have sent to the store until then."""
+    sent = 0.0
+    for part in running.parts("prometheus"):
+        with contextlib.suppress(OSError):
+            sent += metrics(part.address).get("prometheus_remote_storage_samples_total", 0)
+    return time.time(), sum(link.bytes_passed for link in running.links.values()), sent
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._begin, self._bytes, self._samples = time.time(), *self._written()
-        self._text: list[str] = []
 
-    def take(self) -> None:
-        """Measure until now."""
-        seconds = time.time() - self._begin
-        passed, sent = self._written()
-        receivers = self._running.parts("receive")
-        series = [metrics(part.address)["prometheus_tsdb_head_series"] for part in receivers]
-        memory = [self._running.processes[part.name].resident_bytes() for part in receivers]
-        byte_rate, rate = (passed - self._bytes) / seconds, (sent - self._samples) / seconds
-        written = (
-            f"Written by all Prometheus: {rate:.0f} samples/s, {byte_rate:.0f} bytes/s, {byte_rate / rate:.1f} bytes"
-        )
-        of_fleet = f"{1000 * rate / HOSTS:.0f} samples/s, {byte_rate / HOSTS:.0f} kB/s"
-        self._text.append(f"{written} per sample; of 1,000 such hosts {of_fleet}, both of each pair together.")
-        sizes = ", ".join(f"{count:.0f}" for count in series)
-        resident = ", ".join(f"{size / 1e6:.0f}" for size in memory)
-        self._text.append(f"Receivers: {sizes} series, {resident} MB resident.")
-
-    def say(self, say: Callable[[str], None]) -> None:
-        """Print the measurements."""
-        for line in self._text:
-            say(line)
-
-    def _written(self) -> tuple[float, float]:
-        sent = 0.0
-        for part in self._running.parts("prometheus"):
-            with contextlib.suppress(OSError):
-                sent += metrics(part.address).get("prometheus_remote_storage_samples_total", 0)
-        return sum(link.bytes_passed for link in self._running.links.values()), sent
+def _prices(running: Running, before: tuple[float, float, float]) -> list[str]:
+    """The cost of writing to the store since then, while no part was broken."""
+    seconds, passed, sent = (now - then for then, now in zip(before, _written(running), strict=True))
+    receivers = running.parts("receive")
+    series = ", ".join(f"{metrics(part.address)['prometheus_tsdb_head_series']:.0f}" for part in receivers)
+    resident = ", ".join(f"{running.processes[part.name].resident_bytes() / 1e6:.0f}" for part in receivers)
+    byte_rate, rate = passed / seconds, sent / seconds
+    written = f"Written by all Prometheus: {rate:.0f} samples/s, {byte_rate:.0f} bytes/s, {byte_rate / rate:.1f} bytes"
+    of_fleet = f"{1000 * rate / HOSTS:.0f} samples/s, {byte_rate / HOSTS:.0f} kB/s"
+    return [
+        f"{written} per sample; of 1,000 such hosts {of_fleet}, both of each pair together.",
+        f"Receivers: {series} series, {resident} MB resident.",
+    ]
 
 
 def _across_shards(chosen: Settings, names: Sequence[str]) -> list[tuple[str, str]]:
@@ -211,14 +200,14 @@ def _print_rules(by_rule: Sequence[tuple[judging.Rule, Tally]], span: judging.Sp
 
 
 def _row(name: str, tally: Tally) -> tuple[str, ...]:
-    return (name, str(tally.compared), *(str(getattr(tally, count)) for count in _COUNTS), f"{tally.largest:.1e}")
+    return (name, str(tally.compared), *(str(tally.counts[count]) for count in _COUNTS), f"{tally.largest:.1e}")
 
 
 def _missed(step: Step, tally: Tally) -> list[str]:
     missed = []
     if tally.wrong:
-        missed.append(f"{step.name}: {tally.missing} samples missing, {tally.extra} extra, {tally.different} different")
-    if not tally.equal:
+        missed.append(f"{step.name}: samples {', '.join(f'{tally.counts[result]} {result}' for result in WRONG)}")
+    if not tally.counts["equal"]:
         missed.append(f"{step.name}: no sample is equal, so nothing was compared")
     if step.drained is None or step.drained > DRAINED_SECONDS:
         missed.append(f"{step.name}: the backlog was not drained in {DRAINED_SECONDS} s")
@@ -231,8 +220,8 @@ def _say_step(step: Step, tally: Tally, say: Callable[[str], None]) -> None:
     before, most, after = (size / 1e6 for size in step.memory)
     drained = "never" if step.drained is None else f"{step.drained:.0f} s"
     say(
-        f"{step.name}: {tally.compared} samples, {tally.missing} missing, {tally.extra} extra, {tally.different} "
-        f"different ({tally.shifted} shifted, {tally.partial} partial, {tally.late} late, {tally.delayed} delayed); "
+        f"{step.name}: {tally.compared} samples, {', '.join(f'{tally.counts[result]} {result}' for result in WRONG)} "
+        f"({', '.join(f'{tally.counts[result]} {result}' for result in _EXCUSED)}); "
         f"backlog drained in {drained}, at most {step.most_pending:.0f} samples in a queue; memory of a Prometheus "
         f"{before:.0f} MB before, {most:.0f} MB at most, {after:.0f} MB after."
     )

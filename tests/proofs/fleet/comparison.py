@@ -19,6 +19,7 @@ different moments of the same interval, so one of them sees a change on a host a
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
@@ -28,6 +29,7 @@ from typing import Any
 from deploy.fleet.parts import COPY_LABELS
 
 TOLERANCE = 1e-3  # relative
+WRONG = ("missing", "extra", "different")
 _EXAMPLES = 100  # of each rule, enough to see which series and when
 _NOT_COMPARED = {"__name__", "prometheus", *COPY_LABELS}
 
@@ -53,34 +55,26 @@ Explained = Callable[[Mapping[str, str], int], Why]
 
 @dataclass
 class Tally:
-    """Numbers of samples by result. `largest` is the largest relative difference between equal ones, `examples` are
-    some that were missing, extra or different."""
+    """Numbers of samples by result, as listed above. `largest` is the largest relative difference between equal ones,
+    `examples` are some that were wrong."""
 
-    equal: int = 0
-    shifted: int = 0
-    partial: int = 0
-    late: int = 0
-    delayed: int = 0
-    missing: int = 0
-    extra: int = 0
-    different: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     largest: float = 0
     examples: list[str] = field(default_factory=list)
 
     @property
     def compared(self) -> int:
         """Samples that exist in either answer."""
-        return self.equal + self.shifted + self.partial + self.late + self.delayed + self.wrong
+        return self.counts.total()
 
     @property
     def wrong(self) -> int:
         """Samples that prove the answers unequal."""
-        return self.missing + self.extra + self.different
+        return sum(self.counts[result] for result in WRONG)
 
     def add(self, other: Tally) -> None:
         """Add another tally."""
-        for name in ("equal", "shifted", "partial", "late", "delayed", "missing", "extra", "different"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.counts.update(other.counts)
         self.largest = max(self.largest, other.largest)
         self.examples += other.examples[: _EXAMPLES - len(self.examples)]
 
@@ -118,10 +112,10 @@ def compare(
                 continue
             near = range(max(evaluation - slack, asked.start), min(evaluation + slack + 1, asked.stop))
             verdict = _verdict(here, near, evaluation, found, partial(explained, labels, evaluation))
-            setattr(tally, verdict, getattr(tally, verdict) + 1)
+            tally.counts[verdict] += 1
             if verdict == "equal" and expected is not None and found is not None:
                 tally.largest = max(tally.largest, difference(expected, found))
-            if verdict in ("missing", "extra", "different") and len(tally.examples) < _EXAMPLES:
+            if verdict in WRONG and len(tally.examples) < _EXAMPLES:
                 around = [here.get(number) for number in near]
                 tally.examples.append(f"{verdict} {sorted(series)} at evaluation {evaluation}: {found} for {around}")
     return tallies

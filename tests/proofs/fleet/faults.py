@@ -1,11 +1,12 @@
 """Parts of a running fleet that die, are cut off or are added while the rest continues."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.proofs.fleet.running import Running, metrics
+from tests.proofs.fleet.running import Link, Running, metrics
 
 MAX_PENDING = 10 * (10_000 + 2 * 2_000)  # limit of the write queue: deploy/fleet/scraping.py
 WRITTEN_SECONDS = 15  # a queue this close to the last appended sample has no backlog: it sends every 5 s
@@ -100,62 +101,47 @@ class Queues:
         return max(self._running.processes[name].resident_bytes() for name in self._names)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A step: the fault, its duration in seconds, the repair, and the Prometheus whose write queues are watched."""
-
-    name: str
-    watched: Sequence[str]
-    seconds: float
-    begin: Callable[[], None]
-    repair: Callable[[], None]
-
-
 def steps(running: Running, plan: Plan) -> Iterator[Step]:
     """Run the plan; yields each step as it ends."""
     every = [part.name for part in running.parts("prometheus")]
-    yield _step(running, plan, Fault("nothing but the story", every, plan.calm, _nothing, _nothing))
+    yield _step(running, plan, "nothing but the story", every, contextlib.nullcontext(), seconds=plan.calm)
 
     first = {kind: running.parts(kind)[0].name for kind in KINDS}
     for kind, name in first.items() if plan.each else ():
-        fault = Fault(f"{name} killed for {plan.down:.0f} s", every, plan.down, *_killing(running, [name]))
-        killed = _step(running, plan, fault)
+        what = f"{name} killed for {plan.down:.0f} s"
+        killed = _step(running, plan, what, every, _killed(running, [name]), seconds=plan.down)
         killed.shards = (0,) if kind == "prometheus" else ()
         yield killed
 
     last = [running.parts(kind)[-1].name for kind in KINDS]
-    fault = Fault(f"one of each kind killed for {plan.down:.0f} s", every, plan.down, *_killing(running, last))
-    killed = _step(running, plan, fault)
+    what = f"one of each kind killed for {plan.down:.0f} s"
+    killed = _step(running, plan, what, every, _killed(running, last), seconds=plan.down)
     killed.shards = (running.settings.shards - 1,)
     yield killed
 
     pair = [part.name for part in running.parts("prometheus") if part.shard == 0]
-    links = [running.links[name] for name in pair]
+    what = f"shard 0 cut off from the receivers for {plan.cut:.0f} s"
+    yield _step(running, plan, what, pair, _cut([running.links[name] for name in pair]), seconds=plan.cut)
 
-    def cut() -> None:
-        for link in links:
-            link.cut()
-
-    def restore() -> None:
-        for link in links:
-            link.restore()
-
-    yield _step(
-        running, plan, Fault(f"shard 0 cut off from the receivers for {plan.cut:.0f} s", pair, plan.cut, cut, restore)
-    )
-
-    added = _step(running, plan, Fault("a shard added", every, 0, running.add_shard, _nothing))
+    added = _step(running, plan, "a shard added", every, _added(running), seconds=0)
     added.shards, added.moves = (running.settings.shards - 1,), True
     yield added
 
 
-def _step(running: Running, plan: Plan, fault: Fault) -> Step:
-    """Break something for its duration, then wait for the backlog and some time more."""
-    queues = Queues(running, fault.watched)
-    step = Step(fault.name, time.time())
-    fault.begin()
-    time.sleep(fault.seconds)
-    fault.repair()
+def _step(
+    running: Running,
+    plan: Plan,
+    name: str,
+    watched: Sequence[str],
+    broken: contextlib.AbstractContextManager[None],
+    *,
+    seconds: float,
+) -> Step:
+    """Break something for this long, then wait for the backlog and some time more; watches these write queues."""
+    queues = Queues(running, watched)
+    step = Step(name, time.time())
+    with broken:
+        time.sleep(seconds)
     step.repaired = time.time()
     step.drained = queues.wait_until_drained(step.repaired)
     time.sleep(plan.settle)
@@ -165,19 +151,28 @@ def _step(running: Running, plan: Plan, fault: Fault) -> Step:
     return step
 
 
-def _nothing() -> None:
-    """Break nothing."""
+@contextlib.contextmanager
+def _killed(running: Running, names: Sequence[str]) -> Iterator[None]:
+    processes = [running.processes[name] for name in names]
+    for process in processes:
+        process.kill()
+    yield
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.wait_until_ready()
 
 
-def _killing(running: Running, names: Sequence[str]) -> tuple[Callable[[], None], Callable[[], None]]:
-    def kill() -> None:
-        for name in names:
-            running.processes[name].kill()
+@contextlib.contextmanager
+def _cut(links: Sequence[Link]) -> Iterator[None]:
+    for link in links:
+        link.cut()
+    yield
+    for link in links:
+        link.restore()
 
-    def start() -> None:
-        for name in names:
-            running.processes[name].start()
-        for name in names:
-            running.processes[name].wait_until_ready()
 
-    return kill, start
+@contextlib.contextmanager
+def _added(running: Running) -> Iterator[None]:
+    running.add_shard()
+    yield
