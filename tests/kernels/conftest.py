@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.distributions.chroots import MissingError
-from tests.kernels.machine import Machine, booted
+from tests.kernels.machine import Machine
 from tests.support.disk import need_emulation
 from tests.support.needs import missing
 from tests.support.reporting import Report, pytest_terminal_summary, report
@@ -27,8 +27,8 @@ def machine(
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
     try:
-        with booted(request.param, workdir) as found:
-            found.start_exporter(exporter)
+        with Machine(request.param, workdir) as found:
+            found.start_unit(exporter)
             report(f"{request.param.name}: {time.monotonic() - begun:.0f} s until the exporter counted")
             failed = request.session.testsfailed
             yield found

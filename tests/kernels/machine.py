@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ KERNEL = "linux-image-cloud-amd64"  # the same scheduler with fewer drivers; boo
 # On a quiet machine each takes a few seconds.
 EXPORTER_SECONDS = 240
 LOADS_SECONDS = 240
-LOOK_SECONDS = 120
 HARDWARE = ("-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-m", "1024", "-smp", "2")
 # no_timer_check: on a busy machine a late tick fails the kernel's timer test, and it panics.
 COMMAND_LINE = "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0 no_timer_check"
@@ -58,27 +57,37 @@ class Look(NamedTuple):
     page: Page
 
 
-class Machine:
-    """The running machine. `exporter` is the exporter's address on this machine, host:port."""
+class Machine(EmulatedMachine):
+    """The machine, whose disk is built the first time. `exporter` is the exporter's address on this machine."""
 
-    def __init__(self, setup: Setup, machine: EmulatedMachine) -> None:
-        self.setup, self.console, self._machine = setup, machine.console, machine
-        self.exporter = machine.forwarded[PORT]
-        # In version 1, the CPU controller has a folder of its own.
-        self._cgroups = self.run("cd /sys/fs/cgroup; [ -d cpu ] && cd cpu; pwd").strip()
-        self.has_cgroup_v1 = self._cgroups.endswith("/cpu")
+    def __init__(self, setup: Setup, workdir: Path) -> None:
+        """Raises BuildError and chroots.MissingError."""
+        libbpf = "libbpf0" if setup.release == DEBIAN_11 else "libbpf1"
+        made = disk.debian(f"kernels/{setup.release.suite}", Path(__file__), setup.release, KERNEL, libbpf)
+        hardware: list[str | Path] = [
+            *HARDWARE,
+            *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),
+            *("-kernel", made.kernel, "-initrd", made.initramfs, "-append", f"{COMMAND_LINE} {setup.options}"),
+        ]
+        super().__init__(setup.name, workdir, [PORT], hardware)
+        self.setup, self.exporter = setup, self.forwarded[PORT]
 
-    def run(self, command: str, timeout: float = LOOK_SECONDS) -> str:
-        """Run a command that must succeed; returns its output. Raises MachineError."""
-        return self._machine.check(command, timeout)
+    @functools.cached_property
+    def _cgroups(self) -> str:
+        """The mount of the CPU controller, which has a folder of its own in version 1."""
+        return self.run("cd /sys/fs/cgroup; [ -d cpu ] && cd cpu; pwd").strip()
 
-    def start_exporter(self, tar: bytes) -> None:
+    @property
+    def has_cgroup_v1(self) -> bool:
+        return self._cgroups.endswith("/cpu")
+
+    def start_unit(self, tar: bytes) -> None:
         """Unpack tests.xen.package's tar file and start the exporter; returns once it counts."""
         unit = "sched-exporter.service"
-        self._machine.install(tar)
-        self._machine.put("/opt/virtscope/bin/sched-exporter", PROGRAM.encode())
-        self._machine.put(f"/etc/systemd/system/{unit}", (UNITS / unit).read_bytes())
-        self._machine.put("/etc/virtscope/sched-exporter.env", f"ARGS=--web.listen-address=0.0.0.0:{PORT}\n".encode())
+        self.install(tar)
+        self.put("/opt/virtscope/bin/sched-exporter", PROGRAM.encode())
+        self.put(f"/etc/systemd/system/{unit}", (UNITS / unit).read_bytes())
+        self.put("/etc/virtscope/sched-exporter.env", f"ARGS=--web.listen-address=0.0.0.0:{PORT}\n".encode())
         self.run(f"chmod 755 /opt/virtscope/bin/sched-exporter; systemctl daemon-reload; systemctl start {unit}")
         counting = "sched_switches_total"
         wait_for(lambda: Page.of(self.exporter).all(counting), EXPORTER_SECONDS, every=0.5, explain=self.log)
@@ -88,7 +97,7 @@ class Machine:
 
     def start(self, loads: Sequence[Load]) -> None:
         """Start all loads, stopped: on a busy emulated CPU, systemd would take long to start the next one."""
-        self._machine.put(COMPUTES, b"kill -STOP $$\nwhile :; do :; done\n")
+        self.put(COMPUTES, b"kill -STOP $$\nwhile :; do :; done\n")
         started = ""
         for load in loads:
             properties = " ".join(f"--property={text}" for text in load.properties)
@@ -134,17 +143,3 @@ class Machine:
     def _pids(self, load: Load) -> str:
         """The command that prints the pid of the load's only process."""
         return f"cat {self._cgroups}{load.path}/cgroup.procs"
-
-
-@contextlib.contextmanager
-def booted(setup: Setup, workdir: Path) -> Iterator[Machine]:
-    """The machine without the exporter. Raises MachineError, BuildError and chroots.MissingError."""
-    libbpf = "libbpf0" if setup.release == DEBIAN_11 else "libbpf1"
-    made = disk.debian(f"kernels/{setup.release.suite}", Path(__file__), setup.release, KERNEL, libbpf)
-    hardware: list[str | Path] = [
-        *HARDWARE,
-        *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),
-        *("-kernel", made.kernel, "-initrd", made.initramfs, "-append", f"{COMMAND_LINE} {setup.options}"),
-    ]
-    with EmulatedMachine(setup.name, workdir, [PORT], hardware) as machine:
-        yield Machine(setup, machine)

@@ -56,33 +56,32 @@ CAPPED = Domain("capped", BURN, cputune=ONE_QUOTA)
 DOMAINS = (INSTANCE, DATABASE, CAPPED)
 
 
-class LibvirtHost:
-    """The host with its domains. `exporter` is kvm-exporter's address on this machine, once it runs."""
+class LibvirtHost(EmulatedMachine):
+    """The host, whose disk is built the first time. `exporter` is kvm-exporter's address on this machine."""
 
-    def __init__(self, machine: EmulatedMachine) -> None:
-        self.machine = machine
-        self.exporter = machine.forwarded[EXPORTER_PORT]
-
-    def run(self, command: str, timeout: float = 120) -> str:
-        """Run a shell command that must succeed as root; return its output."""
-        return self.machine.check(command, timeout)
+    def __init__(self, workdir: Path) -> None:
+        image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
+        drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
+        kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
+        super().__init__("the KVM host", workdir, [EXPORTER_PORT], [*HARDWARE, *drive, *kernel])
+        self.exporter = self.forwarded[EXPORTER_PORT]
 
     def create(self, domain: Domain, workdir: Path) -> None:
         """Define and start a domain."""
         image = workdir / f"{domain.name}.img"
         assemble(domain.load, image)
-        self.machine.put(f"/var/lib/libvirt/images/{image.name}", image.read_bytes())
-        self.machine.put("/root/create-domain", (Path(__file__).parent / "inside" / "create-domain").read_bytes())
+        self.put(f"/var/lib/libvirt/images/{image.name}", image.read_bytes())
+        self.put("/root/create-domain", (Path(__file__).parent / "inside" / "create-domain").read_bytes())
         what = shlex.join([domain.name, domain.metadata, domain.cputune])
         self.run(f"sh /root/create-domain {what}", DOMAIN_SECONDS)
 
     def pid(self, domain: Domain) -> str:
         return self.run(f"cat /run/libvirt/qemu/{domain.name}.pid").strip()
 
-    def start_exporter(self, tar: bytes) -> None:
+    def start_kvm_exporter(self, tar: bytes) -> None:
         """Unpack tests.xen.package's tar file and run kvm-exporter as nobody."""
-        self.machine.install(tar)
-        self.machine.start_exporter("kvm", EXPORTER_PORT, "--libvirt.interval=2s", before=shlex.join(unprivileged(())))
+        self.install(tar)
+        self.start_exporter("kvm", EXPORTER_PORT, "--libvirt.interval=2s", before=shlex.join(unprivileged(())))
 
     def log(self) -> str:
         return self.run(f"cat {log_of('kvm')}")
@@ -100,12 +99,8 @@ class LibvirtHost:
 
 @contextlib.contextmanager
 def booted(workdir: Path) -> Iterator[LibvirtHost]:
-    """The host with its domains running. Raises MachineError. Builds its disk the first time."""
-    image = disk.debian("kvm", Path(__file__), DEBIAN_12, "linux-image-amd64", *PACKAGES, loaded=MODULES)
-    drive = ("-drive", f"file={image.disk},format=raw,if=virtio,snapshot=on")
-    kernel = ("-kernel", str(image.kernel), "-initrd", str(image.initramfs))
-    with EmulatedMachine("the KVM host", workdir, [EXPORTER_PORT], [*HARDWARE, *drive, *kernel]) as machine:
-        host = LibvirtHost(machine)
+    """The host with its domains running. Raises MachineError."""
+    with LibvirtHost(workdir) as host:
         for domain in DOMAINS:
             host.create(domain, workdir)
         yield host

@@ -43,7 +43,7 @@ def host(
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
     with booted(workdir) as found:
-        found.start_exporter(exporter)
+        found.start_kvm_exporter(exporter)
         report(f"the libvirt host with {len(DOMAINS)} domains and the exporter: {time.monotonic() - begun:.0f} s")
         page_with(found, lambda page: len(page.all("kvm_guest_block_read_bytes_total")) == len(DOMAINS))
         failed = request.session.testsfailed

@@ -66,9 +66,7 @@ def test_the_rules_unit_tests_pass_beside_another_cluster_with_the_same_hosts(
     # Users define cluster labels, and some rules only exist for tests.
     others = [group for name, group in own.items() if name not in every]
     for group in others:
-        every[group["name"]] = group | {
-            "rules": [rule | {"expr": by_site(rule["expr"])} for rule in group["rules"]],
-        }
+        every[group["name"]] = group | {"rules": [rule | {"expr": by_site(rule["expr"])} for rule in group["rules"]]}
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [every[name] for name in own]}))
     tests["rule_files"] = ["rules.yml"]
     for test in asked:

@@ -143,9 +143,7 @@ SETTINGS: dict[str, Changes] = {
         (of("GuestFlapping", "expr"), {"for": "1m"}),
         (of("CapBindsLong", "expr"), {"for": "2h"}),
     ],
-    "alertWindow: '10m'": [
-        (of(WINDOWED), (r"\[5m\]", "[10m]")),
-    ],
+    "alertWindow: '10m'": [(of(WINDOWED), (r"\[5m\]", "[10m]"))],
     "objectLabels: { release: 'monitoring' }": [("/objects/[^/]+/metadata/name", {"labels/release": "monitoring"})],
     "targets+: { xentop: [{ targets: ['dom0:10290'], labels: { host: 'xen1' } }] }": [
         (

@@ -29,9 +29,7 @@ PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATION
 
 # Not read by anything shipped: windows of the objectives' alerts, which read Sloth's own records; and records for
 # Sloth's dashboards.
-FOR_USERS = {
-    *("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info"),
-}
+FOR_USERS = {*("slo:objective:ratio", "slo:time_period:days", "sloth_slo_info")}
 
 
 @cache

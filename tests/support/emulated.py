@@ -7,7 +7,6 @@ import json
 import socket
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,14 +23,6 @@ MONITOR_SECONDS = 300  # until a machine's state has been written
 
 class MachineError(Exception):
     """An operation on the machine failed; the message ends with its last output."""
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A command that ended in the machine: exit status (124: timeout), stdout and stderr."""
-
-    status: int
-    output: str
 
 
 class EmulatedMachine:
@@ -87,21 +78,20 @@ class EmulatedMachine:
         text = self.serial_log.read_text(errors="replace") if self.serial_log.exists() else ""
         return "\n".join([*text.splitlines()[-lines:], f"(complete: {self.serial_log})"])
 
-    def run(self, command: str, timeout: float = 60) -> Completed:
-        """Run a shell command in it, killed there after `timeout` seconds; a failing command raises nothing."""
+    def run(self, command: str, timeout: float = 120) -> str:
+        """Run a shell command that must succeed within `timeout` seconds, as root; return its output.
+
+        Raises MachineError.
+        """
         try:
-            status, output = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
+            status, printed = self.request("POST", f"/?timeout={timeout}", command.encode(), timeout + 30)
         except (OSError, http.client.HTTPException) as error:
             said = f"{self.name} did not answer ({error!r}) to {command!r}"
             raise MachineError(f"{said}; console:\n{self.console()}") from error
-        return Completed(status, output.decode(errors="replace"))
-
-    def check(self, command: str, timeout: float = 60) -> str:
-        """Run a command that must succeed; return its output. Raises MachineError."""
-        completed = self.run(command, timeout)
-        if completed.status != 0:
-            raise MachineError(f"{command!r} failed with status {completed.status} in {self.name}:\n{completed.output}")
-        return completed.output
+        output = printed.decode(errors="replace")
+        if status != 0:
+            raise MachineError(f"{command!r} failed with status {status} in {self.name}:\n{output}")
+        return output
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file in it, creating parent folders."""
@@ -110,17 +100,17 @@ class EmulatedMachine:
     def install(self, tar: bytes) -> None:
         """Unpack tests.xen.package's tar file into /opt/virtscope."""
         self.put("/tmp/virtscope.tar", tar)
-        self.check("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
+        self.run("mkdir -p /opt/virtscope && tar -xf /tmp/virtscope.tar -C /opt/virtscope && rm /tmp/virtscope.tar")
 
     def start_exporter(self, module: str, port: int, flags: str = "", *, before: str = "") -> None:
         """Start virtscope.MODULE, with `before` as a prefix, and wait until it answers; it logs to log_of."""
         command = f"{before} python3 -m virtscope.{module} --web.listen-address=0.0.0.0:{port} {flags}"
-        self.check(f"cd /; PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
+        self.run(f"cd /; PYTHONPATH=/opt/virtscope setsid {command} >{log_of(module)} 2>&1 &")
         wait_for(
             lambda: requests.get(f"http://{self.forwarded[port]}/-/healthy", timeout=5).ok,
             EXPORTER_SECONDS,
             every=0.5,
-            explain=lambda: self.check(f"cat {log_of(module)}"),
+            explain=lambda: self.run(f"cat {log_of(module)}"),
         )
 
     def request(self, method: str, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:

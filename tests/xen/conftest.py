@@ -9,9 +9,8 @@ from tests.support import Prometheus
 from tests.support.emulated import log_of
 from tests.support.reporting import Report, pytest_terminal_summary, report
 from tests.xen.exporters import SecondExporter, second_exporter_in
-from tests.xen.host import CREDIT, CREDIT2, HostPlan, XenHost
+from tests.xen.host import CREDIT, CREDIT2, EXPORTER_PORT, HostPlan, XenHost, need_emulation
 from tests.xen.image import image
-from tests.xen.machine import need_emulation
 from tests.xen.package import exporter_as_tar
 from tests.xen.snapshot import resumed
 
@@ -61,17 +60,17 @@ def xen(tmp_path_factory: pytest.TempPathFactory, report: Report, request: pytes
     workdir = tmp_path_factory.mktemp(plan.name)
     exporter = exporter_as_tar(workdir)
     begun = time.monotonic()
-    with resumed(plan, image(), workdir) as machine:
-        host = XenHost(plan, machine)
+    with resumed(plan, image(), workdir) as host:
         host.set_clock()
-        host.start_exporter(exporter)
+        host.install(exporter)
+        host.start_exporter("xen", EXPORTER_PORT)
         seconds = time.monotonic() - begun
         report(f"{plan.name}: {seconds:.0f} s until {len(plan.guests)} guests and the exporter were running")
         failed = request.session.testsfailed
         yield host
         if request.session.testsfailed > failed:
             report("The exporter's log:\n" + host.dom0(f"cat {log_of('xen')}"))
-            report(f"The console:\n{machine.console()}")
+            report(f"The console:\n{host.console()}")
 
 
 @pytest.fixture(scope="module")

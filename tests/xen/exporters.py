@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tests.support import pages
 from tests.support.waiting import wait_for
-from tests.xen.host import XenHost
-from tests.xen.machine import SECOND_EXPORTER_PORT
+from tests.xen.host import SECOND_EXPORTER_PORT, XenHost
 
 LOG = "/var/log/second-exporter"
 
@@ -54,6 +53,6 @@ def second_exporter_in(xen: XenHost, flags: str) -> Iterator[SecondExporter]:
     pid = xen.dom0(f"PYTHONPATH=/opt/virtscope setsid {command} >{LOG} 2>&1 & echo $!").strip()
     try:
         xen.dom0(f"for i in $(seq 60); do grep -q listening {LOG} && exit 0; sleep 1; done; cat {LOG}; exit 1", 90)
-        yield SecondExporter(xen, xen.machine.second_exporter)
+        yield SecondExporter(xen, xen.second_exporter)
     finally:
         xen.dom0(f"kill {pid}; for i in $(seq 30); do [ -e /proc/{pid} ] || exit 0; sleep 1; done; exit 1")

@@ -18,12 +18,11 @@ from pathlib import Path
 from tests.support.disk import cached
 from tests.xen.host import Guest, HostPlan, XenHost
 from tests.xen.image import Image
-from tests.xen.machine import Machine
 
 
 def snapshot(plan: HostPlan, image: Image) -> Path:
     """The planned host with running guests, booted now if it isn't cached. Raises MachineError."""
-    code = ("xen/host.py", "xen/machine.py", "xen/snapshot.py", "support/emulated.py")
+    code = ("xen/host.py", "xen/snapshot.py", "support/emulated.py")
     qemu = subprocess.run(["qemu-system-x86_64", "--version"], check=True, capture_output=True, timeout=30).stdout
     image_hash = image.initramfs.parent.name
     facts = json.dumps(dataclasses.asdict(plan)).encode() + image_hash.encode() + qemu
@@ -37,25 +36,23 @@ def boot(plan: HostPlan, image: Image, workdir: Path) -> None:
     QEMU refuses a state in which a CPU was running such a guest ("vCPU set in guest-mode inconsistent with migrated
     kernel nested state", cpu_post_load in QEMU's target/i386/machine.c).
     """
-    with Machine(image, plan.setup, workdir) as machine:
-        host = XenHost(plan, machine)
+    with XenHost(plan, image, workdir) as host:
         host.prefer_dom0()
         domids = [host.create(guest) for guest in plan.guests]
         host.dom0("".join(f"xl unpause {domid}; " for domid in domids))
         host.wait_for_guests(domids)
         for guest in hardware_virtualised(plan):
             host.dom0(f"xl pause {shlex.quote(guest.name)}")
-        machine.save(workdir / "state.zst")
+        host.save(workdir / "state.zst")
 
 
 @contextlib.contextmanager
-def resumed(plan: HostPlan, image: Image, workdir: Path) -> Iterator[Machine]:
+def resumed(plan: HostPlan, image: Image, workdir: Path) -> Iterator[XenHost]:
     """The planned host, resumed from its snapshot, with all its guests running."""
-    with Machine(image, plan.setup, workdir, snapshot(plan, image)) as machine:
-        host = XenHost(plan, machine)
+    with XenHost(plan, image, workdir, snapshot(plan, image)) as host:
         for guest in hardware_virtualised(plan):
             host.dom0(f"xl unpause {shlex.quote(guest.name)}")
-        yield machine
+        yield host
 
 
 def hardware_virtualised(plan: HostPlan) -> list[Guest]:

@@ -24,8 +24,7 @@ from tests.packages.conftest import CleanHost, Packages, packages
 from tests.support.privileges import MAX_EXPOSURE, UNITS, capabilities, directives, exposure
 from tests.support.waiting import wait_for
 from tests.xen.exporters import Page
-from tests.xen.host import XenHost
-from tests.xen.machine import SECOND_EXPORTER_PORT
+from tests.xen.host import SECOND_EXPORTER_PORT, XenHost
 from tests.xen.test_over_ssh import sshd
 
 __all__ = ["packages", "sshd"]  # fixtures
@@ -90,7 +89,7 @@ class Debian:
         self.init = ""
 
     def must(self, command: str, timeout: float = 120) -> str:
-        self.xen.machine.put("/command", f"{command}\n".encode())
+        self.xen.put("/command", f"{command}\n".encode())
         enter = f"nsenter --target {self.init} --mount --pid --cgroup --root --wd"
         return self.xen.dom0(f'{enter} sh -c "$(cat /command)" 2>&1', timeout)
 
@@ -155,7 +154,7 @@ def debian(xen: XenHost, packages: Packages, tmp_path_factory: pytest.TempPathFa
 def page_with(debian: Debian, exporter: str, line: str) -> str:
     """The first page with this line, from the exporter on the port that is forwarded."""
     return wait_for(
-        lambda: requests.get(f"http://{debian.xen.machine.second_exporter}/metrics", timeout=60).text,
+        lambda: requests.get(f"http://{debian.xen.second_exporter}/metrics", timeout=60).text,
         START_SECONDS,
         every=1,
         until=lambda page: line in page.splitlines(),

@@ -28,11 +28,7 @@ READINGS, READING_SECONDS = 4, 0.25  # of the recordings
 CORE_BAR = 1.0  # percent of a core for 100 guests, every second
 MEMORY_BAR = 40.0  # MB for 100 guests
 CONTAINERS_BAR = 60.0  # ms for 1,000 containers
-BUSY = {
-    "nothing": 0.0,
-    "a third": 0.3,
-    "all": 1.0,
-}  # share of containers whose usage changes between two scrapes
+BUSY = {"nothing": 0.0, "a third": 0.3, "all": 1.0}  # share of containers whose usage changes between two scrapes
 
 
 def measure() -> None:

@@ -143,12 +143,7 @@ def _verdict(
     excuses = {
         "missing": {Why.MOVED: "late", Why.FAILED: "delayed"},
         "extra": {Why.RESTARTED: "partial", Why.MOVED: "partial", Why.FAILED: "delayed"},
-        "different": {
-            Why.RESTARTED: "partial",
-            Why.MOVED: "partial",
-            Why.FAILED: "delayed",
-            Why.DELAYED: "delayed",
-        },
+        "different": {Why.RESTARTED: "partial", Why.MOVED: "partial", Why.FAILED: "delayed", Why.DELAYED: "delayed"},
     }[wrong]
     return next((verdict for reason, verdict in excuses.items() if reason in why), wrong)
 
