@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import requests
 
 from tests.dashboards import queries
+from tests.proofs import CHECKOUT
 from tests.proofs.bench import fleet_records
 from tests.support.pages import Page
 from tests.support.program import Program, program_path
 
-ROOT = Path(__file__).resolve().parents[3]
 BAR = 1.0  # seconds
 ROUNDS = 5
 DAY, HOUR = 86_400, 3_600
@@ -85,7 +85,7 @@ def main() -> None:
         prometheus.start(
             f"--config.file={folder / 'prometheus.yml'}",
             f"--web.listen-address=127.0.0.1:{prometheus.port}",
-            f"--web.console.templates={ROOT / 'prometheus' / 'consoles'}",
+            f"--web.console.templates={CHECKOUT / 'prometheus' / 'consoles'}",
             "--log.level=warn",
             f"--storage.tsdb.path={data}",
             "--storage.tsdb.retention.time=30d",
@@ -113,7 +113,7 @@ def _write(hosts: int, span: fleet_records.Span, data: Path) -> int:
 
 def _page(url: str, name: str, window: Window, choose: Mapping[str, str]) -> list[Asked]:
     """Grafana's requests for a page: variables, panels and annotations. `choose`: values of variables."""
-    page = json.loads((ROOT / "dashboards" / "json" / f"{name}.json").read_text(encoding="utf-8"))
+    page = json.loads((CHECKOUT / "dashboards" / "json" / f"{name}.json").read_text(encoding="utf-8"))
     asked, values = _variables(url, page, window, choose)
     for panel in queries.panels(page):
         for target in panel.get("targets", []):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from deploy import programs
-from tests.proofs.bench import CHECKOUT
+from tests.proofs import CHECKOUT
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 from virtscope.toolkit.scrape import MOMENT_SECONDS

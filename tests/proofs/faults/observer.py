@@ -5,20 +5,23 @@ import itertools
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import requests
 
-from tests.proofs.faults.stack import PARTS, SCRAPE_SECONDS, STANDING, STANDING_HOST, HurtStack
+from tests.proofs.faults.stack import NO_DATA_HOST, PARTS, SCRAPE_SECONDS, HurtStack
 
 LONGEST_SECONDS = 120.0  # maximum wait for recovery
 POLL_SECONDS = 0.3
 RAISED_SECONDS = 300.0  # from the start, for an alert with `for` of two minutes, with Prometheus restarts in between
 
 OLD = "samples"  # among the problems: no recent sample is stored. Status tolerates a few seconds more
+
+STANDING = f"SourceFailing of {NO_DATA_HOST}"
+PERMANENT = {"Watchdog", STANDING}
 
 Times = dict[str, list[float]]
 """When each target was scraped with success, by job and host."""
@@ -119,27 +122,22 @@ class Observer:
 
     def alerts(self, first: int) -> Alerts:
         """Notifications from this index on, without permanent ones."""
-        raised, cleared = set(), set()
+        notified = list(self._notified(first))
+        raised = frozenset(name for name, status in notified if status == "firing")
+        return Alerts(raised - PERMANENT, frozenset(name for name, status in notified if status == "resolved"))
+
+    def _notified(self, first: int = 0) -> Iterator[tuple[str, str]]:
+        """The name and status of each alert in notifications from this index on."""
         for message in self.stack.webhook.messages[first:]:
             for alert in message["alerts"]:
-                name, host = alert["labels"]["alertname"], alert["labels"].get("host", "")
-                stands = name == "Watchdog" or (name, host) == (STANDING, STANDING_HOST)
-                if alert["status"] == "resolved":
-                    cleared.add(f"{name} of {host}" if host else name)
-                elif not stands:
-                    raised.add(f"{name} of {host}" if host else name)
-        return Alerts(frozenset(raised), frozenset(cleared))
+                named = (alert["labels"]["alertname"], alert["labels"].get("host"))
+                yield " of ".join(filter(None, named)), alert["status"]
 
     def standing(self) -> list[str]:
         """What happened to the permanent alert that shouldn't have; after a short run, wait for it."""
 
         def statuses() -> list[str]:
-            return [
-                alert["status"]
-                for message in list(self.stack.webhook.messages)
-                for alert in message["alerts"]
-                if (alert["labels"]["alertname"], alert["labels"].get("host")) == (STANDING, STANDING_HOST)
-            ]
+            return [status for name, status in self._notified() if name == STANDING]
 
         while "firing" not in statuses() and time.time() < self.began + RAISED_SECONDS:
             time.sleep(1)

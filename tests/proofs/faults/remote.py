@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Self
 
-ROOT = Path(__file__).resolve().parents[3]
-PROC = ROOT / "tests/fixtures/openvz/virtuozzo7-uuids/proc"
+from tests.proofs import CHECKOUT
+
+PROC = CHECKOUT / "tests/fixtures/openvz/virtuozzo7-uuids/proc"
 FAKETIME = "/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1"
 HOST, HERE = "10.213.77.2", "10.213.77.1"
 
@@ -88,7 +89,7 @@ class RemoteHost:
             self._programs.append(
                 subprocess.Popen(
                     ["ip", "netns", "exec", self._namespace, *command],
-                    env={**os.environ, "PYTHONPATH": str(ROOT / "exporters"), **environment},
+                    env={**os.environ, "PYTHONPATH": str(CHECKOUT / "exporters"), **environment},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -41,8 +41,7 @@ from tests.support.waiting import wait_for
 
 PARTS = (PROMETHEUS, ALERTMANAGER, NODE_EXPORTER, XENTOP_EXPORTER, PERF_EXPORTER, SCHED_EXPORTER, LIVENESS)
 SCRAPE_SECONDS = 5.0  # of prometheus.yml
-STANDING = "SourceFailing"
-STANDING_HOST = "nodata"
+NO_DATA_HOST = "nodata"
 WELL = 4
 DISK_MEGABYTES = 700  # `make up` requires 500 free
 _AS_A_XEN_HOST = """\
@@ -108,7 +107,7 @@ class HurtStack:
         self.write_targets(
             "vestat",
             {"targets": [self.remote.targets["vestat"]], "labels": remote},
-            no_data.group(STANDING_HOST, "openvz"),
+            no_data.group(NO_DATA_HOST, "openvz"),
         )
         self.write_targets(
             "node",
@@ -128,7 +127,7 @@ class HurtStack:
         """All watched targets, by job and host."""
         own = [f"{job} of dom0" for job in ("prometheus", "alertmanager", "node", "xentop", "perf", "sched", "stack")]
         well = [f"node of well{number}" for number in range(WELL)]
-        return [*own, *well, f"vestat of {STANDING_HOST}", "vestat of vz1", "node of vz1", "app of odd"]
+        return [*own, *well, f"vestat of {NO_DATA_HOST}", "vestat of vz1", "node of vz1", "app of odd"]
 
     # --- What is true of it ---
 

@@ -4,9 +4,3 @@
 Prometheus and the project's rules. `judgement` compares names with the injected culprits, `table` shows the result with
 the bars (both pure).
 """
-
-import sys
-from pathlib import Path
-
-CHECKOUT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(CHECKOUT / "exporters"))  # as in the tests

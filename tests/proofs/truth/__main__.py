@@ -20,7 +20,8 @@ from deploy.programs import ProgramsError
 from lab import LabError
 from lab.cgroups import mounted
 from tests.kvm.guests import GuestError, why_not_here
-from tests.proofs.truth import CHECKOUT, episodes, guests, table
+from tests.proofs import CHECKOUT
+from tests.proofs.truth import episodes, guests, table
 from tests.proofs.truth.chain import LIMIT, WINDOW, Chain, NoWaitsError
 from tests.proofs.truth.episodes import Episode
 from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
