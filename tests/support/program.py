@@ -32,11 +32,9 @@ class Program:
 
     def start(self, *flags: str) -> None:
         """Start it and wait until it is ready; AssertionError with the end of its log if it doesn't become ready."""
-        command = [str(program_path(self.name)), *flags]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
+        self._launch([str(program_path(self.name)), *flags])
         try:
-            self._wait_until_ready(self._process)
+            self._wait_until_ready(START_SECONDS)
         except BaseException:  # including a test's timeout: nothing may outlive its test
             self.stop()
             raise
@@ -60,10 +58,16 @@ class Program:
         """Whether it is ready; overridden for programs other than the stack's servers."""
         return requests.get(self.url + "/-/ready", timeout=5).ok
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _launch(self, command: list[str]) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=log, stderr=log)
+
+    def _wait_until_ready(self, seconds: float) -> None:
+        process = self._process
+        assert process is not None
         wait_for(
             lambda: process.poll() is not None or self.is_ready(),
-            START_SECONDS,
+            seconds,
             explain=lambda: f"{self.name} did not become ready:\n{self.log_tail()}",
         )
         assert process.poll() is None, f"{self.name} ended with status {process.returncode}:\n{self.log_tail()}"

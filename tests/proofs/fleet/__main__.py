@@ -242,7 +242,7 @@ def main() -> int:
 
         try:
             missed = prove(SHORT if arguments.short else LONG, arguments.seed, RESULTS / "run", say)
-        except (FleetError, StackError, OSError) as error:
+        except (FleetError, StackError, AssertionError, OSError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
         for bar in missed:

@@ -155,7 +155,7 @@ def _step(
 def _killed(running: Running, names: Sequence[str]) -> Iterator[None]:
     processes = [running.processes[name] for name in names]
     for process in processes:
-        process.kill()
+        process.stop(kill=True)  # it can't finish anything
     yield
     for process in processes:
         process.start()

@@ -1,11 +1,10 @@
 """The fleet as separate processes that can be killed individually, and one large Prometheus next to it."""
 
+import contextlib
 import shutil
 import signal
 import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,12 +24,12 @@ from tests.proofs.fleet import phases
 from tests.proofs.fleet.hosts import SOON_SECONDS
 from tests.support.endpoints import Webhook
 from tests.support.ports import free_ports
+from tests.support.program import Program
 
 READY_SECONDS = 180  # on a busy machine
 ORACLE = "oracle"
-_ORACLE_RULES = (
-    "rules-of-all"  # central rules as shipped: each file once, because a group's evaluation times depend on its path
-)
+# Central rules as shipped: each file once, because a group's evaluation times depend on its path.
+_ORACLE_RULES = "rules-of-all"
 # Timestamps are aligned to the interval if a busy machine starts a scrape at most this late.
 _PROMETHEUS_FLAGS = (f"--scrape.timestamp-tolerance={1000 * SOON_SECONDS:.0f}ms",)
 _BLOCK = 420  # ports; the fleet has 400
@@ -39,59 +38,35 @@ _HISTORY = "rules/prometheus/rules/history.yml"
 _HISTORY_INTERVAL = ("interval: 4m", "interval: 40s")
 
 
-class Process:
+class Process(Program):
     """A program that can be killed and restarted unchanged. `on_host` is the host name it sees."""
 
     def __init__(self, name: str, command: list[str], folder: Path, address: str, on_host: str = "") -> None:
-        self.name, self.address = name, address
+        super().__init__(name, folder)
+        self.log, self.url, self.address = folder / "log" / f"{name}.log", f"http://{address}", address
         command = ["setpriv", "--pdeathsig", "KILL", *command]  # last: a user namespace resets it
-        self._command, self._folder = phases.on_host(on_host, command) if on_host else command, folder
-        self._running: subprocess.Popen[bytes] | None = None
+        self._command = phases.on_host(on_host, command) if on_host else command
 
-    def start(self) -> None:
-        """Start it; it ends with this process, even if that is killed."""
-        with (self._folder / "log" / f"{self.name}.log").open("ab") as log:
-            self._running = subprocess.Popen(self._command, cwd=self._folder, stdout=log, stderr=log)
+    def start(self, *flags: str) -> None:
+        """Start it; it ends with this process, even if that is killed. `wait_until_ready` waits for it."""
+        self._launch([*self._command, *flags])
 
-    def kill(self) -> None:
-        """SIGKILL, so that it can't finish anything."""
-        assert self._running is not None
-        self._running.kill()
-        self._running.wait()
+    def wait_until_ready(self) -> None:
+        """Wait until it is ready; raises AssertionError with the end of its log if it ends or takes too long."""
+        self._wait_until_ready(READY_SECONDS)
 
     def reload(self) -> None:
         """Make it reload its configuration."""
-        assert self._running is not None
-        self._running.send_signal(signal.SIGHUP)
-
-    def stop(self) -> None:
-        """Terminate it, and kill it if it takes longer than seconds."""
-        if self._running is None:
-            return
-        self._running.terminate()
-        try:
-            self._running.wait(10)
-        except subprocess.TimeoutExpired:
-            self._running.kill()
-            self._running.wait()
-
-    def wait_until_ready(self) -> None:
-        """Wait until it is ready; raises FleetError with the end of its log if it ends or takes too long."""
-        deadline = time.monotonic() + READY_SECONDS
-        while not is_ready(self.address):
-            if time.monotonic() > deadline or (self._running and self._running.poll() is not None):
-                log = (self._folder / "log" / f"{self.name}.log").read_text(errors="replace").splitlines()
-                raise FleetError("\n".join([f"{self.name} is not ready. The end of its log:", *log[-15:]]))
-            time.sleep(0.2)
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
 
     def resident_bytes(self) -> int:
         """Its resident memory; 0 if it isn't running."""
-        assert self._running is not None
-        try:
-            status = Path(f"/proc/{self._running.pid}/status").read_text()
-        except OSError:
-            return 0
-        return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")), 0)
+        process = self._process
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{process.pid}/status").read_text() if process else ""
+            return next((1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")), 0)
+        return 0
 
 
 class Link:
@@ -337,11 +312,3 @@ def metrics(address: str) -> dict[str, float]:
             name = series.partition("{")[0]
             found[name] = max(found.get(name, float("-inf")), float(value))
     return found
-
-
-def is_ready(address: str) -> bool:
-    """Whether the server at this address reports that it is ready."""
-    try:
-        return requests.get(f"http://{address}/-/ready", timeout=60).ok
-    except OSError:
-        return False
