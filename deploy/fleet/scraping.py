@@ -87,13 +87,15 @@ def _job(
     if name in OWN_JOBS:
         job.pop("file_sd_configs", None)
         job["static_configs"] = [_target(part) for part in parts(settings) if part.kind in OWN_JOBS[name]]
-    for discovery in job.get("file_sd_configs", []):
-        discovery["files"] = [
+    if "file_sd_configs" in job:
+        files = [
             f"{place}{file.removeprefix(shipped_place)}"
+            for discovery in job["file_sd_configs"]
             for file in discovery["files"]
             for shipped_place, place in watched.items()
             if file.startswith(f"{shipped_place}/")
         ]
+        job["file_sd_configs"] = [{"files": files}]  # a new one: jobs share the shipped one
     # Last, when `host` has its final value.
     job["relabel_configs"] = [
         *job.get("relabel_configs", []),

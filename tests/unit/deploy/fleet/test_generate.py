@@ -1,5 +1,6 @@
 """The files of a fleet: each shard's share of the hosts, the records that it writes to the store, and changes."""
 
+import itertools
 import json
 import re
 import shlex
@@ -67,6 +68,36 @@ def test_every_job_is_the_shipped_one_with_a_share_of_its_hosts(fleet: Path) -> 
         assert {key: jobs[name][key] for key in jobs[name].keys() - MADE_ANEW} == {
             key: job[key] for key in job.keys() - MADE_ANEW
         }
+
+
+def test_the_hosts_to_watch_are_those_of_the_checkout_and_every_part_is_one_of_its_machine(fleet: Path) -> None:
+    jobs = [job for job in config(fleet, "prometheus-0-b")["scrape_configs"] if job["job_name"] != "virtscope_shards"]
+    of_jobs = [
+        [file for found in job["file_sd_configs"] for file in found["files"]]
+        for job in jobs
+        if "file_sd_configs" in job
+    ]
+    assert all(of_jobs)
+    files = itertools.chain(*of_jobs)
+    targets = CHECKOUT / "prometheus/targets"
+    own = CHECKOUT / "local/targets"
+    assert {(fleet / "running" / file).resolve().parent for file in files} == {targets, targets / "local", own}
+    static = [target for job in jobs for target in job.get("static_configs", [])]
+    addresses = {target["labels"]["part"]: target["targets"] for target in static}
+    assert addresses == {part.name: [part.address] for part in parts(SHIPPED)}
+
+
+def test_a_shard_reads_what_it_needs_of_other_shards_from_both_of_each_pair(tmp_path: Path) -> None:
+    for shards, others in ((3, "02"), (2, "0"), (1, None)):
+        chosen = SHIPPED.model_copy(update={"shards": shards})
+        generate.generate(chosen, tmp_path)
+        addresses = {part.name: part.address for part in parts(chosen)}
+        job = config(tmp_path, f"prometheus-{min(1, shards - 1)}-a")["scrape_configs"][-1]
+        assert (job["job_name"] == scraping.OTHER_SHARDS) is bool(others)
+        if others:
+            assert {group["labels"]["of_shard"]: group["targets"] for group in job["static_configs"]} == {
+                shard: [addresses[f"prometheus-{shard}-{replica}"] for replica in "ab"] for shard in others
+            }
 
 
 def test_a_shard_believes_another_nothing_but_the_record_that_they_share_and_writes_it_nowhere(fleet: Path) -> None:
