@@ -36,8 +36,26 @@ _TYPICAL = _words(
     "pidfile qmp readconfig rtc S sandbox serial smbios smp uuid vga vnc"
 )
 _MIN_TYPICAL = 3  # of a program of another name
-# Options whose value is a person's text or a file, and so may begin with "-".
-_ANY_VALUE = _words("append bios cdrom D drive dtb fda fdb fw_cfg hda hdb hdc hdd initrd kernel L name pidfile serial")
+# Options of QEMU 0.9 to 10 and of qemu-kvm without a value.
+_WITHOUT_VALUE = _words(
+    "alt-grab async-teardown audio-help cirrusvga ctrl-grab curses daemonize enable-fips enable-hax enable-kvm "
+    "enable-nesting enable-sync-profile full-screen h help jitdump kernel-kqemu localtime mem-prealloc no-acpi "
+    "no-fd-bootchk no-frame no-hpet no-kqemu no-kvm no-kvm-irqchip no-kvm-pit no-kvm-pit-reinjection no-quit "
+    "no-reboot no-shutdown no-user-config nodefaults nodefconfig nographic old-param only-migratable perfmap "
+    "portrait preconfig rtc-td-hack S s sdl semihosting show-cursor singlestep snapshot std-vga tdf usb version "
+    "vmwarevga win2k-hack xen-attach xen-create xen-domid-restrict"
+)
+# Options with a value, which may begin with "-".
+_WITH_VALUE = _words(
+    "accel acpitable action add-fd append audio audiodev balloon bios blockdev boot bt cdrom chardev chroot clock "
+    "compat cpu D d debugcon device dfilter display drive dtb dump-vmstate echr fda fdb fsdev fw_cfg g "
+    "gdb global hda hdachs hdb hdc hdd icount id incoming initrd iscsi k kernel kvm-shadow-memory L loadvm M m "
+    "machine mem-path mon monitor msg mtdblock name net netdev nic numa nvram object option-rom overcommit "
+    "parallel pcidevice pflash pidfile plugin prom-env qmp qmp-pretty qtest qtest-log readconfig realtime redir "
+    "rotate rtc run-with runas sandbox sd seed semihosting-config serial set shim smb smbios smp soundhw spice "
+    "startdate tb-size tftp tpmdev trace usbdevice uuid vga virtfs virtioconsole vnc watchdog watchdog-action "
+    "writeconfig xen-domid xen-mode"
+)
 _SECTION = re.compile(r"\s*\[\s*([\w-]*)")
 _CONFIGURED = re.compile(r"\s*([\w.-]+)\s*=\s*\"([^\"]*)\"")
 _OF_SECTIONS = {"memory": "m", "smp-opts": "smp"}
@@ -181,7 +199,7 @@ def _socket_name(path: str) -> str:
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each option and the word after it, if that isn't an option; skips other words, such as a disk's image."""
+    """Yield each option and its value; skips other words, such as a disk's image."""
     place = 0
     while place < len(arguments):
         word = arguments[place]
@@ -190,11 +208,12 @@ def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         option = word[2:] if word[:2] == "--" else word[1:]
         value = arguments[place] if place < len(arguments) else ""
-        if value[:1] == "-" and value != "-" and option not in _ANY_VALUE:
-            value = ""
+        # For unknown options, a word like an option is not a value.
+        if option in _WITHOUT_VALUE or (option not in _WITH_VALUE and value[:1] == "-" and value != "-"):
+            yield option, ""
         else:
             place += 1
-        yield option, value
+            yield option, value
 
 
 def _configured(content: bytes) -> Iterator[tuple[str, str]]:

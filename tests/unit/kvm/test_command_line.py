@@ -80,7 +80,10 @@ def test_taps_by_name_and_as_open_files() -> None:
 
 def test_an_option_without_a_value_takes_no_other_s_place() -> None:
     words = [("-name", "xp"), ("-m", "512"), ("-smp", "2")]
-    for option in ("localtime", "xen-create", "option-of-qemu-15"):
+    for option in (
+        *("localtime", "sdl", "curses", "no-frame", "show-cursor", "alt-grab", "ctrl-grab", "tdf", "enable-fips"),
+        *("nodefconfig", "no-kvm-irqchip", "portrait", "enable-sync-profile", "xen-create", "option-of-qemu-15"),
+    ):
         for first in range(3):
             rest = [word for place in range(3) for word in words[(first + place) % 3]]
             for line in (parsed(f"-{option}", *rest), parsed(*rest, f"--{option}")):
