@@ -12,12 +12,11 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from virtscope.sched import privileges
 from virtscope.sched.counting import Counting, add_flags
-from virtscope.sched.pairs import Row
 from virtscope.sched.privileges import PrivilegesError
 from virtscope.sched.program import Totals
 from virtscope.toolkit import cli
@@ -68,11 +67,7 @@ def _show(counting: Counting, interval: float, count: int) -> None:
 
 def _look(counting: Counting) -> Look:
     rows, totals = counting.read()
-    return Look(time.monotonic(), _copied(rows), totals)
-
-
-def _copied(rows: Mapping[str, Row]) -> dict[str, dict[str, int]]:
-    return {name: dict(row.ns) for name, row in rows.items()}
+    return Look(time.monotonic(), {name: dict(row.ns) for name, row in rows.items()}, totals)
 
 
 def lines(before: Look, after: Look, width: int, height: int) -> list[str]:
