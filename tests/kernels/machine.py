@@ -28,11 +28,11 @@ PROGRAM = '#!/bin/sh\nPYTHONPATH=/opt/virtscope exec python3 -m virtscope.sched 
 
 
 class Setup(NamedTuple):
-    """`kernel`: prefix of its version. `options`: for the kernel's command line."""
+    """`kernel`: prefix of its version; None: the newest in the release's backports. `options`: for its command line."""
 
     name: str
     release: Release
-    kernel: str
+    kernel: str | None
     options: str = ""
 
 
@@ -63,7 +63,9 @@ class Machine(EmulatedMachine):
     def __init__(self, setup: Setup, workdir: Path) -> None:
         """Raises BuildError and chroots.MissingError."""
         libbpf = "libbpf0" if setup.release == DEBIAN_11 else "libbpf1"
-        made = disk.debian(f"kernels/{setup.release.suite}", Path(__file__), setup.release, KERNEL, libbpf)
+        newest = setup.kernel is None
+        kind = f"kernels/{setup.release.suite}{'-backports' if newest else ''}"
+        made = disk.debian(kind, Path(__file__), setup.release, KERNEL, libbpf, backported=newest)
         hardware: list[str | Path] = [
             *HARDWARE,
             *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),

@@ -77,23 +77,37 @@ def need_emulation(**brings: str) -> None:
     need(qemu_system_x86="qemu-system-x86_64", debootstrap="debootstrap", e2fsprogs="mke2fs", **brings)
 
 
-def debian(kind: str, code: Path, release: Release, kernel: str, *packages: str, loaded: Sequence[str] = ()) -> Image:
+def debian(
+    kind: str,
+    code: Path,
+    release: Release,
+    kernel: str,
+    *packages: str,
+    loaded: Sequence[str] = (),
+    backported: bool = False,
+) -> Image:
     """A release with these packages and this kernel package, which loads these modules at boot.
 
-    `code`: other files that it depends on. Raises BuildError and chroots.MissingError.
+    `backported`: the kernel is the newest that the release's backports have. `code`: other files that it depends on.
+    Raises BuildError and chroots.MissingError.
     """
+    suite = f"{release.suite}-backports" if backported else release.suite
 
     def build(workdir: Path) -> None:
         root = workdir / "root"
         subprocess.run(["cp", "--archive", chroots.root(release), root], check=True)
         with Machine(root, workdir / "home", workdir / "cache", writable=True) as machine:
+            if backported:
+                sources = root / "etc/apt/sources.list"
+                first = sources.read_text().partition("\n")[0]
+                (root / "etc/apt/sources.list.d/backports.list").write_text(f"{first.replace(release.suite, suite)}\n")
             _apt(machine, "update")
             _apt(machine, "install", "--no-install-recommends", *SYSTEM, *packages)
             (root / "etc/initramfs-tools/conf.d/virtscope").write_text("MODULES=list\n")
             (root / "etc/initramfs-tools/modules").write_text("".join(f"{name}\n" for name in MODULES))
             # Only the point release, which doesn't change: an old release's mirrors list security updates that they
             # lack.
-            _apt(machine, "install", "--no-install-recommends", f"--target-release={release.suite}", kernel)
+            _apt(machine, "install", "--no-install-recommends", f"--target-release={suite}", kernel)
         (root / "etc/modules-load.d/tests.conf").write_text("".join(f"{name}\n" for name in loaded))
         _finish(root, workdir, release.suite)
 
