@@ -30,6 +30,12 @@ def of_one_host(measured: str = "") -> _Variables:
     return [*_choice(), _host(measured), _host_platform(), _app(ONE_HOST), _vserver(ONE_HOST)]
 
 
+def of_one_application() -> _Variables:
+    """The same variables for a page that begins with the application: hosts that have it come first."""
+    its_hosts = f'{{{_KNOWN_APPS}, app=~"$app"}}'
+    return [*_choice(), _app('platform=~"$platform"'), _host(its_hosts), _host_platform(), _vserver(ONE_HOST)]
+
+
 def of_any_hosts(*, below_hosts: bool = True) -> _Variables:
     """The variables of a dashboard that shows hosts side by side; `host` is for the way back.
 

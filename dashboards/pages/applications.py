@@ -1,6 +1,6 @@
 """Applications and objectives: do the applications of a host still answer in time, and if not, why?"""
 
-from grafana_foundation_sdk.builders import timeseries
+from grafana_foundation_sdk.builders import table, timeseries
 
 from dashboards import marks, palette, panels, tables, variables, waiting
 from dashboards.layout import Row, page
@@ -15,15 +15,34 @@ def _scores() -> timeseries.Panel:
     return panel
 
 
+def _delays() -> table.Panel:
+    to_neighbour = tables.to_virtual_server("Virtual server", '__data.fields["While this ran"]')
+    to_matrix = tables.to_page("virtscope-neighbours", "Who waits for whom", {"vserver": "Waits"}, keep=["host"])
+    to_own = tables.to_virtual_server("Virtual server", '__data.fields["Waits"]')
+    return (
+        tables.columns(
+            "What delayed it in the time shown",
+            "Mean CPU wait of its virtual servers over the time shown, by reason and by what ran meanwhile. Names "
+            "lead to the virtual servers and the matrix.",
+            {"vserver": "Waits", "reason": "Reason", "by": "While this ran"},
+            [neighbours.WAITED, neighbours.WAITED_SHARE],
+            width=14,
+        )
+        .override_by_name("Waits", tables.links(to_matrix, to_own))
+        .override_by_name("Reason", tables.on_grounds(palette.REASONS))
+        .override_by_name("While this ran", tables.links(to_neighbour))
+    )
+
+
 PAGE = page(
     uid="virtscope-applications",
     title="Applications and objectives",
-    question="Do the applications still answer in time, and if not, why?",
+    question="My application is slow: since when, and what delays it?",
     answer=(
-        "Response of each application on this host against its objectives, the burn rate of its error budget, and "
-        "the cause of each breach with the evidence for it."
+        "Choose it and the time range. Its response against its objectives, what it waited for in that range, and the "
+        "cause of each breach with the evidence for it."
     ),
-    variables=[*variables.of_one_host(), variables.prometheus()],
+    variables=[*variables.of_one_application(), variables.prometheus()],
     annotations=[marks.alerts(), marks.changes()],
     refresh="30s",
     rows=[
@@ -34,6 +53,15 @@ PAGE = page(
             ),
             panels.against(application.CEILING, application.MEAN).title("Mean response").span(12).height(8),
             panels.against(application.LATENCY, application.P99).title("99th percentile").span(12).height(8),
+            tables.columns(
+                "Objectives in the time shown",
+                "Share of answers within the threshold, over the whole time shown. Today's threshold judges the past, "
+                "too: as far back as requests were counted.",
+                {"app": "Application", "objective": "Objective"},
+                [application.MET, application.OBJECTIVE, application.WITHIN],
+                width=10,
+            ),
+            _delays(),
             tables.columns(
                 "Applications",
                 "Each application of this host, the slowest first: response, request rate, errors and CPU cost.",

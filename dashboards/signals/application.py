@@ -138,6 +138,24 @@ MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", query=f"min({BUDG
 OBJECTIVE = _of_objectives("Target", on_host("app:slo_objective:ratio", app="$app"), units.PercentUnit)
 WITHIN = _of_objectives("Threshold", on_host("app:slo_threshold:seconds", app="$app"), units.Seconds)
 
+
+def _answers_in_range(series: str) -> str:
+    """A sum that is proportional to the answers of the time shown, by bucket or of all."""
+    answers = on_host(f"requests:duration_seconds_{series}:rate1m", 'tier="web", status!~"1xx|5xx"', app="$app")
+    return f"(sum_over_time({answers}[$__range]))"
+
+
+_LATENCY = 'app:slo_threshold:seconds{host="$host", app=~"$app", objective!="mean"}'
+MET = _of_objectives(
+    "Met",
+    f"sum by (app, objective) (sum by (app, le) {_answers_in_range('bucket')} * on (app, le) group_right () "
+    f'group by (app, objective, le) (count_values by (app, objective) ("le", last_over_time({_LATENCY}[$__range]))))'
+    f" / on (app) group_left () (sum by (app) {_answers_in_range('count')} > 0)",
+    units.PercentUnit,
+    decimals=2,
+)
+"""The share of answers in the time shown that were within today's threshold, also from before it was set."""
+
 CAUSES = {0: "met", 1: "self", 2: "neighbour", 3: "load", 4: "hypervisor", 5: "unknown"}
 """Causes of a missed objective, in docs/alerting.md's order, and the number of each on a graph."""
 

@@ -77,6 +77,15 @@ WHO = _of_cpus(
     legend="{{by}}",
 )
 OWN = _of_cpus(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
+_DELAYS = (
+    f"sum by (vserver, reason, by) (sum_over_time({on_host('vserver:cpu_wait_caused:rate')}[$__range:$__interval])"
+    f" and on (vserver) last_over_time({on_host('vserver:app:info', app='$app')}[$__range]))"
+)
+_of_range = partial(Signal, absent=_NO_TIERS)
+WAITED = _of_range("CPU wait", f"topk(50, {_DELAYS} > 0) * $__interval_ms / $__range_ms", CPUS)
+WAITED_SHARE = _of_range(
+    "Of all waiting", f"topk(50, {_DELAYS} > 0) / on () group_left () sum({_DELAYS})", units.PercentUnit, decimals=0
+)
 APP_BY_REASON = replace(
     BY_REASON,
     name="Waiting by reason (neighbour)",

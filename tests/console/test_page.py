@@ -124,6 +124,17 @@ def test_an_application_has_a_page_with_its_responses_and_the_evidence(served: S
     assert "Hosts" not in page.sections
 
 
+@pytest.mark.parametrize("asked", ["1h", "6h", "1d", "1w", "2h];drop"])
+def test_an_application_s_page_says_who_delayed_it_in_the_range_that_was_asked_for(served: Served, asked: str) -> None:
+    delays = served.page({"app": "shop", "range": asked}).sections["What delayed it"]
+    shown = asked if asked in {"1h", "6h", "1d", "1w"} else "1h"
+    assert f"over the last {shown}," in delays.text
+    assert delays.rows == table("""
+web | xen1 | neighbour | batch-7 | 0.30 CPUs | 75 %
+db | xen1 | cap | (cap) | 0.10 CPUs | 25 %
+""")
+
+
 def test_every_link_leads_somewhere_also_behind_a_proxy(served: Served) -> None:
     """The page's own links are relative; those to other Prometheus pages use its external URL."""
     links = {link for query in ("", {"host": "xen1"}, {"app": "shop"}) for link in served.page(query).links}
@@ -166,7 +177,7 @@ def only_page(folder: Path, samples: list[str]) -> Page:
 EMPTY = {
     "": ["Alerts", "Hosts", "Applications", "Virtual servers", "Targets that don't answer"],
     "host=xen1": ["Alerts", "Host", "Applications", "Virtual servers", "Targets"],
-    "app=shop": ["Alerts", "Applications", "Responses", "Evidence for causes", "Virtual servers"],
+    "app=shop": ["Alerts", "Applications", "Responses", "What delayed it", "Evidence for causes", "Virtual servers"],
 }
 
 
