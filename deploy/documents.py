@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from deploy import StackError
 
@@ -21,7 +22,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class FileError(StackError):
-    """A file can't be used. The message is `FILE:LINE: KEY: PROBLEM`."""
+    """A file can't be used. Each line of the message is `FILE:LINE: KEY: PROBLEM`."""
 
 
 class KeyProblem(ValueError):
@@ -68,26 +69,32 @@ class Document:
         return FileError(f"{self.place(*path)}: {f'{key}: ' if key else ''}{problem}")
 
     def read(self, model: type[M], context: Any = None) -> M:
-        """Validate the content by the model; `context` is for the model's validators. Raises `FileError`."""
+        """Validate the content by the model; `context` is for the model's validators. Raises `FileError`.
+
+        The error has a line for each wrong value.
+        """
         try:
             return model.model_validate(self.content, context=context)
         except ValidationError as invalid:
-            first = invalid.errors()[0]
+            found = [self._explained(error) for error in invalid.errors()]
+        first = dict(reversed(found))  # of a value: pydantic's others are about the other kinds that it may have
+        raise FileError("\n".join(str(self.error(first[path], *path)) for path in dict(found)))
+
+    def _explained(self, error: ErrorDetails) -> tuple[KeyPath, str]:
+        """Where an error of pydantic's is in the file, and what is wrong there."""
         path: KeyPath = ()
-        for part in first["loc"]:  # skips parts that pydantic adds for unions, which aren't in the file
-            if (*path, part) in self.lines or (first["type"] == "missing" and part == first["loc"][-1]):
+        for part in error["loc"]:  # skips parts that pydantic adds for unions, which aren't in the file
+            if (*path, part) in self.lines or (error["type"] == "missing" and part == error["loc"][-1]):
                 path = (*path, part)
-        cause = first.get("ctx", {}).get("error")
+        cause = error.get("ctx", {}).get("error")
         if isinstance(cause, KeyProblem):
             path += cause.path
-        if first["type"] == "missing":
-            problem = "is missing"
-        elif cause:
-            problem = str(cause)
-        else:
-            written = f", not {self.scalars[path]!r}" if path in self.scalars else ""
-            problem = first["msg"].removeprefix("Input ").removeprefix("String ") + written
-        raise self.error(problem, *path)
+        if error["type"] == "missing":
+            return path, "is missing"
+        if cause:
+            return path, str(cause)
+        written = f", not {self.scalars[path]!r}" if path in self.scalars else ""
+        return path, error["msg"].removeprefix("Input ").removeprefix("String ") + written
 
 
 def load(file: Path, shown: str = "") -> Document:
@@ -118,7 +125,7 @@ def parse(text: str, file: str) -> Document:
         if r"'\t'" in (error.problem or ""):
             hint = "; indent with spaces, not tabs"
         elif re.search(r"[:-]\s+[{[]", written):
-            hint = "; a string that begins with { or [ needs quotes"
+            hint = "; close the bracket, or put a string that begins with one in quotes"
         else:
             hint = ""
         raise FileError(f"{file}:{line + 1}: is not YAML: {error.problem}{hint}") from error

@@ -13,7 +13,11 @@ from deploy.python_packages import LAB
 
 
 def main() -> NoReturn:
-    """Become `python -m lab ARGUMENTS`; exit with status 1 if the packages can't be installed."""
+    """Become `python -m lab ARGUMENTS`; exit with status 1 without the scenario or its packages."""
+    scenarios = sorted(file.stem for file in (CHECKOUT / "lab/scenarios").glob("*.yml"))
+    name = sys.argv[-1]
+    if sys.argv[1:2] == ["run"] and not name.endswith((".yml", ".yaml")) and name not in scenarios:
+        sys.exit(f"error: no scenario {name!r}; there are {', '.join(scenarios)}")  # before packages are installed
     try:
         LAB.require_venv()
         if not LAB.is_installed():

@@ -12,6 +12,7 @@ If a file can't be used, it exits with one line, FILE:LINE: KEY: PROBLEM, and wr
 import argparse
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def read(checkout: Path, *, local: bool = False) -> Inputs:
     mapped = read_histograms(documents.load(checkout / _HISTOGRAMS, _HISTOGRAMS), dropped)
     if local and (checkout / _LOCAL_HISTOGRAMS).exists():
         mapped += read_histograms(documents.load(checkout / _LOCAL_HISTOGRAMS, _LOCAL_HISTOGRAMS), dropped)
-    applications = {document: read_application(document) for document in files}
+    applications = _applications(files)
     inputs = Inputs(
         applications=applications,
         mapped=mapped,
@@ -67,6 +68,19 @@ def read(checkout: Path, *, local: bool = False) -> Inputs:
     for document, application in applications.items():
         check_threshold(document, application, inputs.mapped, inputs.sensors)
     return inputs
+
+
+def _applications(files: Iterable[Document]) -> dict[Document, Application]:
+    """Each file's application; raises one `FileError` with the problems of all files."""
+    applications, problems = {}, []
+    for document in files:
+        try:
+            applications[document] = read_application(document)
+        except FileError as error:
+            problems.append(str(error))
+    if problems:
+        raise FileError("\n".join(problems))
+    return applications
 
 
 def _sensors_edges(checkout: Path) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,8 @@ from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import GlobError
 from virtscope.toolkit.scrape import Exporter, Source
+
+log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10298
 
@@ -46,6 +49,7 @@ def _source(given: argparse.Namespace) -> Source:
         counting = Counting(given)
     except SourceError as error:
         privileges.keep_only(0)
+        log.warning("waits can't be measured", extra={"fields": {"why": error}})
         return _absent(error)
     privileges.keep_only(counting.needed())
     return Source("sched_switch", lambda: families(*counting.read()), counting.origin, required=False)

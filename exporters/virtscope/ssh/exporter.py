@@ -115,7 +115,7 @@ class Target(Exporter):
         try:
             return super().scrape(seconds, gzipped=gzipped, shared=shared)
         except Unreachable as error:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error!r}") from error
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"503: {self._host.connection.host}: {error}") from error
 
     def close(self) -> None:
         """Stop background requests."""

@@ -9,6 +9,7 @@ import argparse
 import atexit
 import contextlib
 import ctypes
+import difflib
 import gc
 import json
 import logging
@@ -21,7 +22,7 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from virtscope import __version__
 from virtscope.toolkit.collect import SourceError
@@ -39,6 +40,17 @@ REPLAY = "replay:FILE"  # a choice of source(): any file
 _M_MMAP_THRESHOLD = -3  # malloc.h
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one line, without the usage, and suggests the nearest flag."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = ""
+        if unknown := re.match(r"unrecognized arguments: (--[^=\s]+)", message):
+            flags = re.findall(r"--[\w.-]+", self.format_help())
+            hint = "".join(f"; did you mean {near}?" for near in difflib.get_close_matches(unknown[1], flags, n=1))
+        self.exit(2, f"{self.prog}: error: {message}{hint or f'; see {self.prog} --help'}\n")
 
 
 def parser(program: str, description: str, default_port: int, *, of_this_host: bool = True) -> argparse.ArgumentParser:
@@ -98,7 +110,7 @@ def terminal(program: str, description: str) -> argparse.ArgumentParser:
 
 
 def _parser(program: str, description: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=program,
         description=description,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -165,8 +177,10 @@ def listen_address(text: str) -> tuple[str, int]:
     """Split "HOST:PORT", "[IPV6]:PORT" or ":PORT" into host and port; an empty host means every address."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
+    if not colon or not port.isascii() or not port.isdigit() or (":" in host and not bracketed):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100")
+    if int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"port {port} is above 65535")
     host.encode("idna")  # raises ValueError for an impossible host name, which the lookup would do much later
     return host.strip("[]"), int(port)
 
@@ -205,7 +219,10 @@ def duration(text: str) -> float:
 
 def interval_or_never(text: str) -> float:
     """Return the seconds of a duration; 0, which means never, for "0"."""
-    return 0.0 if text == "0" else duration(text)
+    try:
+        return 0.0 if text == "0" else duration(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; 0 is never") from error
 
 
 # --- From flags to a server that ends ---------------------------------------------------------------------------------

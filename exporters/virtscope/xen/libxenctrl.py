@@ -32,7 +32,10 @@ class Libxenctrl:
         Raises SourceUnavailable without the library, SourceError if it can't open the hypervisor's interface.
         """
         # Libraries of other releases have another interface to the hypervisor.
-        self.name = f"libxenctrl.so.{hypervisor.running_release(sysfs)}"
+        release = hypervisor.running_release(sysfs)
+        if not release:
+            raise SourceUnavailable(f"no Xen here: {sysfs}/hypervisor/version is absent; run this in Dom0")
+        self.name = f"libxenctrl.so.{release}"
         self.functions = hypervisor.load(str(Path(folder, self.name)))
         self._close = self.functions.xc_interface_close
         self._close.argtypes = (c_void_p,)

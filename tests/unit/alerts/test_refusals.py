@@ -101,7 +101,11 @@ APPLICATIONS = [
     # YAML.
     ("{seconds: 0.1}", "{seconds: 0,1}", "10: objectives.mean.1: is not a key; decimals need a point, as in 0.5"),
     ("host: xen1", "<<: {host: xen1}", "3: <<: is not a key"),
-    ("web: shop-web", "web: {app}-web", "5: is not YAML: expected <block end>, but found '<scalar>'; a string that"),
+    (
+        "web: shop-web",
+        "web: {app}-web",
+        "5: is not YAML: expected <block end>, but found '<scalar>'; close the bracket, or put",
+    ),
     (SHOP, "# nothing yet\n", "1: app: is missing"),
     (SHOP, "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n", "3: objectives: names no objective"),
 ]
@@ -175,6 +179,19 @@ def test_a_threshold_is_an_edge_of_every_histogram_that_may_have_the_application
     half = SHOP.replace("seconds: 0.3}", "seconds: 0.5}")  # not a bucket of the sensors
     other = SHOP.replace("app: shop", "app: cart")
     assert len(read(checkout(tmp_path / "named", named, shop=half, cart=other)).applications) == 2
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    wrong = SHOP.replace("{share: 0.99, seconds: 0.3}", "{share: 99, seconds: -0.3}").replace(
+        "share: 0.999", "share: 7"
+    )
+    lines = refusal(checkout(tmp_path, shop=wrong, cart=wrong.replace("app: shop", "app: cart"))).splitlines()
+    mistakes = [("8", "latency.share"), ("8", "latency.seconds"), ("9", "availability.share")]
+    assert [line.split(": ")[:2] for line in lines] == [
+        [f"alerts/objectives/{name}.yml:{line}", f"objectives.{key}"]
+        for name in ("cart", "shop")
+        for line, key in mistakes
+    ]
 
 
 def test_two_files_for_one_application(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_what_flags_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     paths = ["", "/", "metrics", "/-/healthy", "//metrics", "/m?x", "/m#x", "/a b", "/m\u00e9", "/m\n"]
     refused = {
         "--web.listen-address": (addresses, ""),
+        "--web.listen-adress": ([":1"], "; did you mean --web.listen-address?\n"),
         "--web.telemetry-path": (paths, "must be a path such as /metrics"),
         "--replay.speed": (["0", "-0.5", "1000001", "inf", "nan", "fast"], ""),
         "--source": (["", "pro", "replay:", "replay", "proc:host.jsonl.gz"], ""),
@@ -50,6 +51,7 @@ def test_what_flags_refuse(capsys: pytest.CaptureFixture[str]) -> None:
             said = capsys.readouterr().err
             assert f"argument {flag}: " in said or f"unrecognized arguments: {flag}" in said, text
             assert why in said, text
+            assert said.count("\n") == 1, "the usage would hide it"
     refusal(ArgumentTypeError, cli.source(["proc", "xl"]), "replay:host.jsonl.gz")
     others = cli.parser("x-exporter", "An exporter.", 9100, of_this_host=False)
     refusal(SystemExit, others.parse_args, ["--path.procfs=/proc"])
@@ -66,6 +68,8 @@ def test_durations() -> None:
             assert "is not a duration above 0, such as 90s, 1m30s or 500ms" in said
     assert cli.interval_or_never("0") == 0
     refusal(ArgumentTypeError, cli.duration, "0")
+    assert str(refusal(ArgumentTypeError, cli.interval_or_never, "abc")).endswith("; 0 is never")
+    assert str(refusal(ArgumentTypeError, cli.listen_address, ":210010")) == "port 210010 is above 65535"
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ MAX_REFUSALS = 100  # remembered wrong passwords; as many entries as the toolkit
 MAX_CHECKS = 24  # of all clients; fewer than concurrent requests, so that others get threads
 MAX_CHECKS_OF_A_CLIENT = 8  # waiting for bcrypt; fewer than a client's concurrent requests
 MAX_PAUSE_SECONDS = 0.25
+_HASHED = "bcrypt.hashpw(getpass.getpass().encode(), bcrypt.gensalt(10))"
+_MAKES_ONE = f"python3 -c 'import bcrypt, getpass; print({_HASHED}.decode())'"
 
 
 def read_passwords(document: Section) -> Passwords | None:
@@ -28,7 +30,7 @@ def read_passwords(document: Section) -> Passwords | None:
     users = document.section("basic_auth_users")
     for name, value in users.values.items():
         if not isinstance(value, str) or not BCRYPT_HASH.fullmatch(value):
-            raise users.error(name, "not a bcrypt hash; make one with: htpasswd -nBC 10 '' | tr -d ':\\n'")
+            raise users.error(name, f"not a bcrypt hash; make one with: {_MAKES_ONE}")
     if not users.values:
         return None
     # Imported here, so that an exporter without passwords needs no bcrypt on its host.
