@@ -180,6 +180,7 @@ def main() -> int:
     commands.add_parser("demo", help="start simulated hosts instead of the stack")
     commands.add_parser("down", help="stop it; data is kept")
     try:
+        configuration.add_settings(os.environ)
         {"up": up, "demo": demo, "down": down}[parser.parse_args().command]()
     except KeyboardInterrupt:
         print("Interrupted. What it had started runs on: make compose-down", file=sys.stderr)

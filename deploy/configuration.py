@@ -8,9 +8,11 @@ import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from deploy import StackError, python_packages
+from deploy.parts import SETTINGS
 from deploy.programs import CHECKOUT
 
 LOCAL = CHECKOUT / "local"
@@ -71,6 +73,21 @@ def arguments(part: str) -> str:
     file = LOCAL / f"{part}.env"
     found = re.search(r"""^ARGS=(["']?)(.*)\1 *$""", file.read_text(), re.MULTILINE) if file.exists() else None
     return found[2] if found else ""
+
+
+def add_settings(environment: MutableMapping[str, str]) -> None:
+    """Add ports and addresses from local/stack.env, lines of NAME=VALUE, where they aren't set.
+
+    Raises `StackError` for any other line.
+    """
+    file = LOCAL / "stack.env"
+    for number, line in enumerate(file.read_text().splitlines() if file.exists() else (), start=1):
+        found = re.fullmatch(r"""(\w+)=(["']?)(.*)\2""", line.strip())
+        if found and found[1] in SETTINGS:
+            environment.setdefault(found[1], found[3])
+        elif line.strip() and not line.lstrip().startswith("#"):
+            there_are = f"there are {', '.join(SETTINGS)}"
+            raise StackError(f"local/stack.env:{number}: {line.strip()} is not NAME=VALUE of a setting; {there_are}")
 
 
 def inputs() -> list[Path]:

@@ -67,6 +67,11 @@ EXTERNAL_URLS = {
 }
 # A limit in addition to 30 days: the size of 30 days depends on the number of hosts.
 RETENTION_SIZE, DEFAULT_RETENTION_SIZE = "PROMETHEUS_RETENTION_SIZE", "20GB"
+SETTINGS = (
+    *dict.fromkeys(part.port_variable for part in (*PARTS, *DEMO_PARTS, *DOCKER_PARTS)),
+    *EXTERNAL_URLS.values(),
+    RETENTION_SIZE,
+)
 
 
 def ports(settings: Mapping[str, str], parts: tuple[Part, ...] = PARTS) -> dict[str, int]:

@@ -18,12 +18,6 @@ from deploy import StackError, parts, supervision
 from deploy.programs import CHECKOUT
 
 NAME = "virtscope.service"
-SETTINGS = (
-    *(part.port_variable for part in parts.PARTS),
-    *parts.EXTERNAL_URLS.values(),
-    parts.RETENTION_SIZE,
-)
-
 # Type=forking: `up` returns once everything works, and leaves supervisord. A first start may build programs.
 _UNIT = """\
 [Unit]
@@ -69,7 +63,7 @@ def _quoted(word: str) -> str:
 def install(environment: Mapping[str, str], *, system: bool, folder: Path) -> None:
     """Write the unit and start it, now and at each boot; raises StackError if systemd doesn't run."""
     _require_systemd()
-    settings = {name: environment[name] for name in SETTINGS if environment.get(name)}
+    settings = {name: environment[name] for name in parts.SETTINGS if environment.get(name)}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).write_text(unit(settings, system=system))
     _systemctl("daemon-reload", system=system)

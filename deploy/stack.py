@@ -347,6 +347,7 @@ def main() -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, _interrupt)
     try:
+        configuration.add_settings(os.environ)
         match arguments.command:
             case "logs":
                 logs(arguments.name, follow=arguments.follow)
