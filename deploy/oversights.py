@@ -6,15 +6,18 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy import configuration, privileges, telegraf
+from deploy import configuration, parts, privileges, telegraf
+from deploy.configuration import ALERTMANAGER, PROMETHEUS
 from deploy.exporters import PLATFORMS
 from deploy.health import Target
-from deploy.parts import PROMETHEUS, TELEGRAF, Part
+from deploy.parts import TELEGRAF, Part
 from deploy.programs import CHECKOUT
 
 FOR_GUESTS = {"guest", "telegraf", "telegraf_in_guests", "app", "app_in_guests"}  # may have a vserver
 OVER_SSH = ("xen", "openvz")
 _FILE_NAMED = re.compile(r"""^[^#\n]*?\b(\w+_file): *(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"',}]+))""", re.MULTILINE)
+_DEFINED = re.compile(r"{{-?\s*define\s+[\"]([^\"]+)[\"]")
+_USED = re.compile(r"{{-?\s*template\s+[\\]?[\"]([^\"\\]+)")
 _LOGS_NAMED = re.compile(r"""^[^#\n]*/access_log\.pl +([^"'\n]+)["']""", re.MULTILINE)
 
 
@@ -43,12 +46,26 @@ def in_targets(scraped: Iterable[Target], dropped: Iterable[Mapping[str, str]]) 
 
 
 def in_configuration() -> Iterator[str]:
-    """Oversights with password files and certificates in Prometheus's configuration."""
-    for key, *names in _FILE_NAMED.findall(configuration.PROMETHEUS.read_text()):
-        name = "".join(names)
-        wrong = _why_unreadable(f"prometheus/{name}", PROMETHEUS)
-        if wrong:
-            yield f"{configuration.origin(configuration.PROMETHEUS)} names {name} as {key}, which {wrong}"
+    """Oversights with files named in the configurations.
+
+    Prometheus's are relative to its configuration, Alertmanager's to the folder that it runs in, the checkout.
+    """
+    of_parts = ((PROMETHEUS, parts.PROMETHEUS, "prometheus/"), (ALERTMANAGER, parts.ALERTMANAGER, ""))
+    for running, part, folder in of_parts:
+        for key, *names in _FILE_NAMED.findall(running.read_text()):
+            name = "".join(names)
+            wrong = _why_unreadable(f"{folder}{name}", part)
+            if wrong:
+                yield f"{configuration.origin(running)} names {name} as {key}, which {wrong}"
+
+
+def in_notifications() -> Iterator[str]:
+    """Templates that receivers use and no file defines: Alertmanager would find that out with the first alert."""
+    files = [*CHECKOUT.glob("alerts/templates/*.tmpl"), *configuration.LOCAL.glob("templates/*.tmpl")]
+    defined = {name for file in files for name in _DEFINED.findall(file.read_text())}
+    for name in dict.fromkeys(_USED.findall(ALERTMANAGER.read_text())):
+        if name.startswith("virtscope.") and name not in defined:
+            yield f"{configuration.origin(ALERTMANAGER)} uses template {name}, which no file defines"
 
 
 def in_sensors() -> Iterator[str]:

@@ -91,7 +91,12 @@ def _problems(plan: Plan, parts: Sequence[Part], found: Sequence[Target]) -> lis
     ]
     missing = [f"no sensor is read without Telegraf: {telegraf.why_missing()}"] if telegraf.is_missing() else []
     dropped = health.left_out(plan.ports[PROMETHEUS.name])
-    typed = [*oversights.in_targets(found, dropped), *oversights.in_configuration(), *oversights.in_sensors()]
+    typed = [
+        *oversights.in_targets(found, dropped),
+        *oversights.in_configuration(),
+        *oversights.in_notifications(),
+        *oversights.in_sensors(),
+    ]
     return [*_not_stored(plan, found), *without_data, *missing, *typed]
 
 

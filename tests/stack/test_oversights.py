@@ -54,6 +54,29 @@ def test_a_password_that_isn_t_there_or_can_t_be_read(running: Checkout) -> None
     running.must("up")
 
 
+def test_a_secret_that_isn_t_there_and_a_template_that_nobody_defines(running: Checkout) -> None:
+    own, secret = (running.folder / "local" / name for name in ("alertmanager.yml", "slack-url"))
+    page = """\
+receivers:
+  - name: page
+    slack_configs: [{channel: operators, api_url_file: local/slack-url, text: '{{ template "virtscope.NAME" . }}'}]
+"""
+    own.touch()
+    try:
+        with edited(own, page.replace("NAME", "titel")):
+            assert said(running, "local/alertmanager.yml ") == 2 * [[
+                "local/alertmanager.yml names local/slack-url as api_url_file, which isn't there",
+                "local/alertmanager.yml uses template virtscope.titel, which no file defines",
+            ]]  # fmt: skip
+        secret.write_text("http://127.0.0.1:9/hook\n")
+        with edited(own, page.replace("NAME", "title")):
+            assert said(running, "local/alertmanager.yml ") == [[], []]
+    finally:
+        own.unlink()
+        secret.unlink(missing_ok=True)
+        running.must("up")
+
+
 def test_a_log_that_isn_t_there(running: Checkout) -> None:
     sensor = running.folder / "telegraf" / "local" / "shop.conf"
     sensor.parent.mkdir(exist_ok=True)
