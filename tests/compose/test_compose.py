@@ -177,6 +177,24 @@ def test_flags_and_defaults_are_those_of_the_native_stack(services: Services) ->
         assert set(re.findall(rf"\${{{variable}:-([^}}]*)}}", written)) == {default}
 
 
+def test_exporters_beside_another_stack_listen_on_its_address(tmp_path: Path, services: Services) -> None:
+    """By docs/docker.md's snippet."""
+    page = (CHECKOUT / "docs/docker.md").read_text()
+    [snippet] = re.findall(r"^```yaml\n(# your compose.yaml.*?)^```", page, re.MULTILINE | re.DOTALL)
+    [address] = re.findall(r"LISTEN_ADDRESS=(\S+)", snippet)
+    (tmp_path / "virtscope").symlink_to(CHECKOUT)
+    theirs = tmp_path / "compose.yaml"
+    theirs.write_text(snippet)
+    found = compose_file.services({**SET, "LISTEN_ADDRESS": address}, theirs)
+    assert set(found) == {"cadvisor", "node-exporter", "sched-exporter"}
+    for name, service in found.items():
+        assert mounts(service) == mounts(services[name])
+        assert service.get("cap_add") == services[name].get("cap_add")
+        assert service["command"] == [word.replace("127.0.0.1", address) for word in services[name]["command"]]
+        assert address in " ".join(service["healthcheck"]["test"])
+        assert "127.0.0.1" not in str(service["command"] + service["healthcheck"]["test"])
+
+
 def test_data_outlives_the_containers(services: Services) -> None:
     volumes = {name: [source for source, _, _ in mounts(each) if "/" not in source] for name, each in services.items()}
     assert {name: found for name, found in volumes.items() if found} == {
