@@ -136,7 +136,11 @@ part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
 
 ##@ Package
-.PHONY: deb bundle wheel sbom
+.PHONY: release version deb bundle wheel sbom
+release: $(READY) ## Write what a release consists of into dist/virtscope-VERSION/; KEY=ID of your GnuPG signs it
+	@$(BIN)/python -m deploy.packages.release $(if $(KEY),--key "$(KEY)") dist
+version: ## Set the version in all files that have it: VERSION=0.2.0
+	@$(PYTHON) -m deploy.packages.version $(VERSION)
 deb: ## Build Debian packages of the exporters into dist/, for Debian 12 and Ubuntu 22.04 or newer
 	@$(PYTHON) -m deploy.packages.deb dist
 bundle: $(READY) ## Build an archive with a Python of its own into dist/, for older Linux; ARCH=arm64, CPYTHON=FOLDER

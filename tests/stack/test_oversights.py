@@ -63,10 +63,10 @@ receivers:
 """
     own.touch()
     try:
-        with edited(own, page.replace("NAME", "titel")):
+        with edited(own, page.replace("NAME", "heading")):
             assert said(running, "local/alertmanager.yml ") == 2 * [[
                 "local/alertmanager.yml names local/slack-url as api_url_file, which isn't there",
-                "local/alertmanager.yml uses template virtscope.titel, which no file defines",
+                "local/alertmanager.yml uses template virtscope.heading, which no file defines",
             ]]  # fmt: skip
         secret.write_text("http://127.0.0.1:9/hook\n")
         with edited(own, page.replace("NAME", "title")):
