@@ -132,6 +132,8 @@ local overWindow = [
 
   prometheusRules+:: { groups+: configured(rules) },
   prometheusAlerts+:: {
+    local unknown = std.setDiff(std.set(config.objectives), std.objectFields(objectives)),
+    assert unknown == [] : 'objectives: no such files: %s; there are %s' % [unknown, std.objectFields(objectives)],
     assert known('alertsLeftOut', config.alertsLeftOut),
     assert known('alertFor', std.objectFields(config.alertFor)),
     groups+: configured(alerts + std.flattenArrays([objectives[name] for name in config.objectives])),

@@ -60,9 +60,14 @@ local targetsFile(job) =
       if !std.objectHas(ofScrape, name) && !std.member(elsewhere, name)
     ];
     assert unknown == [] : 'operator.libsonnet: %s is not translated' % [unknown];
-    local seconds = std.parseInt(std.rstripChars(config.scrapeInterval, 's'));
+    local number = std.rstripChars(config.scrapeInterval, 's');
+    local isNumber = std.all([std.member('0123456789', each) for each in std.stringChars(number)]);
+    assert isNumber && number + 's' == config.scrapeInterval : 'scrapeInterval: %s is no seconds, such as 15s' % config.scrapeInterval;
+    local seconds = std.parseInt(number);
     assert seconds <= 15 : 'scrapeInterval: rules take rates over a minute, so at most 15s';
-    local targets = config.targets[targetsFile(job)];
+    local misspelt = std.setDiff(std.objectFields(config.targets), std.objectFields(stack.targets));
+    assert misspelt == [] : 'targets: no such files: %s; there are %s' % [misspelt, std.objectFields(stack.targets)];
+    local targets = std.get(config.targets, targetsFile(job), []);
     object('monitoring.coreos.com/v1alpha1', 'ScrapeConfig', std.strReplace(job.job_name, '_', '-'), {
       spec: renamed(ofScrape, job) + {
         jobName: job.job_name,

@@ -19,7 +19,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "mixin"
 def render(folder: Path, config: Path | None = None) -> list[Path]:
     """Write the mixin's files into a folder, created if missing; return them.
 
-    Raises `StackError` with Jsonnet's own message, which names the line, or if the program can't be built.
+    Raises `StackError` with Jsonnet's own message, or if the program can't be built.
     """
     command = [str(go_programs.path("jsonnet")), "--string", "--create-output-dirs", "--multi", str(folder)]
     if config is not None:
@@ -27,7 +27,9 @@ def render(folder: Path, config: Path | None = None) -> list[Path]:
     command.append(str(SOURCES / "render.jsonnet"))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise StackError(result.stderr.strip())
+        message, *trace = result.stderr.removeprefix("RUNTIME ERROR: ").strip().splitlines()
+        # What is wrong with a setting says so itself; what isn't Jsonnet is in a line of the user's file.
+        raise StackError(message if result.stderr.startswith("RUNTIME ERROR: ") else "\n".join([message, *trace]))
     return [Path(line) for line in result.stdout.splitlines()]
 
 

@@ -191,11 +191,13 @@ def test_every_setting_is_tested_and_explained() -> None:
 
 def test_what_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
     for config, named in {
-        "{ runbookUrl: 'https://wiki.example.org/%s' }": "runbookUrl",
+        "{ runbookUrl: 'https://wiki.example.org/%s' }": r'^no such settings: \["runbookUrl"\]; there are \["alertFor"',
         "{ alertsLeftOut: ['HostDown', 'WatchDog'] }": r'no such alerts: \["WatchDog"\]',
-        "{ objectives: ['acution'] }": "acution",
+        "{ objectives: ['acution'] }": r'^objectives: no such files: \["acution"\]; there are \["auction", "rubis"\]$',
         "{ alertFor: { HostDwon: '5m' } }": r'alertFor: no such alerts: \["HostDwon"\]',
-        "{ scrapeInterval: '30s' }": "rules take rates over a minute",
+        "{ scrapeInterval: '30s' }": "^scrapeInterval: rules take rates over a minute, so at most 15s$",
+        "{ scrapeInterval: '1m' }": "^scrapeInterval: 1m is no seconds, such as 15s$",
+        "{ targets: { kvn: [] } }": r'^targets: no such files: \["kvn"\]; there are \["app"',
     }.items():
         with pytest.raises(StackError, match=named):
             rendered(tmp_path, config)
