@@ -42,59 +42,59 @@ def _totals(*reads: Mapping[Hashable, Counts]) -> list[float]:
     return known(totals)
 
 
-def test_guests_of_the_first_read_count_from_then_on_and_later_ones_from_0() -> None:
-    assert _totals({"web": [5000]}) == [0]
-    assert _totals({"web": [5000]}, {"web": [5030], "db": [20]}) == [50]
+BOTH, ONE = {"eth0": 900, "eth1": 5e9}, {"eth0": 950}
+READS: dict[str, list[tuple[list[Mapping[Hashable, Counts]], list[float]]]] = {
+    "guests of the first read count from then on, and later ones from 0": [
+        ([{"web": [5000]}], [0]),
+        ([{"web": [5000]}, {"web": [5030], "db": [20]}], [50]),
+    ],
+    "an ended guest stays in the total": [([{"web": [5000]}, {"web": [5030]}, {}, {}], [30])],
+    "a guest that misses reads loses nothing, even if it used every CPU": [
+        ([{"web": [5000]}, {}, {"web": [5480]}], [480]),
+        ([{"web": [5000]}, *[{}] * 10, {"web": [5660]}], [660]),
+        ([{"web": [5000]}, *[{}] * 11, {"web": [5660]}], [0]),
+    ],
+    "a guest with more than can have been used since the last read counts from then on": [
+        ([{}, {"web": [7200, 1e9]}, {"web": [7230, 1e9 + 5]}], [30, 5]),
+        ([{}, {"web": [CPUS * MINUTE + 1]}], [CPUS * MINUTE + 1]),
+        # A name that has passed to a guest that was migrated with its counters.
+        ([{"web": [10, 7]}, {"web": [7200, 1e9]}, {"web": [7230, 1e9 + 5]}], [30, 5]),
+    ],
+    "an id that is used again starts from 0": [
+        ([{7: [5000, 900]}, {7: [20, 1000]}], [20, 1000]),
+        # The fall shows another guest, but what this one used before was used before the last read.
+        ([{7: [9000, 900]}, {7: [5000, 1000]}, {7: [5010, 1001]}], [10, 1]),
+    ],
+    "a fall of a clock is no restart": [
+        ([{7: [5000, 900]}, {7: [4999.99, 901]}], [0, 1]),
+        ([{7: [5000, 900]}, {7: [4999.99, 900]}, {7: [5030, 901]}], [30, 1]),
+        ([{7: [5000]}, {7: [4999]}, {7: [5240]}], [240]),  # a step of whole seconds
+        ([{7: [5000]}, {7: [5241]}], [241]),
+    ],
+    "an unknown counter keeps its place": [
+        ([{7: [5000, 900]}, {7: [5030, None]}, {7: [None, 910]}, {7: [5060, 920]}], [60, 20]),
+        ([{}, {7: [None, 900]}, {7: [30, 910]}, {7: [60, 920]}], [30, 20]),
+        ([{}, {7: [10, None]}, {7: [20, {"a": 5}]}], [20, 5]),
+    ],
+    "devices are counted one by one": [
+        ([{7: [5, BOTH]}, {7: [6, ONE]}, {7: [7, {"eth0": 10}]}], [2, 60]),
+        # One that appears was perhaps only missing; but before its first run, a guest is given its devices.
+        ([{7: [5, {"eth0": 900}]}, {7: [6, BOTH]}, {7: [7, BOTH]}], [2, 0]),
+        ([{7: [5, {"eth0": 900}]}, {7: [6, {}]}, {7: [7, BOTH]}], [2, 0]),
+        ([{7: [5, {"eth0": 900}]}, {7: [6, {}]}, {7: [7, {"eth0": 950}]}], [2, 50]),
+        ([{7: [5, {"eth0": 900}]}, {7: [6, {"eth1": 5}]}, {7: [7, {"eth0": 950}]}], [2, 0]),  # replaced
+        ([{7: [5, {}]}, {7: [6, ONE]}, {7: [7, ONE]}], [2, 0]),
+        ([{}, {7: [6, ONE]}, {7: [7, {**ONE, "eth1": 9}]}], [7, 950]),
+        ([{7: [0, {}]}, {7: [6, {"eth0": 30}]}], [6, 30]),
+        ([{}, {7: [6, {"eth0": 30, "eth1": None}]}, {7: [6, {"eth0": 40, "eth1": 9}]}], [6, 49]),
+    ],
+}
 
 
-def test_an_ended_guest_stays_in_the_total() -> None:
-    assert _totals({"web": [5000]}, {"web": [5030]}, {}, {}) == [30]
-
-
-def test_a_guest_that_misses_reads_loses_nothing_even_if_it_used_every_cpu() -> None:
-    assert _totals({"web": [5000]}, {}, {"web": [5480]}) == [480]
-    assert _totals({"web": [5000]}, *[{}] * 10, {"web": [5660]}) == [660]
-    assert _totals({"web": [5000]}, *[{}] * 11, {"web": [5660]}) == [0]
-
-
-def test_a_guest_with_more_than_can_have_been_used_since_the_last_read_counts_from_then_on() -> None:
-    assert _totals({}, {"web": [7200, 1e9]}, {"web": [7230, 1e9 + 5]}) == [30, 5]
-    assert _totals({}, {"web": [CPUS * MINUTE + 1]}) == [CPUS * MINUTE + 1]
-    # A name that has passed to a guest that was migrated with its counters.
-    assert _totals({"web": [10, 7]}, {"web": [7200, 1e9]}, {"web": [7230, 1e9 + 5]}) == [30, 5]
-
-
-def test_an_id_that_is_used_again_starts_from_0() -> None:
-    assert _totals({7: [5000, 900]}, {7: [20, 1000]}) == [20, 1000]
-    # The fall shows another guest, but what this one used before was used before the last read.
-    assert _totals({7: [9000, 900]}, {7: [5000, 1000]}, {7: [5010, 1001]}) == [10, 1]
-
-
-def test_a_fall_of_a_clock_is_no_restart() -> None:
-    assert _totals({7: [5000, 900]}, {7: [4999.99, 901]}) == [0, 1]
-    assert _totals({7: [5000, 900]}, {7: [4999.99, 900]}, {7: [5030, 901]}) == [30, 1]
-    assert _totals({7: [5000]}, {7: [4999]}, {7: [5240]}) == [240], "a step of whole seconds"
-    assert _totals({7: [5000]}, {7: [5241]}) == [241]
-
-
-def test_an_unknown_counter_keeps_its_place() -> None:
-    assert _totals({7: [5000, 900]}, {7: [5030, None]}, {7: [None, 910]}, {7: [5060, 920]}) == [60, 20]
-    assert _totals({}, {7: [None, 900]}, {7: [30, 910]}, {7: [60, 920]}) == [30, 20]
-    assert _totals({}, {7: [10, None]}, {7: [20, {"a": 5}]}) == [20, 5]
-
-
-def test_devices_are_counted_one_by_one() -> None:
-    both, one = {"eth0": 900, "eth1": 5e9}, {"eth0": 950}
-    assert _totals({7: [5, both]}, {7: [6, one]}, {7: [7, {"eth0": 10}]}) == [2, 60]
-    # One that appears was perhaps only missing; but before its first run, a guest is given its devices.
-    assert _totals({7: [5, {"eth0": 900}]}, {7: [6, both]}, {7: [7, both]}) == [2, 0]
-    assert _totals({7: [5, {"eth0": 900}]}, {7: [6, {}]}, {7: [7, both]}) == [2, 0]
-    assert _totals({7: [5, {"eth0": 900}]}, {7: [6, {}]}, {7: [7, {"eth0": 950}]}) == [2, 50]
-    assert _totals({7: [5, {"eth0": 900}]}, {7: [6, {"eth1": 5}]}, {7: [7, {"eth0": 950}]}) == [2, 0], "replaced"
-    assert _totals({7: [5, {}]}, {7: [6, one]}, {7: [7, one]}) == [2, 0]
-    assert _totals({}, {7: [6, one]}, {7: [7, {**one, "eth1": 9}]}) == [7, 950]
-    assert _totals({7: [0, {}]}, {7: [6, {"eth0": 30}]}) == [6, 30]
-    assert _totals({}, {7: [6, {"eth0": 30, "eth1": None}]}, {7: [6, {"eth0": 40, "eth1": 9}]}) == [6, 49]
+def test_guests_count_from_their_start_whatever_is_missing() -> None:
+    for why, cases in READS.items():
+        for reads, counted in cases:
+            assert _totals(*reads) == counted, why
 
 
 def test_a_guest_that_ended_counts_for_another_half_interval_at_its_last_rate() -> None:
@@ -172,53 +172,36 @@ def totals_of(*reads: list[Used], every: float = 10) -> list[float]:
     return [totals.read(containers, 1000 + place * every)[0] for place, containers in enumerate(reads)]
 
 
-def test_what_is_there_at_the_first_read_counts_from_then_on() -> None:
-    assert totals_of([Used("101", 5000, 700)], [Used("101", 5010, 704)], [Used("101", 5020, 704)]) == [0, 4, 4]
-
-
-def test_one_that_has_started_since_counts_with_all_that_is_on_its_counter() -> None:
-    assert totals_of([], [Used("101", 9, 6)], [Used("101", 19, 8)]) == [0, 6, 8]
-
-
-def test_one_that_was_migrated_with_hours_on_its_counter_counts_from_then_on() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70)]
-    assert totals_of([other[0]], [other[1], Used("101", 9000, 6)], [other[2], Used("101", 9010, 9)]) == [0, 0, 3]
-
-
-def test_one_that_ended_has_its_last_rate_for_half_the_time_since() -> None:
-    living = [Used("102", uptime, 0) for uptime in (50, 60, 70, 80)]
-    reads = [[living[0], Used("101", 70, 1)], [living[1], Used("101", 80, 5)], [living[2]], [living[3]]]
-    assert totals_of(*reads) == [0, 4, 6, 6]
-
-
-def test_one_that_misses_a_read_has_not_ended() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70, 80)]
-    reads = [Used("101", 70, 1), Used("101", 80, 5), None, Used("101", 100, 13)]
-    assert totals_of(*([each, *([read] if read else [])] for each, read in zip(other, reads, strict=True))) == [
-        0,
-        4,
-        6,
-        12,
-    ]
-
-
-def test_an_estimate_that_was_too_high_never_lowers_the_total() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70, 80, 90)]
-    reads = [Used("101", 70, 0), Used("101", 80, 8), None, Used("101", 100, 9), Used("101", 110, 10)]
-    assert totals_of(*([each, *([read] if read else [])] for each, read in zip(other, reads, strict=True))) == [
-        0,
-        8,
-        12,
-        12,
-        13,
-    ]
-
-
-def test_an_id_that_is_used_again_is_another_container() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70)]
-    first, again = [Used("101", 70, 0), Used("101", 80, 8)], Used("101", 4, 3)
+# A container every ten seconds, beside an idle one: uptime and CPU seconds, None if it isn't there; then the totals.
+CONTAINERS: dict[str, tuple[list[tuple[float, float] | None], list[float]]] = {
+    "there at the first read: counts from then on": ([(5000, 700), (5010, 704), (5020, 704)], [0, 4, 4]),
+    "has started since: counts with all that it has": ([None, (9, 6), (19, 8)], [0, 6, 8]),
+    "migrated with hours on its counter: counts from then on": ([None, (9000, 6), (9010, 9)], [0, 0, 3]),
+    "ended: its last rate for half of the time since": ([(70, 1), (80, 5), None, None], [0, 4, 6, 6]),
+    "misses a read, and has not ended": ([(70, 1), (80, 5), None, (100, 13)], [0, 4, 6, 12]),
+    "estimated too high: never lowers the total": ([(70, 0), (80, 8), None, (100, 9), (110, 10)], [0, 8, 12, 12, 13]),
     # Half of the ten seconds at 0.8 CPUs, and what the next one has.
-    assert totals_of([other[0], first[0]], [other[1], first[1]], [other[2], again]) == [0, 8, 15]
+    "another one with its id": ([(70, 0), (80, 8), (4, 3)], [0, 8, 15]),
+    "read once: ends at its mean rate if it had started": ([None, (8, 4), None], [0, 4, 6.5]),
+    "read once, at once: a rate is over a second at least": ([None, (0.5, 0.25), None], [0, 0.25, 1.5]),
+    "read once and migrated: has no rate": ([None, (800, 4), None], [0, 0, 0]),
+    "a second may be missing between two clocks": ([None, (11, 4)], [0, 4]),
+    "and no more": ([None, (11.5, 4)], [0, 0]),
+    "away for two reads, and has ended": (
+        [(70, 1), (80, 5), None, None, (110, 600), (120, 603)],
+        [0, 4, 6, 6, 6, 9],
+    ),
+}
+
+
+def test_containers_count_from_their_start_to_their_end() -> None:
+    for why, (reads, counted) in CONTAINERS.items():
+        totals = Containers()
+        found = [
+            totals.read([Used("102", 50 + at, 0), *([Used("101", *read, read[1])] if read else [])], 1000 + at)
+            for at, read in zip(range(0, 100, 10), reads, strict=False)
+        ]
+        assert found == [(total, total) for total in counted], why
 
 
 def test_a_recording_at_another_pace_counts_the_same() -> None:
@@ -229,26 +212,6 @@ def test_a_recording_at_another_pace_counts_the_same() -> None:
     assert totals_of(*reads, every=0.1) == totals_of(*reads, every=60) == [0, 42, 84, 126, 168, 214]
     twice = [read for read in reads for _ in range(2)]
     assert totals_of(*twice)[::2] == [0, 42, 84, 126, 168, 214]
-
-
-def test_one_that_was_read_once_ends_at_its_mean_rate_if_it_had_started() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70)]
-    assert totals_of([other[0]], [other[1], Used("101", 8, 4)], [other[2]]) == [0, 4, 6.5]
-    assert totals_of([other[0]], [other[1], Used("101", 0.5, 0.25)], [other[2]]) == [0, 0.25, 1.5]
-    assert totals_of([other[0]], [other[1], Used("101", 800, 4)], [other[2]]) == [0, 0, 0]
-
-
-def test_a_second_may_be_missing_between_two_clocks() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60)]
-    assert totals_of([other[0]], [other[1], Used("101", 11, 4)]) == [0, 4]
-    assert totals_of([other[0]], [other[1], Used("101", 11.5, 4)]) == [0, 0]
-
-
-def test_one_that_is_away_for_two_reads_has_ended() -> None:
-    other = [Used("102", uptime, 0) for uptime in (50, 60, 70, 80, 90, 100)]
-    reads = [Used("101", 70, 1), Used("101", 80, 5), None, None, Used("101", 110, 600), Used("101", 120, 603)]
-    counted = totals_of(*([each, *([read] if read else [])] for each, read in zip(other, reads, strict=True)))
-    assert counted == [0, 4, 6, 6, 6, 9]
 
 
 def test_a_rate_is_over_a_second_at_least() -> None:
@@ -265,13 +228,6 @@ def test_a_waiting_time_goes_at_its_own_rate() -> None:
         running = [Used("102", uptime, 0)] + ([] if waited is None else [Used("101", uptime, uptime / 10, waited)])
         found.append(totals.read(running, uptime))
     assert found == [(0, 0), (1, 2), (1.5, 3), (3, 8), (4, 10), (4.5, 11)]
-
-
-def test_one_that_was_migrated_and_ends_before_the_next_read_has_no_rate() -> None:
-    totals = Containers()
-    totals.read([Used("102", 50, 0)], 50)
-    totals.read([Used("102", 60, 0), Used("101", 900, 5, 5)], 60)
-    assert totals.read([Used("102", 70, 0)], 70) == (0, 0)
 
 
 def test_a_file_that_is_read_twice_at_once_says_the_same() -> None:
