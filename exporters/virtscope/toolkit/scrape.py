@@ -7,7 +7,7 @@ import math
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Callable, NamedTuple
@@ -27,7 +27,7 @@ from virtscope.toolkit.collect import (
     reason_of,
 )
 from virtscope.toolkit.exposition import Encoder, FamilyError, Gzip
-from virtscope.toolkit.families import family, info
+from virtscope.toolkit.families import family, info, scalar
 
 log = logging.getLogger(__name__)
 
@@ -232,63 +232,59 @@ class Exporter:
 
     def _about_itself(self) -> Iterator[Metric]:
         name, watched = self.name, self._watched
+        labels = [{"source": each.source.name} for each in watched]
 
-        def scalar(metric: str, documentation: str, value: float | None) -> Metric:
-            return family(f"{name}_{metric}", documentation, [({}, value)])
+        def of_each(metric: str, documentation: str, values: Iterable[float | None]) -> Metric:
+            return family(f"{name}_{metric}", documentation, zip(labels, values))
+
+        def by_reason(metric: str, documentation: str, counts: Iterable[Mapping[str, float]]) -> Metric:
+            counted = [
+                ({**of, "reason": reason}, count) for of, by in zip(labels, counts) for reason, count in by.items()
+            ]
+            return family(f"{name}_{metric}", documentation, counted)
 
         all_up = float(all(each.state in {"up", "absent"} for each in watched))
-        yield scalar("up", "1 if every source was read for this scrape, else 0.", all_up)
-
-        labelled = [({"source": each.source.name}, each) for each in watched]
-        yield family(
-            f"{name}_source_up",
+        yield scalar(f"{name}_up", "1 if every source was read for this scrape, else 0.", all_up)
+        yield of_each(
+            "source_up",
             "1 if this source was read for this scrape, else 0.",
-            [(labels, float(each.state == "up")) for labels, each in labelled if each.state != "absent"],
+            [float(each.state == "up") if each.state != "absent" else None for each in watched],
         )
         yield info(
             f"{name}_source_info",
             "Origin of this scrape's values, or why a source is absent.",
-            [{**labels, "detail": each.detail} for labels, each in labelled if each.state in {"up", "absent"}],
+            [{**of, "detail": each.detail} for of, each in zip(labels, watched) if each.state in {"up", "absent"}],
         )
-        yield family(
-            f"{name}_source_errors_total",
+        yield by_reason(
+            "source_errors_total",
             "Scrapes in which the source failed, by reason: timeout, unavailable (it doesn't exist), error, "
             "malformed (it can't be parsed).",
-            [
-                ({**labels, "reason": reason}, count)
-                for labels, each in labelled
-                for reason, count in each.errors.items()
-            ],
+            [each.errors for each in watched],
         )
-        costs = [(labels, each.cost()) for labels, each in labelled]
-        reads, took = "Finished reads of this source.", "of finished reads of this source, in seconds."
-        yield family(f"{name}_source_reads_total", reads, [(labels, cost.reads) for labels, cost in costs])
-        seconds = [(labels, cost.seconds) for labels, cost in costs]
-        yield family(f"{name}_source_seconds_total", f"Duration {took}", seconds)
-        cpu_seconds = [(labels, cost.cpu_seconds) for labels, cost in costs]
-        yield family(f"{name}_source_cpu_seconds_total", f"CPU time {took}", cpu_seconds)
-        backgrounds = [(labels, each.source.background) for labels, each in labelled if each.source.background]
-        if backgrounds:
-            yield family(
-                f"{name}_source_age_seconds",
+        took = "of finished reads of this source, in seconds."
+        costs = [each.cost() for each in watched]
+        yield of_each("source_reads_total", "Finished reads of this source.", [cost.reads for cost in costs])
+        yield of_each("source_seconds_total", f"Duration {took}", [cost.seconds for cost in costs])
+        yield of_each("source_cpu_seconds_total", f"CPU time {took}", [cost.cpu_seconds for cost in costs])
+        backgrounds = [each.source.background for each in watched]
+        if any(backgrounds):
+            yield of_each(
+                "source_age_seconds",
                 "Age of the values of this background source, in seconds.",
-                [(labels, background.age()) for labels, background in backgrounds],
+                [background.age() if background else None for background in backgrounds],
             )
-            yield family(
-                f"{name}_source_background_errors_total",
+            yield by_reason(
+                "source_background_errors_total",
                 "Failed background reads, by reason; scrapes get the previous values until they are too old.",
-                [
-                    ({**labels, "reason": reason}, count)
-                    for labels, background in backgrounds
-                    for reason, count in background.failures.items()
-                ],
+                [background.failures if background else {} for background in backgrounds],
             )
-        yield scalar("encode_seconds_total", "CPU time of encoding expositions, in seconds.", self._encode_seconds)
+        encoding = "CPU time of encoding expositions, in seconds."
+        yield scalar(f"{name}_encode_seconds_total", encoding, self._encode_seconds)
         dropped = "Metric families dropped because they could not be encoded."
-        yield scalar("encode_errors_total", dropped, self._refusals)
+        yield scalar(f"{name}_encode_errors_total", dropped, self._refusals)
         if (not_after := self.certificate_not_after()) is not None:
             expires = "Unix time at which the first certificate of the served chain expires."
-            yield scalar("tls_certificate_not_after_seconds", expires, not_after)
+            yield scalar(f"{name}_tls_certificate_not_after_seconds", expires, not_after)
         versions = {"version": __version__, "python": platform.python_version()}
         yield info(f"{name}_build_info", "Versions of the exporter and of Python.", [versions])
         if self._process:
