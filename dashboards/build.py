@@ -1,12 +1,6 @@
-"""Write the dashboards' JSON, or check that the committed files match the sources.
+"""Write the dashboards' JSON into dashboards/json/: `python -m dashboards.build`."""
 
-python -m dashboards.build            write dashboards/json/
-python -m dashboards.build --check    exit 1 and name outdated files
-"""
-
-import argparse
 import json
-import sys
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -58,30 +52,19 @@ def _without_defaults(tree: Any) -> Any:
     return {key: value for key, value in kept.items() if key not in _DEFAULTS or value != _DEFAULTS[key]}
 
 
-def stale() -> list[Path]:
-    """Files that differ from the sources' output, including missing and left-over ones."""
-    wanted = {FOLDER / name: render(page) for name, page in DASHBOARDS.items()}
-    found = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
-    return sorted(path for path in wanted | found if wanted.get(path) != found.get(path))
+def rendered() -> dict[str, str]:
+    """The text of each file."""
+    return {name: render(page) for name, page in DASHBOARDS.items()}
 
 
 def write() -> None:
     """Write all dashboards, and remove other files from the folder."""
     FOLDER.mkdir(exist_ok=True)
-    for path in stale():
-        path.unlink(missing_ok=True)
-    for name, page in DASHBOARDS.items():
-        (FOLDER / name).write_text(render(page), encoding="utf-8")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m dashboards.build", description="Write the dashboards' JSON.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is out of date")
-    if not parser.parse_args().check:
-        write()
-    elif files := stale():
-        sys.exit(f"out of date: {', '.join(path.name for path in files)}; run `python -m dashboards.build` and commit")
+    for left in FOLDER.glob("*.json"):
+        left.unlink()
+    for name, text in rendered().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write()

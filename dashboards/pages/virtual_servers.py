@@ -22,15 +22,8 @@ def _graph(signal: Signal) -> timeseries.Panel:
 
 
 def _virtual_servers() -> table.Panel:
-    columns = {
-        "CPU used": beside.CPU,
-        "CPU ratio": beside.relative(beside.CPU),
-        "CPU wait": beside.WAIT,
-        "Memory": beside.MEMORY,
-        "Network": beside.NETWORK,
-        "LLC MPKI": beside.LLC_MISSES,
-        "IPC": beside.IPC,
-    }
+    ratio = replace(beside.relative(beside.CPU), name="CPU ratio")
+    columns = [beside.CPU, ratio, beside.WAIT, beside.MEMORY, beside.NETWORK, beside.LLC_MISSES, beside.IPC]
     its_host = {"host": "Host", "vserver": "Virtual server"}
     with_platform = {**its_host, "platform": "Platform"}
     return tables.columns(
@@ -38,7 +31,7 @@ def _virtual_servers() -> table.Panel:
         "The fifty busiest of those chosen. CPU ratio: CPU used, divided by that of the baseline. Role host is Dom0, "
         "what a host of containers uses itself, or a bare machine. A dash: not known on this platform.",
         {"vserver": "Virtual server", "host": "Host", "platform": "Platform", "role": "Role"},
-        [replace(top_now(signal, beside.CPU), name=name) for name, signal in columns.items()],
+        [top_now(signal, beside.CPU) for signal in columns],
         height=9,
     ).override_by_name(
         "Virtual server",
@@ -61,7 +54,11 @@ PAGE = page(
     variables=[*variables.of_any_hosts(), *variables.baseline("vserver")],
     rows=[
         Row("", *_pair(beside.CPU), _virtual_servers()),
-        Row("Caches", *_pair(beside.LLC_MISSES), *_pair(beside.IPC)),
+        Row(
+            "Caches",
+            *_pair(replace(beside.LLC_MISSES, name="LLC misses per 1,000 instructions")),
+            *_pair(replace(beside.IPC, name="Instructions per cycle")),
+        ),
         # No baseline: a bare machine has no CPU wait.
         Row("CPU contention", _graph(highest(beside.WAIT)).span(24).height(8)),
         # Opened for one server: a whole fleet has a million series.

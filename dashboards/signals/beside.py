@@ -6,25 +6,19 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.signals import Signal, across_hosts, events, highest, neighbours, vserver
 
-_LEGEND = "{{host}}: {{vserver}}"
 _BASELINE = 'host="$base_host", vserver="$base_vserver"'
 
 
-def _beside(signal: Signal, name: str) -> Signal:
-    """The signal of the chosen virtual servers of all chosen hosts."""
-    return replace(across_hosts(signal, _LEGEND), name=name)
-
-
-CPU = _beside(vserver.CPU, "CPU used")
-WAIT = _beside(vserver.WAIT, "CPU wait")
-WAIT_BY_REASON = across_hosts(neighbours.BY_REASON, neighbours.BY_REASON.legend)
-WAIT_BY_WHO = across_hosts(neighbours.WHO, neighbours.WHO.legend)
-WAIT_FOR_OWN = across_hosts(neighbours.OWN, neighbours.OWN.legend)
-MEMORY = _beside(vserver.MEMORY, "Memory")
-NETWORK = _beside(vserver.NETWORK, "Network")
-DISK = _beside(vserver.DISK, "Disk")
-LLC_MISSES = _beside(events.LLC_MISSES, "LLC misses per 1,000 instructions")
-IPC = _beside(events.IPC, "Instructions per cycle")
+CPU, WAIT, MEMORY, NETWORK, DISK, LLC_MISSES, IPC = (
+    across_hosts(signal, "{{host}}: {{vserver}}")
+    for signal in (
+        *(vserver.CPU, vserver.WAIT, vserver.MEMORY, vserver.NETWORK, vserver.DISK),
+        *(events.LLC_MISSES, events.IPC),
+    )
+)
+WAIT_BY_REASON, WAIT_BY_WHO, WAIT_FOR_OWN = (
+    across_hosts(signal, signal.legend) for signal in (neighbours.BY_REASON, neighbours.WHO, neighbours.OWN)
+)
 
 
 def relative(signal: Signal, *, of_highest: bool = False) -> Signal:
