@@ -10,6 +10,7 @@ from itertools import count
 
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.waiting import wait_for
 from virtscope.toolkit import collect
 from virtscope.toolkit.collect import (
@@ -20,19 +21,6 @@ from virtscope.toolkit.collect import (
     SourceTimeout,
     SourceUnavailable,
 )
-
-
-class Clock:
-    """Replaces the module `time` in collect.py: its time is set by the test."""
-
-    def __init__(self) -> None:
-        self.now, self.cpu = 1000.0, 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def thread_time(self) -> float:
-        return self.cpu
 
 
 @pytest.fixture

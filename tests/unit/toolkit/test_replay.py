@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 from prometheus_client import Metric
 
+from tests.support.clock import Clock
 from tests.support.refusals import refusal
 from virtscope.toolkit import recording
 from virtscope.toolkit.collect import SourceMalformed, SourceTimeout, SourceUnavailable
@@ -20,13 +21,6 @@ from virtscope.toolkit.replay import Playback
 from virtscope.toolkit.scrape import Source
 
 Counters = dict[str, float]  # by guest
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -66,7 +60,7 @@ def decode(data: object) -> Counters:
 
 
 def playing(path: Path, clock: Clock, speed: float = 1, once: bool = False, unix_time: float = 0) -> Source:
-    played = Playback(path, "test", speed, once, clock, unix_time=partial(float, unix_time))
+    played = Playback(path, "test", speed, once, clock.monotonic, unix_time=partial(float, unix_time))
     return played.source("guests", "guests", decode, lambda: families)
 
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.waiting import wait_for
 from virtscope.toolkit import answering, server
 from virtscope.toolkit.server import MAX_CONNECTIONS, Server
@@ -87,6 +88,13 @@ class Running:
         """Bytes of answers that clients haven't read."""
         return sum(len(part) for each in self.server._connections() for part in each.unsent)
 
+    def advance(self, clock: Clock, seconds: float) -> None:
+        turns = self.server.turns
+        self.server._wake_up()
+        wait_for(lambda: self.server.turns > turns)  # the current iteration still has the previous time
+        clock.now += seconds
+        self.server._wake_up()
+
     def wait_until_open(self, count: int) -> None:
         wait_for(lambda: self._count() == count, 30, explain=lambda: f"{self._count()} are open")
 
@@ -112,23 +120,6 @@ def serving(scraped: Scraped | None = None, probes: Hosts | None = None) -> Iter
             running.server.shutdown(1)
             thread.join(30)
             running.server.server_close()
-
-
-class Clock:
-    """Replaces the module `time` in server.py and answering.py: its time is set by the test."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float, running: Running) -> None:
-        turns = running.server.turns
-        running.server._wake_up()
-        wait_for(lambda: running.server.turns > turns)  # the current iteration still has the previous time
-        self.now += seconds
-        running.server._wake_up()
 
 
 @pytest.fixture
@@ -216,17 +207,17 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off(clock: Clock, begin: bytes, l
         left = server.HEAD_SECONDS
         if later:
             assert status(client) == b"200"
-            clock.advance(60, running)
+            running.advance(clock, 60)
             begin = begin or b"G"
         else:
-            clock.advance(2, running)
+            running.advance(clock, 2)
             left -= 2
         client.sendall(begin)
         running.wait_until_received(begin)
-        clock.advance(left - 0.1, running)
+        running.advance(clock, left - 0.1)
         client.sendall(b"a" if begin else b"")
         running.wait_until_received(begin + b"a" if begin else b"")
-        clock.advance(0.1, running)
+        running.advance(clock, 0.1)
         assert everything(client) == b""
         running.wait_until_open(0)
 
@@ -235,15 +226,15 @@ def test_a_client_that_is_silent_or_does_not_read_is_cut_off(clock: Clock) -> No
     with serving(Scraped(8 << 20)) as running:
         client = running.connect(sends=SCRAPE)
         wait_for(running.unsent)
-        clock.advance(server.SEND_SECONDS, running)
+        running.advance(clock, server.SEND_SECONDS)
         running.wait_until_open(0)
         assert len(everything(client)) < 8 << 20
         between = running.connect(sends=HEALTH)
         assert status(between) == b"200"
-        clock.advance(server.IDLE_SECONDS - 0.1, running)
+        running.advance(clock, server.IDLE_SECONDS - 0.1)
         between.sendall(HEALTH)
         assert status(between) == b"200", "between requests it may be silent for longer"
-        clock.advance(server.IDLE_SECONDS, running)
+        running.advance(clock, server.IDLE_SECONDS)
         assert everything(between) == b""
 
 
@@ -279,7 +270,7 @@ def test_a_request_that_waits_is_scraped_in_the_time_that_is_left_or_asked_to_re
             wait_for(lambda: scraped.asked == 1)  # noqa: B023
             second = running.connect(sends=SCRAPE)
             wait_for(lambda: running.server._answering.waits("127.0.0.1"))
-            clock.advance(waits, running)
+            running.advance(clock, waits)
             if answer == b"503":
                 assert status(second) == answer
             scraped.let.set()
@@ -327,11 +318,11 @@ def test_a_client_that_fills_it_loses_its_own_connections(
             if sends == SCRAPE:
                 assert status(greedy[-1]) == b"200"
         running.wait_until_open(MAX_CONNECTIONS)
-        clock.advance(2 * server.BEGIN_SECONDS, running)
+        running.advance(clock, 2 * server.BEGIN_SECONDS)
         wait_for(lambda: all(map(closed, greedy[:20])))
         regular.sendall(SCRAPE)
         assert status(regular) == b"200", "the client that has less keeps what it has"
-        clock.advance(2 * server.BEGIN_SECONDS, running)
+        running.advance(clock, 2 * server.BEGIN_SECONDS)
         late = running.connect("127.0.0.2", SCRAPE)
         assert status(late) == b"200", "a new connection is worth more than an idle one"
         assert not closed(greedy[-1])
@@ -350,7 +341,7 @@ def test_hosts_that_hang_keep_no_other_host_out_and_no_page_of_the_exporter(cloc
         taken = answering.MAX_PROBES_OF_A_CLIENT if spread else answering.MAX_PROBES_OF_A_HOST
         wait_for(lambda: hosts.silent.asked == taken)
         first = running.connect(sends=HEALTH)  # the only other client: it waits until earlier ones are refused
-        clock.advance(server.TURN_SECONDS, running)
+        running.advance(clock, server.TURN_SECONDS)
         assert status(first) == b"200"
         for source in ("127.0.0.1", "127.0.0.2"):
             for page in (SCRAPE, HEALTH):
@@ -435,7 +426,7 @@ def test_a_client_has_time_to_read_its_answer_and_no_more(monkeypatch: pytest.Mo
     with serving(Scraped(8 << 20)) as running:
         slow = running.connect(sends=LAST)
         assert slow.recv(4) == b"HTTP"
-        clock.advance(server.READ_SECONDS - 0.1, running)
+        running.advance(clock, server.READ_SECONDS - 0.1)
         others = [f"127.0.0.{number}" for number in range(2, 18)]
         for source in others:
             assert status(running.connect(source, HEALTH)) == b"200"
@@ -443,7 +434,7 @@ def test_a_client_has_time_to_read_its_answer_and_no_more(monkeypatch: pytest.Mo
 
         idle = running.connect(sends=LAST)
         assert idle.recv(4) == b"HTTP"
-        clock.advance(server.READ_SECONDS + 0.1, running)
+        running.advance(clock, server.READ_SECONDS + 0.1)
         for source in others:
             assert status(running.connect(source, HEALTH)) == b"200"
         assert len(everything(idle)) < 8 << 20
