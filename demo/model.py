@@ -3,17 +3,15 @@
 A counter is the integral of a rate over the steps, so back-filled and live samples are on the same curve.
 """
 
-import itertools
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 from alerts.generator.sensors import SCRIPT, sensors_edges
 from demo import shop, story, study
-from demo.story import Job, Step, instances_on
+from demo.story import Step, instances_on
 from demo.study import CHOSEN, MAX_CLIENTS, PUBLISHED, between
 
 EDGES = tuple(float(edge) for edge in sensors_edges((study.CHECKOUT / SCRIPT).read_text()))
@@ -81,26 +79,19 @@ class Life(NamedTuple):
 
 
 def spans(platform: str) -> list[Span]:
-    """An hour of a host of this platform. Among the study's hosts, only virtualised ones have jobs."""
+    """An hour of a host of this platform."""
     if platform == "kvm":
         return [Span(phase.begin, phase.end, shop_rates(phase)) for phase in shop.PHASES]
-    known = [] if platform == "base" else story.JOBS
-    edges = sorted({0, *(step.end for step in story.STEPS), *(job.begin for job in known), *(job.end for job in known)})
-    return [
-        Span(begin, end, rates(platform, story.step_at(begin), story.jobs_at(begin) if known else []))
-        for begin, end in itertools.pairwise(edges)
-    ]
+    return [Span(step.begin, step.end, rates(platform, step)) for step in story.STEPS]
 
 
 def memory(vserver: str) -> int:
     """The memory of a virtual server, in bytes."""
-    if vserver in story.JOB_NAMES:
-        return int(CHOSEN["job_memory_bytes"])
     return int(CHOSEN["host_memory_bytes" if vserver == HOST else "guest_memory_bytes"])
 
 
-def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
-    """Rates of a host of this platform in a step, per second, with these jobs next to the study's guests."""
+def rates(platform: str, step: Step) -> State:
+    """Rates of a host of this platform in a step, per second."""
     apps = [f"rubis-{number}" for number in range(1, instances_on(platform, step) + 1)]
     mean = study.mean_response(platform, step.placement, len(apps), step.clients)
     requests = step.clients / (CHOSEN["think_seconds"] + mean)
@@ -117,9 +108,6 @@ def rates(platform: str, step: Step, others: Collection[Job] = ()) -> State:
         for app in apps:
             for tier in tiers:
                 work[f"{app}-{tier}"] = events.work(cpus[tier], waits, requests, f"{app}-{tier}", [tier])
-        for job in others:
-            moved = {way: job.cpus * per_cpu for way, per_cpu in CHOSEN["job_bytes_per_cpu_second"].items()}
-            work[job.name] = events.work(job.cpus, waits, 0, job.name, ())._replace(**moved)
         work[HOST] = events.work(overhead, waits, 0, HOST, ())
     return State(work, dict.fromkeys(apps, _answers(requests, mean)), {})
 
@@ -263,13 +251,13 @@ class Counters:
         self.origin = origin
         self._spans = spans(self.platform)
         self._rates = [span.rates for span in self._spans]
-        self._before = list(accumulate(map(_over, self._spans), _plus, initial=_NONE))
-        self._births = self._births_by_span()
-        lives = {(begin, name) for births in self._births for name, begin in births.items() if begin >= 0}
-        for_ever = sorted({name for state in self._rates for name in state.work} - {name for _, name in lives})
-        self._numbers = {
-            life: number for number, life in enumerate([*((0, name) for name in for_ever), *sorted(lives)])
-        }
+        self._before = [_NONE]
+        for span in self._spans:
+            self._before.append(_plus(self._before[-1], span.rates, span.end - span.begin))
+        self._births = list(self._births_by_span())
+        lives = {(begin, name) for births in self._births for name, begin in births.items()}
+        for_ever = {(0, name) for state in self._rates for name in state.work} - {(0, name) for _, name in lives}
+        self._numbers = {life: number for number, life in enumerate([*sorted(for_ever), *sorted(lives)])}
         self._at_origin = self._phase(origin)
         self._done = lru_cache(1000)(self._totals)  # for the starts of virtual servers
 
@@ -286,42 +274,20 @@ class Counters:
     def life(self, vserver: str, seconds: float) -> Life:
         """The life of a virtual server that exists at this Unix time."""
         begin = self._births[self._number(seconds)].get(vserver)
-        if begin is None:
-            return Life(self._numbers[0, vserver], self.origin)
-        number = self._numbers[begin % story.CYCLE, vserver]
-        goes_on = self.platform == "openvz" and any(job.migrates for job in story.JOBS if job.name == vserver)
-        return Life(number, self.origin if goes_on else seconds // story.CYCLE * story.CYCLE + begin)
-
-    def stay(self, vserver: str, seconds: float) -> tuple[float, Work]:
-        """When a virtual server was started on this host or migrated to it, and its usage here since then.
-
-        That is what its cgroup counts: migration preserves the container's own counters, but not the cgroup's.
-        """
-        begin = self._births[self._number(seconds)].get(vserver)
-        if begin is None:
-            return self.origin, self.at(seconds).work[vserver]
-        began = seconds // story.CYCLE * story.CYCLE + begin
-        return began, self._since(began, vserver, seconds)
+        began = self.origin if begin is None else seconds // story.CYCLE * story.CYCLE + begin
+        return Life(self._numbers[begin or 0, vserver], began)
 
     def _number(self, seconds: float) -> int:
         phase = seconds % story.CYCLE
         return next(number for number, span in enumerate(self._spans) if phase < span.end)
 
-    def _births_by_span(self) -> list[dict[str, int]]:
-        """When the virtual servers of each span were started, in seconds of the hour; negative: in the hour before.
-
-        A virtual server that always exists has no start.
-        """
-        there = [set(state.work) for state in self._rates]
-        births: list[dict[str, int]] = []
+    def _births_by_span(self) -> Iterator[dict[str, int]]:
+        """When the virtual servers of each span were started, in seconds of the hour; not those that always exist."""
         alive: dict[str, int] = {}
-        for hour in (-story.CYCLE, 0):  # the hour before shows which exist when an hour begins
-            for number, span in enumerate(self._spans):
-                alive = {name: begin for name, begin in alive.items() if name in there[number]}
-                alive |= dict.fromkeys(there[number] - there[number - 1], hour + span.begin)
-                if hour == 0:
-                    births.append(dict(alive))
-        return births
+        for number, span in enumerate(self._spans):
+            alive = {name: begin for name, begin in alive.items() if name in span.rates.work}
+            alive |= dict.fromkeys(span.rates.work.keys() - self._rates[number - 1].work.keys(), span.begin)
+            yield alive
 
     def _since(self, began: float, vserver: str, seconds: float) -> Work:
         """What a virtual server has used since a Unix time, since `origin` at the earliest."""
@@ -331,38 +297,23 @@ class Counters:
     def _totals(self, seconds: float) -> State:
         """Totals from `origin` until this Unix time, by virtual server."""
         cycles = seconds // story.CYCLE - self.origin // story.CYCLE
-        until = _plus(_times(self._before[-1], cycles), self._phase(seconds))
-        return _plus(until, _times(self._at_origin, -1))
+        return _plus(_plus(self._phase(seconds), self._before[-1], cycles), self._at_origin, -1)
 
     def _phase(self, seconds: float) -> State:
         """Totals in the current cycle until this Unix time."""
         number = self._number(seconds)
         since = seconds % story.CYCLE - self._spans[number].begin
-        return _plus(self._before[number], _times(self._rates[number], since))
+        return _plus(self._before[number], self._rates[number], since)
 
 
-def _over(span: Span) -> State:
-    return _times(span.rates, span.end - span.begin)
-
-
-def _times(state: State, factor: float) -> State:
-    return State(
-        {name: Work(*(factor * value for value in work)) for name, work in state.work.items()},
-        {
-            app: Answers(factor * a.requests, factor * a.seconds, tuple(factor * count for count in a.within))
-            for app, a in state.answers.items()
-        },
-        {pair: factor * seconds for pair, seconds in state.waits.items()},
-    )
-
-
-def _plus(one: State, other: State) -> State:
+def _plus(one: State, other: State, times: float) -> State:
+    """The first one, and so many times the other."""
     work, answers = dict(one.work), dict(one.answers)
     for name, more in other.work.items():
-        work[name] = Work(*map(sum, zip(work[name], more, strict=True))) if name in work else more
+        work[name] = Work(*(was + times * value for was, value in zip(work.get(name, _NOTHING), more, strict=True)))
     for app, its in other.answers.items():
-        had = answers.get(app, Answers(0, 0, (0,) * len(its.within)))
-        within = tuple(map(sum, zip(had.within, its.within, strict=True)))
-        answers[app] = Answers(had.requests + its.requests, had.seconds + its.seconds, within)
+        had = answers.get(app, Answers(0, 0, (0,) * len(EDGES)))
+        within = tuple(was + times * value for was, value in zip(had.within, its.within, strict=True))
+        answers[app] = Answers(had.requests + times * its.requests, had.seconds + times * its.seconds, within)
     pairs = dict.fromkeys([*one.waits, *other.waits])
-    return State(work, answers, {pair: one.waits.get(pair, 0) + other.waits.get(pair, 0) for pair in pairs})
+    return State(work, answers, {pair: one.waits.get(pair, 0) + times * other.waits.get(pair, 0) for pair in pairs})

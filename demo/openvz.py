@@ -1,12 +1,10 @@
 """demo-openvz's kernel files, for a recording of vestat-exporter.
 
 Containers' ids are names, as the kernel of Virtuozzo 7 allows, so alerts/objectives/rubis.yml, which maps Xen's guests
-to applications, also maps them. A restarted container keeps its name, and its counters start from 0; a migrated one
-keeps its counters and its uptime.
+to applications, also maps them. A restarted container keeps its name, and its counters start from 0.
 """
 
 from demo.model import HOST, Counters, Work, memory
-from demo.story import JOB_NAMES
 from demo.study import CHOSEN
 
 _HZ = 1000
@@ -55,7 +53,7 @@ def _row(name: str, work: Work, up: float) -> str:
 
 
 def _processes(name: str) -> int:
-    return int(CHOSEN["processes"]["job" if name in JOB_NAMES else name.rpartition("-")[2]])
+    return int(CHOSEN["processes"][name.rpartition("-")[2]])
 
 
 def _latency(waited: int) -> str:

@@ -1,14 +1,10 @@
 """The rules' past: their records and alerts, from blocks that only have targets' samples."""
 
 import contextlib
-import json
 import re
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +16,7 @@ import yaml
 from demo import history, story
 from demo.openmetrics import Series, series_name
 from deploy import durations
+from deploy.api import Api, Unanswered
 
 # Seconds between two evaluations, at whole multiples in Unix time, at which there are samples too. The study's guests
 # start and end at such times, so each is visible until its end.
@@ -198,17 +195,19 @@ def _since(past: Past, series: str, values: Mapping[int, str], step: int) -> Ite
 def _evaluated(expressions: list[str], past: Past, seconds: int) -> list[list[dict[str, Any]]]:
     """The series of each expression over the last seconds of the past, as in Prometheus's API."""
     end = past.end // STEP * STEP
+    times = {"start": str(end - seconds + STEP), "end": str(end), "step": str(STEP)}
 
     def series(expr: str) -> list[dict[str, Any]]:
-        return _query_range(port, expr, end - seconds + STEP, end, STEP)
+        result: list[dict[str, Any]] = prometheus.data("/api/v1/query_range", query=expr, **times)["result"]
+        return result
 
-    with _serving(past) as port, ThreadPoolExecutor(_THREADS) as pool:
+    with _serving(past) as prometheus, ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(series, expressions))
 
 
 @contextlib.contextmanager
-def _serving(past: Past) -> Iterator[int]:
-    """Run a separate Prometheus over the blocks; yields its port."""
+def _serving(past: Past) -> Iterator[Api]:
+    """Run a separate Prometheus over the blocks."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     configuration = past.data.parent / "nothing.yml"
@@ -224,37 +223,21 @@ def _serving(past: Past) -> Iterator[int]:
         f"--query.lookback-delta={history.STEP - 1}s",
         "--log.level=warn",
     ]
+    prometheus = Api(f"http://127.0.0.1:{port}", seconds=_QUERY_SECONDS)
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
-            _wait(process, port, past.data, log)
-            yield port
+            _wait(process, prometheus, past.data, log)
+            yield prometheus
         finally:
             process.terminate()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, data: Path, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], prometheus: Api, data: Path, log: Path) -> None:
     """Wait until it is ready, and not another one that was quicker to take the port."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError):
-            flags = json.loads(_get(port, "/api/v1/status/flags"))["data"]
-            if flags["storage.tsdb.path"] == str(data):
+        with contextlib.suppress(Unanswered):
+            if prometheus.data("/api/v1/status/flags")["storage.tsdb.path"] == str(data):
                 return
         time.sleep(0.05)
     raise RuntimeError(f"Prometheus did not become ready:\n{log.read_text()[-2000:]}")
-
-
-def _query_range(port: int, expr: str, begin: int, end: int, step: int) -> list[dict[str, Any]]:
-    parameters = urllib.parse.urlencode({"query": expr, "start": begin, "end": end, "step": step})
-    try:
-        answer = _get(port, f"/api/v1/query_range?{parameters}")
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"{error.read().decode(errors='replace')}: {expr}") from error
-    result: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
-    return result
-
-
-def _get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_QUERY_SECONDS) as answer:
-        body: bytes = answer.read()
-        return body

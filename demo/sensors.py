@@ -49,8 +49,6 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
     yield Page("lab", labels, [*_step(_RUN, story.step_at(seconds), list(state.answers)), *measured])
     if platform == "xen":
         for name, work in state.work.items():
-            if name in story.JOB_NAMES:  # jobs have no perf-exporter
-                continue
             if name == HOST:
                 yield Page("perf", labels, [*_merged([({"cpu": "0"}, work, up)]), *_profile("xen_dom0", work, up)])
             else:
@@ -67,11 +65,9 @@ def pages(host: str, counters: Counters, seconds: float) -> Iterator[Page]:
                 yield Page("guest", {**labels, "vserver": name}, _network(work))
     total = counters.machine_at(seconds)
     yield Page("node", labels, _node(total, up, used=sum(memory(name) for name in state.work)))
-    cgroups = []
-    for name in state.work:
-        if name != HOST:
-            began, work = counters.stay(name, seconds)
-            cgroups.append(({"cgroup": f"/machine.slice/{name}"}, work, seconds - began))
+    cgroups = [
+        ({"cgroup": f"/machine.slice/{name}"}, work, ages[name]) for name, work in state.work.items() if name != HOST
+    ]
     yield Page("perf", labels, [*_merged([({"cpu": "0"}, total, up), *cgroups]), *_profile(platform, total, up)])
 
 

@@ -1,8 +1,4 @@
-"""The experiment's step at any given time: an hour's story that repeats by the clock.
-
-Additional guests start and end in it: jobs in their own guests, a reboot, a migration. They are the same on every host
-with guests (study.yml, jobs).
-"""
+"""The experiment's step at any given time: an hour's story that repeats by the clock."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,30 +49,3 @@ def step_at(seconds: float) -> Step:
 def instances_on(platform: str, step: Step) -> int:
     """How many applications a host has: only virtualised ones have more than one."""
     return 1 if platform == "base" else step.instances
-
-
-@dataclass(frozen=True)
-class Job:
-    """A guest that runs from `begin` until `end`, in seconds of the hour; `begin` is greater if it runs past the hour.
-
-    Jobs with the same name run one after the other. A job that `migrates` is on another host in between.
-    """
-
-    name: str
-    begin: int
-    end: int
-    cpus: float
-    migrates: bool = False
-
-
-JOBS = [Job(**row) for row in study.CHOSEN["jobs"]]
-JOB_NAMES = sorted({job.name for job in JOBS})
-
-
-def jobs_at(phase: float) -> list[Job]:
-    """The jobs that run at this second of the hour."""
-    return [
-        job
-        for job in JOBS
-        if job.begin <= phase < job.end or (job.begin > job.end and not job.end <= phase < job.begin)
-    ]

@@ -71,9 +71,8 @@ def page_path(job: str, labels: Mapping[str, str]) -> str:
 
 
 def _guests(platform: str) -> list[str]:
-    """Guests with a sensor inside: on Xen a perf-exporter in the study's guests, on OpenVZ a node_exporter in all."""
-    others = story.JOBS if platform == "openvz" else []
-    return sorted({name for step in story.STEPS for name in rates(platform, step, others).work} - {HOST})
+    """Guests with a sensor inside: on Xen a perf-exporter, on OpenVZ a node_exporter."""
+    return sorted({name for step in story.STEPS for name in rates(platform, step).work} - {HOST})
 
 
 def stage(folder: Path, wanted: list[Target]) -> Path:
