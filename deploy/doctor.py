@@ -7,22 +7,18 @@ something is wrong, with 2 if Prometheus doesn't answer.
 """
 
 import argparse
-import base64
-import http.client
 import json
 import os
 import re
 import sys
-import urllib.parse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from deploy import StackError, durations
+from deploy.api import Api, Unanswered
 from deploy.programs import CHECKOUT
 from deploy.terminal import printable
 
-SECONDS = 15  # for an answer
 MIN_VERSION = (2, 42)
 MAX_SCRAPE_SECONDS = 15.0  # rates of requests are over a minute, in which one scrape may fail
 MAX_EVALUATION_SECONDS = 60.0
@@ -58,58 +54,6 @@ class Finding(NamedTuple):
     state: Literal["ok", "note", "wrong"]
     what: str
     remedy: str = ""
-
-
-class Unanswered(StackError):
-    """An address doesn't answer, or not as the program that should be there."""
-
-
-@dataclass(frozen=True)
-class Api:
-    """The HTTP API of Prometheus or Grafana below a URL."""
-
-    url: str
-    token: str = ""
-
-    def get(self, path: str, **parameters: str) -> Any:
-        """The JSON of an answer; raises `Unanswered`."""
-        parts = urllib.parse.urlsplit(self.url)
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-        if parts.scheme not in kinds or not parts.hostname:
-            raise Unanswered(f"{self.url} is no URL such as http://prometheus:9090")
-        headers = {}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        elif parts.username is not None:
-            user = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
-            headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}{path}"  # no password
-        connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=SECONDS)
-        try:
-            connection.request(
-                "GET", f"{parts.path.rstrip('/')}{path}?{urllib.parse.urlencode(parameters)}", None, headers
-            )
-            answer = connection.getresponse()
-            if answer.status != http.client.OK:
-                raise Unanswered(f"{where} answers {answer.status} {answer.reason}")
-            return json.load(answer)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Unanswered(f"{where}: {error}") from None
-        finally:
-            connection.close()
-
-    def data(self, path: str, **parameters: str) -> Any:
-        """The data in an answer of Prometheus; raises `Unanswered`."""
-        answer = self.get(path, **parameters)
-        if not isinstance(answer, dict) or answer.get("status") != "success":
-            raise Unanswered(f"{self.url}{path} isn't answered by a Prometheus")
-        return answer["data"]
-
-    def query(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """The series of an instant query: labels and value; raises `Unanswered`."""
-        return [
-            (series["metric"], float(series["value"][1])) for series in self.data("/api/v1/query", query=expr)["result"]
-        ]
 
 
 def prometheus(api: Api) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """Checks the stack's health: its parts answer, and Prometheus scrapes them."""
 
 import contextlib
-import http.client
 import json
 import re
 import socket
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from deploy import StackError, durations, supervision
+from deploy.api import Api
 from deploy.parts import PROMETHEUS, Part
 from deploy.terminal import printable
 
@@ -55,7 +55,7 @@ class PartFailedError(StackError):
 
 def answers(part: Part, port: int) -> bool:
     """Whether the part answers that it is healthy."""
-    return fetch(port, part.health_path) is not None
+    return _here(port).fetch(part.health_path) is not None
 
 
 def says_anything(port: int, path: str, seconds: float) -> bool:
@@ -119,13 +119,13 @@ def targets(prometheus_port: int) -> list[Target]:
 
     Raises `StackError` if another program answers.
     """
-    answer = fetch(prometheus_port, "/api/v1/targets?state=active")
+    answer = _here(prometheus_port).fetch("/api/v1/targets", state="active")
     return [] if answer is None else parse_targets(answer)
 
 
 def left_out(prometheus_port: int) -> list[dict[str, str]]:
     """The labels of each entry in target files that Prometheus drops; raises like `targets`."""
-    answer = fetch(prometheus_port, "/api/v1/targets?state=dropped")
+    answer = _here(prometheus_port).fetch("/api/v1/targets", state="dropped")
     return [] if answer is None else parse_left_out(answer)
 
 
@@ -174,7 +174,7 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
 
     Scrapes can succeed while storing fails, such as on a full disk. Raises `NoAnswerError` without an answer.
     """
-    answer = fetch(prometheus_port, "/api/v1/query?query=time()-max(timestamp(up))")
+    answer = _here(prometheus_port).fetch("/api/v1/query", query="time() - max(timestamp(up))")
     if answer is None:
         raise NoAnswerError("Prometheus does not answer")
     with _as_prometheus_answers():
@@ -185,35 +185,26 @@ def seconds_since_stored(prometheus_port: int) -> float | None:
 def gets_all_data(exporter: Part, port: int) -> bool:
     """Whether an exporter of this project gets data from all its sources."""
     up = f"\n{exporter.name.removesuffix('-exporter')}_up 1"
-    return up.encode() in (fetch(port, "/metrics") or b"")
+    return up.encode() in (_here(port).fetch("/metrics") or b"")
 
 
 def is_refused(perf_exporter_port: int) -> bool:
     """Whether perf-exporter can't count anything, as it lacks a privilege."""
-    page = fetch(perf_exporter_port, "/metrics") or b""
+    page = _here(perf_exporter_port).fetch("/metrics") or b""
     return b'reason="no_permission"' in page and b"\nperf_events_total{" not in page
 
 
 def why_absent(exporter: Part, port: int) -> list[str]:
     """Why optional sources are absent on this machine, from an exporter of this project."""
     name = exporter.name.removesuffix("-exporter")
-    page = (fetch(port, "/metrics") or b"").decode(errors="replace")
+    page = (_here(port).fetch("/metrics") or b"").decode(errors="replace")
     found = re.findall(rf'^{name}_source_info{{.*detail="absent: ((?:[^"\\]|\\.)*)"', page, re.MULTILINE)
     return [re.sub(r"\\(.)", lambda escaped: {"n": " "}.get(escaped[1], escaped[1]), why) for why in found]
 
 
-def fetch(port: int, path: str, host: str = "127.0.0.1", seconds: float = 5) -> bytes | None:
-    """The body of a 200 answer, or None. Ignores proxies in the environment."""
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-    return body if response.status == http.client.OK else None
+def _here(port: int) -> Api:
+    """A part on this machine."""
+    return Api(f"http://127.0.0.1:{port}", seconds=5)
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:

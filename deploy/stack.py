@@ -163,7 +163,7 @@ def _require_ports(wanted: Plan) -> None:
     """Raise `StackError` unless the ports of parts that don't run yet are free."""
     processes = supervision.processes() if supervision.is_running() else {}
     running = {name for name, process in processes.items() if process.state in {"starting", "running"}}
-    patience = ORPHAN_SECONDS if supervision.left_without_stopping() else 0
+    patience = ORPHAN_SECONDS if supervision.was_killed() else 0
     sockets.require_free(
         [(part, wanted.ports[part.name]) for part in wanted.parts if part.name not in running], patience
     )

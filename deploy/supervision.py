@@ -94,10 +94,6 @@ class Supervisor:
         noted = self.pid()
         return noted != 0 and not runs(noted)
 
-    def left_without_stopping(self) -> bool:
-        """Whether supervisord was killed, or the machine crashed, so that its programs may be ending now."""
-        return self.pid_file.exists() and not self.is_running()
-
     def start(self, environment: Mapping[str, str]) -> None:
         """Start supervisord, which starts no program by itself, with `environment` added to the common variables."""
         self.log.mkdir(parents=True, exist_ok=True)
@@ -220,6 +216,5 @@ STACK = Supervisor(Path("deploy/supervisord.conf"), RUN, LOG, python_packages.ST
 
 # The stack's supervisord, for all of deploy/ except the fleet.
 require_short_path, is_running, pid = STACK.require_short_path, STACK.is_running, STACK.pid
-was_killed, left_without_stopping = STACK.was_killed, STACK.left_without_stopping
-start, stop, processes = STACK.start, STACK.stop, STACK.processes
+start, stop, was_killed, processes = STACK.start, STACK.stop, STACK.was_killed, STACK.processes
 start_program, stop_program, reload_program = STACK.start_program, STACK.stop_program, STACK.reload_program

@@ -1,20 +1,19 @@
 """Runs a fleet on this machine without Docker: all parts under its own supervisord, in .stack/fleet."""
 
-import json
 import re
 import shlex
 import shutil
 import stat
 import sys
 import time
-import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy import health, privileges
-from deploy.fleet import FleetError, programs
+from deploy import go_programs, privileges
+from deploy.api import Api
+from deploy.fleet import FleetError
 from deploy.fleet.generate import generate
-from deploy.fleet.parts import RUNNING, Part, parts, queries
+from deploy.fleet.parts import BUILT_AS, RUNNING, Part, parts, queries
 from deploy.fleet.settings import Settings
 from deploy.places import CHECKOUT
 from deploy.supervision import Supervisor
@@ -81,9 +80,9 @@ def up(settings: Settings, folder: Path = FOLDER) -> None:
         here.require_short_path()
         _require_open_folders(folder)
         for program in sorted({part.program for part in parts(settings)}):
-            if not programs.is_built(program):
+            if not go_programs.is_built(BUILT_AS[program]):
                 with step(f"Building {program}, once: some minutes"):
-                    programs.path(program)
+                    go_programs.path(BUILT_AS[program])
         with step("Writing the configuration"):
             (settings.targets / "local").mkdir(parents=True, exist_ok=True)  # otherwise each Prometheus logs errors
             generate(settings, folder)
@@ -164,7 +163,7 @@ def _install(settings: Settings, folder: Path) -> None:
     """Put the programs and writable data folders into the fleet's folder: user nobody may have no access to the home
     of the user who starts it."""
     for program in {part.program for part in parts(settings)}:
-        source, target = programs.path(program), folder / "bin" / program
+        source, target = go_programs.path(BUILT_AS[program]), folder / "bin" / program
         target.parent.mkdir(exist_ok=True)
         if target.exists() and target.stat().st_mtime == source.stat().st_mtime:
             continue
@@ -199,7 +198,10 @@ def _about(part: Part) -> tuple[bool, str]:
         return False, ""
     if part.kind != "prometheus":
         return True, ""
-    hosts, targets_down = _count(part, 'count(count by (host) (up{host!=""}))'), _count(part, "count(up == 0)")
+    hosts, targets_down = (
+        sum(int(value) for _, value in _api(part).query(expr))
+        for expr in ('count(count by (host) (up{host!=""}))', "count(up == 0)")
+    )
     text = f"hosts: {hosts}" + (f", targets down: {targets_down}" if targets_down else "")
     if lacks_targets(part):
         return False, f"{text}, not all: fs.inotify.max_user_instances is too low"
@@ -211,22 +213,14 @@ def lacks_targets(part: Part) -> bool:
 
     Each file needs one of the user's inotify instances, 128 by default. Prometheus only logs that none is left.
     """
-    page = (_get(part, "/metrics") or b"").decode()
+    page = (_api(part).fetch("/metrics") or b"").decode()
     errors = re.search(r"^prometheus_sd_file_watcher_errors_total (\S+)", page, re.MULTILINE)
     return errors is not None and float(errors[1]) > 0
 
 
-def _count(part: Part, expr: str) -> int:
-    """The value of an expression with one result; 0 without result."""
-    answer = _get(part, f"/api/v1/query?{urllib.parse.urlencode({'query': expr})}")
-    result = json.loads(answer)["data"]["result"] if answer else []
-    return int(result[0]["value"][1]) if result else 0
-
-
 def _is_ready(part: Part) -> bool:
-    return _get(part, "/-/ready") is not None
+    return _api(part).fetch("/-/ready") is not None
 
 
-def _get(part: Part, path: str) -> bytes | None:
-    host, _, port = part.address.rpartition(":")
-    return health.fetch(int(port), path, host, _ANSWER_SECONDS)
+def _api(part: Part) -> Api:
+    return Api(part.url, seconds=_ANSWER_SECONDS)

@@ -18,6 +18,7 @@ STARTER = Path(__file__).with_name("prometheus.sh")
 RUNNING = "running"
 
 Kind = Literal["prometheus", "receive", "query", "rule", "alertmanager"]
+BUILT_AS = {"prometheus": "prometheus3", "alertmanager": "alertmanager034", "thanos": "thanos"}  # by deploy.go_programs
 
 # First port of each kind of part, relative to first_port.
 _PROMETHEUS = 0
@@ -51,7 +52,7 @@ class Part:
 
     @property
     def program(self) -> str:
-        """One of fleet.programs."""
+        """Its program, a key of `BUILT_AS`."""
         return self.kind if self.kind in {"prometheus", "alertmanager"} else "thanos"
 
     @property

@@ -13,11 +13,11 @@ from typing import Any, Self
 import requests
 import yaml
 
-from deploy import merge
-from deploy.fleet import FleetError, programs, rules, scraping
+from deploy import go_programs, merge
+from deploy.fleet import FleetError, rules, scraping
 from deploy.fleet.generate import generate
 from deploy.fleet.native import lacks_targets
-from deploy.fleet.parts import Part, parts, writes_to
+from deploy.fleet.parts import BUILT_AS, Part, parts, writes_to
 from deploy.fleet.settings import Settings
 from deploy.places import CHECKOUT
 from tests.proofs.fleet import phases
@@ -235,7 +235,7 @@ class Running:
     def _add(self, part: Part) -> None:
         more = _PROMETHEUS_FLAGS if part.kind == "prometheus" else ()
         (self.folder / part.data).mkdir(parents=True, exist_ok=True)
-        command = [*part.starter, str(programs.path(part.program)), *part.arguments, *more]
+        command = [*part.starter, str(go_programs.path(BUILT_AS[part.program])), *part.arguments, *more]
         host = ""
         if part.kind == "prometheus":
             host = phases.host_name(scraping.external_labels(part), phases.seed(ORACLE, {}))
@@ -267,12 +267,20 @@ class Running:
         (self.folder / f"{ORACLE}.yml").write_text(yaml.safe_dump(config, sort_keys=False))
         self._notify("alerts/alertmanager.yml", "alerts/oracle.yml", self.oracle_webhook)
         alertmanager = [
-            *(str(programs.path("alertmanager")), "--config.file=alerts/oracle.yml", "--cluster.listen-address="),
+            *(
+                str(go_programs.path(BUILT_AS["alertmanager"])),
+                "--config.file=alerts/oracle.yml",
+                "--cluster.listen-address=",
+            ),
             *(f"--storage.path=data/{ORACLE}-alertmanager", f"--web.listen-address={notifier}"),
         ]
         self._run(Process(f"{ORACLE}-alertmanager", alertmanager, self.folder, notifier))
         prometheus = [
-            *(str(programs.path("prometheus")), f"--config.file={ORACLE}.yml", f"--storage.tsdb.path=data/{ORACLE}"),
+            *(
+                str(go_programs.path(BUILT_AS["prometheus"])),
+                f"--config.file={ORACLE}.yml",
+                f"--storage.tsdb.path=data/{ORACLE}",
+            ),
             *(f"--web.listen-address={self.oracle}", "--rules.alert.for-grace-period=1m"),
             *("--enable-feature=concurrent-rule-eval", *_PROMETHEUS_FLAGS),
         ]

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from deploy import doctor
-from deploy.doctor import EXPORTERS, Api, Exporter
+from deploy.api import Api
+from deploy.doctor import EXPORTERS, Exporter
 
 
 def texts(findings: Any) -> list[tuple[str, str]]:

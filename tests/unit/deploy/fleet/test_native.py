@@ -24,7 +24,9 @@ def test_a_prometheus_that_cannot_watch_its_targets_is_not_well() -> None:
             metrics = page.encode()
 
             def do_GET(self) -> None:  # noqa: N802
-                counted = json.dumps({"data": {"result": [{"value": [0, "3"]}]}}).encode()
+                counted = json.dumps(
+                    {"status": "success", "data": {"result": [{"metric": {}, "value": [0, "3"]}]}}
+                ).encode()
                 self.reply(200, self.metrics if self.path == "/metrics" else counted, "text/plain")
 
         server = http_server(Handler)
