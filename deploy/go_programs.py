@@ -96,11 +96,6 @@ class Program(NamedTuple):
     file: str
 
     @property
-    def version(self) -> str:
-        """The pinned release, such as "1.39.2"."""
-        return self.module.version
-
-    @property
     def path(self) -> Path:
         """Its path after the build."""
         return self.module.built / self.file

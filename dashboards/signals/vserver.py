@@ -1,5 +1,6 @@
 """A virtual server: a guest, a container, or the host's own share (Dom0, or a bare machine as a whole)."""
 
+from collections.abc import Callable
 from functools import partial
 
 from grafana_foundation_sdk.models import units
@@ -11,17 +12,11 @@ _NO_WAIT = "CPU wait is not known here: docs/vocabulary.md says which platforms 
 _signal = partial(Signal, legend="{{vserver}}")
 
 
-def _usage(at: Scope) -> str:
-    return at("vserver:cpu_usage:rate", vserver="$vserver")
+def _of(record: str) -> Callable[[Scope], str]:
+    return lambda at: at(f"vserver:{record}", vserver="$vserver")
 
 
-def _wait(at: Scope) -> str:
-    return at("vserver:cpu_wait:rate", vserver="$vserver")
-
-
-def _limit(at: Scope) -> str:
-    return at("vserver:cpu_limit:cpus", vserver="$vserver")
-
+_usage, _wait, _limit = _of("cpu_usage:rate"), _of("cpu_wait:rate"), _of("cpu_limit:cpus")
 
 HOST_CPU = Signal(
     "CPU used by the host itself",
@@ -47,7 +42,7 @@ CPU_SHARE = _signal(
 )
 MEMORY = _signal(
     "Memory",
-    lambda at: at("vserver:memory:bytes", vserver="$vserver"),
+    _of("memory:bytes"),
     units.BytesIEC,
     "Memory that a virtual server holds.",
     _NO_DATA,
@@ -80,10 +75,8 @@ LIMIT_USED = _signal(
     "No virtual server on this host has a CPU cap.",
     high=0.9,
 )
-HELD_BACK = _signal(
-    "Throttled", lambda at: at("vserver:cpu_throttled:rate", vserver="$vserver"), units.PercentUnit, decimals=1
-)
-WEIGHT = _signal("Weight", lambda at: at("vserver:cpu_weight:shares", vserver="$vserver"), units.NoUnit)
+HELD_BACK = _signal("Throttled", _of("cpu_throttled:rate"), units.PercentUnit, decimals=1)
+WEIGHT = _signal("Weight", _of("cpu_weight:shares"), units.NoUnit)
 NETWORK = _signal(
     "Network",
     lambda at: f"sum without (direction) ({at('vserver:network_bytes:rate', vserver='$vserver')})",

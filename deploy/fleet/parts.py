@@ -45,7 +45,6 @@ class Part:
     address: str
     grpc: str = ""
     write: str = ""  # a receiver's address for remote write
-    gossip: str = ""  # an Alertmanager's address for its cluster
     shard: int = -1  # a Prometheus's, from 0
     replica: str = ""
     starter: tuple[str, ...] = ()
@@ -223,7 +222,6 @@ def alertmanagers(settings: Settings) -> tuple[Part, ...]:
                 *(f"--cluster.peer={other}" for other in gossip if other != gossip[number]),
             ),
             addresses[number],
-            gossip=gossip[number],
         )
         for number in numbers
     )

@@ -222,4 +222,4 @@ def test_images_are_of_the_native_stack_s_releases_and_have_stand_ins_for_the_te
     pulled = [service["image"] for service in (*services.values(), *fleet.values()) if "build" not in service]
     for image, release in (images.without_digest(image).rsplit(":", 1) for image in pulled):
         built = [go_programs.PROGRAMS.get(name) for name in images.STAND_INS[image].programs.values()]
-        assert {program.version for program in built if program} <= {release.removeprefix("v")}, image
+        assert {program.module.version for program in built if program} <= {release.removeprefix("v")}, image

@@ -3,6 +3,7 @@
 It follows Grafana's handling of query variables over Prometheus, from dashboard JSON to HTTP API.
 """
 
+import itertools
 import json
 import math
 import re
@@ -61,19 +62,12 @@ def answers(
 ) -> list[Answer]:
     """Every query of a page, with these texts in place of its variables."""
     return [
-        _answer(
-            panel["title"],
-            target["refId"],
-            _series(server, fill_in(target["expr"], variables), shown, instant=target.get("instant", False)),
-            panel.get("fieldConfig", {}).get("defaults", {}).get("unit", ""),
-        )
+        Answer(panel["title"], target["refId"], len(series), [*itertools.chain(*series)], unit)
         for panel in panels(page)
+        for unit in [panel.get("fieldConfig", {}).get("defaults", {}).get("unit", "")]
         for target in panel.get("targets", [])
+        for series in [_series(server, fill_in(target["expr"], variables), shown, target.get("instant", False))]
     ]
-
-
-def _answer(panel: str, ref_id: str, series: list[list[tuple[float, float]]], unit: str = "") -> Answer:
-    return Answer(panel, ref_id, len(series), [sample for samples in series for sample in samples], unit)
 
 
 def panels(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -139,7 +133,7 @@ def _values(prometheus: str, query: str, pattern: str) -> list[str]:
     return values
 
 
-def _series(client: PrometheusClient, expr: str, shown: Shown, *, instant: bool) -> list[list[tuple[float, float]]]:
+def _series(client: PrometheusClient, expr: str, shown: Shown, instant: bool) -> list[list[tuple[float, float]]]:
     """The finite numbers of each series that has any."""
     now = time.time()
     if instant:

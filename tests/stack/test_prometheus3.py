@@ -20,7 +20,7 @@ ABOUT_2 = ROOT / "prometheus" / "tests" / "churn_ended_guests.yml"
 
 
 def test_it_is_the_release_that_is_pinned_and_takes_configuration_and_rules() -> None:
-    assert f"version {go_programs.PROGRAMS['prometheus3'].version} " in run("promtool3", "--version")
+    assert f"version {go_programs.PROGRAMS['prometheus3'].module.version} " in run("promtool3", "--version")
     checked = run("promtool3", "check", "config", "prometheus/prometheus.yml")
     assert f"{len(RULE_FILES)} rule files found" in checked
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable, NamedTuple, Protocol
 
-from virtscope.toolkit.collect import SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
+from virtscope.toolkit.collect import Runs, SourceError, SourceMalformed, SourceTimeout, SourceUnavailable
 
 LARGEST_FILE = 64 << 20  # bytes; /proc/user_beancounters of 10,000 containers is about 26 MiB
 LARGEST_OUTPUT = 8 << 20  # bytes; `xl list -l` of a thousand domains is about 3 MiB
@@ -91,16 +91,12 @@ class Finished(NamedTuple):
         return f"{end}: {said}" if said else end
 
 
-class Programs(Protocol):
+class Programs(Runs, Protocol):
     """Runs programs, on this machine (Commands) or another."""
-
-    cpu_seconds: float  # CPU time of all programs so far, if known
 
     def find(self, name: str, folders: Sequence[str] = ()) -> str: ...
 
     def run(self, program: str, *arguments: str) -> Finished: ...
-
-    def close(self) -> None: ...
 
 
 class Commands:

@@ -448,17 +448,13 @@ def _listener(host: str, port: int) -> socket.socket:
         host or None, port, wanted, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # connections inherit them
-            listener.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError:
-        listener.close()
-        raise
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # connections inherit them
+        listener.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BUFFER_BYTES)
+    listener.bind(address)
+    listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
 
