@@ -5,7 +5,7 @@ A counter is the integral of a rate over the steps, so back-filled and live samp
 
 import math
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -179,24 +179,20 @@ class _Events:
 
     def work(self, cpu: float, waits: float, requests: float, vserver: str, tiers: Collection[str]) -> Work:
         """Rates of a virtual server with these tiers, given its CPU, and its wait per CPU second."""
-        instructions = cpu * self._per_cpu
-        if self._platform == "base":
-            tlb_over = {"data": 1, "instruction": 1}
-        elif self._platform == "xen":
-            tlb_over = CHOSEN["tlb_misses_over_base"]["xen_host" if vserver == HOST else "xen_guest"]
-        else:
-            tlb_over = CHOSEN["tlb_misses_over_base"]["openvz"]
-        tlb = CHOSEN["base_tlb_misses_per_instruction"]
-        return Work(
-            cpu=cpu,
-            wait=cpu * waits,
-            **_bytes(requests, tiers),
-            instructions=instructions,
-            cycles=cpu * CHOSEN["clock_hertz"],
-            llc_misses=instructions * self._misses,
-            dtlb_misses=instructions * tlb["data"] * tlb_over["data"],
-            itlb_misses=instructions * tlb["instruction"] * tlb_over["instruction"],
-        )
+        over = CHOSEN["tlb_misses_over_base"][
+            "xen_host" if (self._platform, vserver) == ("xen", HOST) else self._platform
+        ]
+        tlb = {cache: misses * over[cache] for cache, misses in CHOSEN["base_tlb_misses_per_instruction"].items()}
+        misses = {"llc": self._misses, **tlb}
+        per_cpu = self._per_cpu, CHOSEN["clock_hertz"]
+        return _work(cpu, per_cpu, misses, wait=cpu * waits, **_bytes(requests, tiers))
+
+
+def _work(cpu: float, per_cpu: tuple[float, float], misses: Mapping[str, float], **others: float) -> Work:
+    """per_cpu: instructions and cycles in a second of CPU time; misses: of each cache for an instruction."""
+    instructions, cycles = (cpu * each for each in per_cpu)
+    missed = {f"{cache}_misses": instructions * each for cache, each in misses.items()}
+    return Work(cpu=cpu, instructions=instructions, cycles=cycles, **missed, **others)
 
 
 def shop_rates(phase: shop.Phase) -> State:
@@ -211,23 +207,16 @@ def shop_rates(phase: shop.Phase) -> State:
         if guest in phase.throttled:
             waits[guest, CAP] = phase.throttled[guest]
     work = {}
+    usual, hertz = shop.CHOSEN["misses_per_instruction"], shop.CHOSEN["clock_hertz"]
+    per_cpu = hertz * shop.CHOSEN["instructions_per_cycle"], hertz
     for name, own in cpus.items():
         tier = name.removeprefix(f"{shop.APP}-") if name.startswith(f"{shop.APP}-") else ""
-        instructions = own * shop.CHOSEN["clock_hertz"] * shop.CHOSEN["instructions_per_cycle"]
-        misses = {cache: instructions * each for cache, each in shop.CHOSEN["misses_per_instruction"].items()}
-        work[name] = Work(
-            cpu=own,
-            wait=sum(seconds for (waiting, _), seconds in waits.items() if waiting == name),
-            **_bytes(phase.requests, [tier] if tier else []),
-            instructions=instructions,
-            cycles=own * shop.CHOSEN["clock_hertz"],
-            llc_misses=misses["llc"] * phase.misses,
-            dtlb_misses=misses["dtlb"],
-            itlb_misses=misses["itlb"],
+        moved = {way: own * each for way, each in shop.CHOSEN["bytes_per_cpu_second"].get(name, {}).items()}
+        wait = sum(seconds for (waiting, _), seconds in waits.items() if waiting == name)
+        misses = {**usual, "llc": usual["llc"] * phase.misses}
+        work[name] = _work(
+            own, per_cpu, misses, wait=wait, **{**_bytes(phase.requests, [tier] if tier else []), **moved}
         )
-        if name in shop.CHOSEN["bytes_per_cpu_second"]:
-            moved = {way: own * each for way, each in shop.CHOSEN["bytes_per_cpu_second"][name].items()}
-            work[name] = work[name]._replace(**moved)
     return State(work, {shop.APP: _answers(phase.requests, phase.mean)}, waits)
 
 

@@ -68,12 +68,12 @@ class _Waiting(NamedTuple):
     @property
     def chosen(self) -> bool:
         """Whether the globs choose it."""
-        return () in self.wanted and () not in self.unwanted
+        return _match(self.wanted) and not _match(self.unwanted)
 
     @property
     def leads_on(self) -> bool:
         """Whether the globs may choose one in it."""
-        return any(self.wanted) and (None,) not in self.unwanted
+        return any(self.wanted) and not any(place and not any(place) for place in self.unwanted)
 
 
 # --- Folders ----------------------------------------------------------------------------------------------------------
@@ -169,32 +169,25 @@ def _start(globs: Sequence[str]) -> _Places:
         if not names:
             raise GlobError(f"{glob!r} chooses no cgroup: give a path such as /machine.slice/*")
         places.add(tuple(None if name == "**" else re.compile(translate(name)) for name in names))
-    return _with_nothing_for_stars(places)
+    return frozenset(places)
 
 
 def _after(places: _Places, name: str) -> _Places:
     """Return the patterns' rest after matching a name."""
-    gone = set()
-    for place in places:
-        if not place:
-            continue
-        first = place[0]
-        if first is None:
-            gone.add(place)
-        elif first.fullmatch(name):
-            gone.add(place[1:])
-    return _with_nothing_for_stars(gone)
+    rests = set()
+    left = list(filter(None, places))
+    for place in left:
+        if place[0] is None:
+            rests.add(place)
+            left += filter(None, [place[1:]])  # as ** may match nothing
+        elif place[0].fullmatch(name):
+            rests.add(place[1:])
+    return frozenset(rests)
 
 
-def _with_nothing_for_stars(places: set[_Glob]) -> _Places:
-    """Add the patterns in which ** matches no name."""
-    waiting = list(places)
-    while waiting:
-        place = waiting.pop()
-        if place and place[0] is None and place[1:] not in places:
-            places.add(place[1:])
-            waiting.append(place[1:])
-    return frozenset(places)
+def _match(places: _Places) -> bool:
+    """Whether nothing is left of a pattern; ** may match nothing."""
+    return not all(map(any, places))
 
 
 # --- Mounts -----------------------------------------------------------------------------------------------------------
