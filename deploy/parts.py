@@ -110,10 +110,7 @@ def options(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, 
     return {**chosen, RETENTION_SIZE: size}
 
 
-def options_given(settings: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, str]:
-    """The options in a running stack's settings that differ from the defaults for its ports."""
-    return {
-        name: settings[name]
-        for name, default in options({}, ports).items()
-        if name in settings and settings[name] != default
-    }
+def kept(running: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a running stack that it keeps: all but options that are the defaults for its ports."""
+    defaults = options({}, ports(running))
+    return {name: running[name] for name in SETTINGS if name in running and running[name] != defaults.get(name)}

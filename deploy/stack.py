@@ -35,8 +35,8 @@ from deploy import (
     targets,
     telegraf,
 )
-from deploy.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, TELEGRAF, Part, options_given, ports
-from deploy.plan import ALL_PARTS, DATA, SETTINGS_FILE, Plan, plan, running_plan, running_settings, settings_of
+from deploy.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, TELEGRAF, Part, kept
+from deploy.plan import DATA, SETTINGS_FILE, Plan, plan, running_plan, running_settings, settings_of
 from deploy.programs import CHECKOUT, catalogue
 from deploy.programs.catalogue import Suite
 from deploy.terminal import alone, printable, step
@@ -55,7 +55,7 @@ def up() -> None:
     """Start the stack, or bring a running one up to date, and return once all parts work."""
     with alone(supervision.RUN, COMMANDS):
         running = running_settings() if supervision.is_running() else None
-        settings = {**_kept(running), **_given(), demo.SETTING: ""}
+        settings = {**kept(running or {}), **_given(), demo.SETTING: ""}
         with step("Looking at this machine"):
             _require_machine(plan(settings), is_running=running is not None)
         _get_programs(catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.NODE_EXPORTER, wants_sensors=True)
@@ -137,14 +137,6 @@ def logs(name: str | None, *, follow: bool) -> None:
 
 def _given() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if value}
-
-
-def _kept(running: dict[str, str] | None) -> dict[str, str]:
-    """The ports and options of a running stack, which keeps them unless others are passed."""
-    if running is None:
-        return {}
-    chosen = ports(running, ALL_PARTS)
-    return {part.port_variable: str(chosen[part.name]) for part in ALL_PARTS} | options_given(running, chosen)
 
 
 def _require_machine(wanted: Plan, *, is_running: bool) -> None:

@@ -1,7 +1,7 @@
 """deploy/parts.py: settings besides ports, and those that a running stack keeps."""
 
 from deploy import StackError
-from deploy.parts import DEMO_PARTS, options, options_given, ports
+from deploy.parts import DEMO_PARTS, kept, options, ports
 from tests.support.refusals import assert_refused
 
 HERE = {
@@ -32,7 +32,7 @@ def test_what_is_no_address_or_no_size_is_refused() -> None:
 def test_a_running_stack_keeps_what_it_was_given_and_no_defaults() -> None:
     given = {"ALERTMANAGER_EXTERNAL_URL": "https://monitor.example.org"}
     running = {**PORT, **options({**given, **PORT}, ports(PORT))}
-    assert options_given(running, ports(running)) == given
+    assert kept(running) == {**PORT, **given}
 
 
 def test_what_is_no_port_or_two_parts_port_is_refused() -> None:
