@@ -78,8 +78,8 @@ def parser(program: str, description: str, default_port: int, *, of_this_host: b
     return flags
 
 
-def add(flags: argparse.ArgumentParser, name: str, metavar: str, text: str, **more: Any) -> None:
-    """Add a flag that takes a value, with this help."""
+def add(flags: argparse.ArgumentParser, name: str, metavar: str | None, text: str, **more: Any) -> None:
+    """Add a flag that takes a value, with this help; without `metavar`, it shows its choices."""
     flags.add_argument(name, metavar=metavar, help=text, **more)
 
 
@@ -119,16 +119,9 @@ def _parser(program: str, description: str) -> argparse.ArgumentParser:
 
 
 def _add_shared(flags: argparse.ArgumentParser, program: str, *, of_this_host: bool = True) -> None:
-    flags.add_argument(
-        "--log.level",
-        dest="log_level",
-        choices=["debug", "info", "warn", "error"],
-        default="info",
-        help="least severity that is logged",
-    )
-    flags.add_argument(
-        "--log.format", dest="log_format", choices=["logfmt", "json"], default="logfmt", help="form of the log lines"
-    )
+    severity, form = "least severity that is logged", "form of the log lines"
+    add(flags, "--log.level", None, severity, dest="log_level", choices=[*_LEVELS], default="info")
+    add(flags, "--log.format", None, form, dest="log_format", choices=["logfmt", "json"], default="logfmt")
     if of_this_host:
         for name, mounted in (("procfs", "/proc"), ("sysfs", "/sys")):
             add(flags, f"--path.{name}", "DIR", f"where {name} is mounted", dest=name, default=mounted)
