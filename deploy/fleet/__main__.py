@@ -15,9 +15,6 @@ from deploy.fleet.generate import generate
 def main() -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m deploy.fleet", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--settings", type=Path, metavar="FILE", help="instead of deploy/fleet/fleet.yml with local/fleet.yml"
-    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     writing = commands.add_parser("generate", help="write all configuration files into a folder")
     writing.add_argument("folder", type=Path)
@@ -27,7 +24,7 @@ def main() -> int:
     commands.add_parser("status", help="show its parts")
     arguments = parser.parse_args()
     try:
-        chosen = settings.read(arguments.settings or merge.fleet_settings())
+        chosen = settings.read(merge.fleet_settings())
         match arguments.command:
             case "generate":
                 generate(chosen, arguments.folder.absolute())
