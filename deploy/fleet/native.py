@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deploy import go_programs, privileges
-from deploy.api import Api
+from deploy.api import Api, Unanswered
 from deploy.fleet import FleetError
 from deploy.fleet.generate import generate
 from deploy.fleet.parts import BUILT_AS, RUNNING, Part, parts, queries
@@ -198,10 +198,13 @@ def _about(part: Part) -> tuple[bool, str]:
         return False, ""
     if part.kind != "prometheus":
         return True, ""
-    hosts, targets_down = (
-        sum(int(value) for _, value in _api(part).query(expr))
-        for expr in ('count(count by (host) (up{host!=""}))', "count(up == 0)")
-    )
+    try:
+        hosts, targets_down = (
+            sum(int(value) for _, value in _api(part).query(expr))
+            for expr in ('count(count by (host) (up{host!=""}))', "count(up == 0)")
+        )
+    except Unanswered as error:
+        return False, str(error)
     text = f"hosts: {hosts}" + (f", targets down: {targets_down}" if targets_down else "")
     if lacks_targets(part):
         return False, f"{text}, not all: fs.inotify.max_user_instances is too low"

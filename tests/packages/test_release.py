@@ -16,7 +16,7 @@ from deploy.exporters import FOLDERS
 from deploy.packages import deb, image, release
 from tests.distributions.chroots import DEBIAN_13
 from tests.packages.conftest import CleanHost
-from tests.rules.promtool import run
+from tests.rules.test_rules import run
 from tests.support.needs import need
 
 KEY = "release@packages.invalid"

@@ -45,8 +45,9 @@ class Operator:
             ["bash", "-euc", self.on_this_machine(command)],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        printed: str = done.stdout
+        assert done.returncode == 0, printed
+        return printed
 
     def snippet(self, title: str) -> Any:
         """The page's YAML below this comment."""
