@@ -69,7 +69,8 @@ _DASHBOARDS = sorted(CHECKOUT.glob("dashboards/json/*.json"))
 
 
 def _wheel(target: Path) -> None:
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", f"--outdir={target}", f"{CHECKOUT}/exporters"]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    command = [*build, f"--outdir={target}", f"{CHECKOUT}/exporters"]
     environment = {"SOURCE_DATE_EPOCH": str(deb.source_date()), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:

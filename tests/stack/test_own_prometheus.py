@@ -58,7 +58,7 @@ class Operator:
 def command(words: str) -> str:
     """The page's commands with these words."""
     (found,) = (text for kind, text in BLOCKS if not kind and words in text)
-    return found
+    return str(found)
 
 
 def test_a_prometheus_and_an_alertmanager_of_one_s_own(tmp_path: Path) -> None:
