@@ -99,6 +99,13 @@ PAGE = page(
                 {"guest": "Guest", "device": "Device"},
                 kvm.BLOCK_DEVICES,
             ),
+            tables.columns(
+                "Disks of the host",
+                "The host's devices that guests without libvirt use, by their cgroups; of LVM and other stacks the "
+                "uppermost. What is missing, as Ceph and NFS: docs/proxmox.md.",
+                {"guest": "Guest", "device": "Device"},
+                kvm.DISKS,
+            ),
             collapsed=True,
         ),
     ],

@@ -40,6 +40,7 @@ _NO_DATA = "Not a KVM host, or no values from kvm-exporter: see Monitoring and d
 _NO_SPLIT = 'Guest time is not known of the chosen guests: the table "Guest time not known" says why.'
 _NO_NAMES = "The threads of the chosen guests have no names: docs/kvm-exporter.md."
 _NO_LIBVIRT = "Only libvirt tells this, for guests of its own: docs/kvm-exporter.md."
+_NO_IO_STAT = "The chosen guests are libvirt's, or the controller io isn't enabled: docs/proxmox.md."
 _NO_QUOTA = "No chosen guest has a quota."
 _NO_TAP = "The chosen guests have no tap device, or kvm-exporter may not see whose it is: docs/kvm-exporter.md."
 _number = partial(Signal, unit=units.NoUnit)
@@ -208,6 +209,16 @@ INTERFACES = [
         "Packets in": "receive_packets",
         "Packets out": "transmit_packets",
     }.items()
+]
+
+DISKS = [
+    Signal(name, _now(_rate(f"kvm_guest_disk_{metric}_total", _DEVICE)), unit, absent=_NO_IO_STAT)
+    for name, metric, unit in (
+        ("Reads", "read_requests", _PER_SECOND),
+        ("Writes", "write_requests", _PER_SECOND),
+        ("Read", "read_bytes", units.BytesPerSecondSI),
+        ("Written", "write_bytes", units.BytesPerSecondSI),
+    )
 ]
 
 

@@ -20,7 +20,7 @@ from prometheus_client import Metric
 from deploy import health, oversights
 from deploy.terminal import print_table
 from tests.unit.kvm import captured as kvm_captured
-from virtscope.kvm import command_line, limits, proxmox, taps, threads
+from virtscope.kvm import command_line, disks, limits, proxmox, taps, threads
 from virtscope.kvm import libvirt as kvm_libvirt
 from virtscope.kvm.exporter import replayed as replayed_kvm
 from virtscope.kvm.guests import Guests
@@ -332,6 +332,7 @@ PARSERS = [
         lambda data: [taps.network(*each) for each in taps.parse(data).items()],
         [_NET_DEV, *_texts("kvm/*/net-dev-t1.txt")],
     ),
+    Parser("io.stat", disks.parse, [b"8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n"]),
     Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10, examples=100),
     Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat"), _MALFORMED),

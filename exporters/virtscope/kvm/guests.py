@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from virtscope.kvm import disks
 from virtscope.kvm.command_line import CommandLine
 from virtscope.kvm.host_files import Blocked, Files
 from virtscope.kvm.limits import Cgroups, Found
@@ -61,6 +62,7 @@ class _Facts(NamedTuple):
 
     resident_bytes: int | None
     cgroups: Found
+    disks: Mapping[str, str]  # names of the devices to show, by major:minor
     taps: tuple[str, ...]
     network_namespace: int
     standing: int
@@ -208,6 +210,7 @@ class Guests:
             throttling=self._throttling(kept, facts.cgroups),
             taps=facts.taps,
             network_namespace=facts.network_namespace,
+            disks=disks.read(self._files, facts.cgroups.folder, facts.disks) if facts.disks else (),
             standing=facts.standing,
             started=monitor.start,
             served_seconds=counters.served_ticks / TICKS,
@@ -224,14 +227,22 @@ class Guests:
             if kept.opened is None or self._every_time:
                 with contextlib.suppress(Blocked):
                     kept.opened = opened(self._files, pid, line.tap_descriptors)
+            cgroups = self.cgroups.find(pid)
             facts = kept.facts = _Facts(
                 resident_bytes=sum(held) if held else None,
-                cgroups=self.cgroups.find(pid),
+                cgroups=cgroups,
+                disks=self._disks(cgroups, line),
                 taps=tuple(dict.fromkeys([*line.taps, *(kept.opened or ())])),
                 network_namespace=self._files.namespace(f"proc/{pid}/net/dev"),
                 standing=_standing(self._files.content(f"proc/{pid}/cgroup") or b"", line),
             )
         return facts
+
+    def _disks(self, cgroups: Found, line: CommandLine) -> dict[str, str]:
+        """Return the names of a guest's devices on the host; of libvirt's guests none, as libvirt counts theirs."""
+        if not cgroups.folder or line.manager == "libvirt":
+            return {}
+        return disks.uppermost(self._files, disks.parse(self._files.content(f"{cgroups.folder}/io.stat") or b""))
 
     def _counters(self, kept: _Kept, threads: Threads, used: int) -> _Counters:
         """Return the other counters of a guest whose process has used `ticks`."""

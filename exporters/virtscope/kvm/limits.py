@@ -37,9 +37,10 @@ class Found(NamedTuple):
     limits: Limits
     throttles: tuple[tuple[str, str], ...]  # its cgroups with a quota: part of the guest, folder
     cgroup: str  # its path, or its pod's, as in labels; "" if shared
+    folder: str  # with its io.stat; "" if shared, or of version 1
 
 
-NOTHING = Found(Limits(), (), "")
+NOTHING = Found(Limits(), (), "", "")
 
 
 def parse_path(cgroup: bytes) -> tuple[str, bool] | None:
@@ -115,7 +116,8 @@ class Cgroups:
         text = (self._files.content(f"{top}/{'cpu.shares' if version_1 else 'cpu.weight'}") or b"").strip()
         weight = int(text) if own and text.isdigit() and len(text) < 20 else None
         cgroup = pod_of(path) or (path if own else "")  # KubeVirt has a pod for each guest
-        return Found(Limits(min(standing, default=None), weight), tuple(throttles), label(cgroup))
+        folder = top if own and not version_1 else ""
+        return Found(Limits(min(standing, default=None), weight), tuple(throttles), label(cgroup), folder)
 
     def _names(self, path: str) -> list[str] | None:
         """Return the names below the mount of a path in /proc/PID/cgroup; None if it is hidden."""

@@ -32,6 +32,7 @@ def families(host: Host) -> list[Metric]:
         *_guests(guests),
         *_threads(guests),
         *_throttling(guests),
+        *_disks(parts(guests, "device", lambda guest: [(each.device, each) for each in guest.disks])),
         *_networks(parts(guests, "device", lambda guest: [(each.device, each) for each in guest.networks])),
         *_domains(domains),
     ]
@@ -234,6 +235,21 @@ def _networks(networks: list[tuple[Labels, Network]]) -> Iterator[Metric]:
         ):
             name = f"kvm_guest_network_{direction}_{field}_total"
             yield family(name, text, [(labels, getattr(way, field)) for labels, way in ways])
+
+
+def _disks(disks: list[tuple[Labels, Block]]) -> Iterator[Metric]:
+    for kind, field, what in (
+        ("read", "requests", "Read requests to"),
+        ("read", "bytes", "Bytes read from"),
+        ("write", "requests", "Write requests to"),
+        ("write", "bytes", "Bytes written to"),
+    ):
+        yield family(
+            f"kvm_guest_disk_{kind}_{field}_total",
+            f"{what} this device of the host by the guest's cgroup (io.stat), of stacked devices the uppermost; absent "
+            "for libvirt's guests.",
+            [(labels, getattr(getattr(disk, kind), field)) for labels, disk in disks],
+        )
 
 
 def _domains(domains: Domains) -> Iterator[Metric]:

@@ -72,9 +72,9 @@ class Requests(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block device by libvirt."""
+    """A block device: of the guest by libvirt, or of the host by the guest's cgroup."""
 
-    device: str  # in the guest, such as "vda"
+    device: str  # in the guest, such as "vda", or on the host, such as "dm-6"
     read: Requests
     write: Requests
     flush: Requests
@@ -121,6 +121,7 @@ class Guest(NamedTuple):
     taps: tuple[str, ...] = ()  # names of its interfaces, as far as known from QEMU's process
     network_namespace: int = 0  # of these interfaces; 0: unknown, or the host's in a recording
     networks: tuple[Network, ...] = ()
+    disks: tuple[Block, ...] = ()  # of the host; empty for libvirt's guests, whose domain has blocks
     domain: Domain | None = None
     standing: int = UNKNOWN  # of its name and id
     started: int = 0  # the process, in ticks since boot; pid and this identify it

@@ -39,7 +39,7 @@ _PLAIN_THREAD = re.compile(
     r"qemu[\w.-]*|kvm[\w./-]*|call_rcu|IO mon_iothread|vnc_worker|worker|iou-.*|vhost-.*|(?:CPU|ALL) .*|"
     r"firecracker[\w.-]*|fc_.*|cloud-hyperviso[\w.-]*|vcpu[0-9]+|vmm|crosvm\w*"
 )
-_FILE_OF_CGROUP = re.compile(r"(?:cpu|cgroup|memory)\.[\w.]+")
+_FILE_OF_CGROUP = re.compile(r"(?:cpu|cgroup|io|memory)\.[\w.]+")
 _DOMSTATS_KEY = re.compile(
     r"state\..*|balloon\..*|cpu\.haltpoll\..*|vcpu\.[0-9]+\.exits\.sum|block\.[0-9]+\.(?:name|(?:rd|wr|fl)\..*)"
 )
@@ -85,7 +85,9 @@ def anonymised_files(recorded: Mapping[str, bytes], stand_ins: StandIns) -> Mapp
         folder, _, file = path.rpartition("/")
         if "/root/" in path:  # the command line then includes its parsed parts
             continue
-        if path.startswith("sys/"):
+        if path.startswith("sys/dev/"):  # a device's name is the kernel's
+            text = "/".join(text.split("/")[-2:])
+        elif path.startswith("sys/"):
             shown = _cgroup_path(folder, file, names)
         elif file == "cmdline":
             text = _command_line(content, names, folder, recorded)
