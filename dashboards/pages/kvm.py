@@ -57,8 +57,8 @@ PAGE = page(
                 "Guests",
                 "ID: Proxmox's VMID or libvirt's domain ID. Memory: resident on the host, after ballooning, and as "
                 "configured at the start. A dash: not known.",
-                {"guest": "Guest", "title": "Title", "manager": "Manager", "accelerator": "Accelerator"}
-                | {"id": "ID", "uuid": "UUID"},
+                {"guest": "Guest", "title": "Title", "tags": "Tags", "pool": "Pool", "manager": "Manager"}
+                | {"accelerator": "Accelerator", "id": "ID", "uuid": "UUID"},
                 kvm.INFO,
                 height=9,
             ),

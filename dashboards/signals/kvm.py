@@ -138,7 +138,7 @@ _INFO = HOST("kvm_guest_info", **_CHOSEN)
 INFO = [
     _number(
         "vCPUs",
-        described(_value("kvm_guest_vcpus"), _GUEST, _INFO, "title, manager, accelerator, id, uuid"),
+        described(_value("kvm_guest_vcpus"), _GUEST, _INFO, "title, tags, pool, manager, accelerator, id, uuid"),
         absent=_NO_DATA,
     ),
     Signal("Up", f"time() - {_value('kvm_guest_start_time_seconds')}", units.Seconds, decimals=0),

@@ -300,7 +300,10 @@ _KVM_STATS = [text for path, text in _KVM_HOST.items() if path.endswith("/stat")
 _KVM_CGROUPS = [b"4:cpu,cpuacct:/a\n0::/../b.scope/libvirt/emulator\n", b"150000 100000\n"]
 _KVM_CGROUPS += [text for path, text in _KVM_HOST.items() if path.endswith("libvirt/cpu.stat")][:1]
 _KVM_RAW = kvm_libvirt.Raw(2e9, _texts("kvm/*/domstats-t0.txt")[0], b"", (("6325b343", b"web"),))
-_KVM_RECORDING = _recorded("kvm", [("libvirt", _KVM_RAW), ("proxmox", {"100": b"name: a\n"}), ("procfs", _KVM_HOST)])
+_KVM_RECORDING = _recorded(
+    "kvm",
+    [("libvirt", _KVM_RAW), ("proxmox", {"100": b"name: a\n", "lxc/101": b"hostname: b\n"}), ("procfs", _KVM_HOST)],
+)
 _VIRSH_TITLES = (
     b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe metadata ==<name>a</name>\n"
     b"== 5e 6325b343-01a5-47ab-b796-afc750348cfe title ==b\n6325b343-01a5-47ab-b796-afc750348cfe db_1.prod\n"
@@ -335,6 +338,7 @@ PARSERS = [
     Parser("io.stat", disks.parse, [b"8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n"]),
     Parser("domstats", _domstats, [*_texts("kvm/*/domstats-t0.txt"), _VIRSH_TITLES], largest=64 << 10, examples=100),
     Parser("proxmox-configuration", proxmox.parse, [b"#a%3A b\nname: web01\nnet0: x=1\n\n[old]\nname: old\n"]),
+    Parser("proxmox-pools", proxmox.parse_pools, [b"user:root@pam:1:0:::::\npool:sales:a%3A:100,101:local:\n"]),
     Parser("vestat", _vestat, _texts("openvz/*/proc/vz/vestat"), _MALFORMED),
     Parser("vz-stats", lambda data: vestat.parse_stats(_decoded(data)), _texts("openvz/*/proc/vz/stats")),
     Parser("veinfo", _few(_veinfo), _texts("openvz/*/proc/vz/veinfo")),

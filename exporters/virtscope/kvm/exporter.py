@@ -207,7 +207,8 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
 def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
     """Return Proxmox as a source for recording, polled from now on; `at_end` stops that."""
     configured: Background[Mapping[str, bytes]] = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
-    return polled(configured, "Proxmox's configuration of each guest", recorded.anonymised_proxmox, at_end)
+    contents = "Proxmox's configuration of each guest and container, and user.cfg, which has pools and users"
+    return polled(configured, contents, recorded.anonymised_proxmox, at_end)
 
 
 def replayed(played: Playback) -> list[Source]:
@@ -232,8 +233,9 @@ def replayed(played: Playback) -> list[Source]:
         return libvirt.families(answer)
 
     def show_proxmox(configured: Mapping[str, bytes]) -> list[Metric]:
-        add["proxmox"] = partial(proxmox.joined, known=proxmox.understand(configured))
-        return []
+        known = proxmox.understand(configured)
+        add["proxmox"] = partial(proxmox.joined, known=known)
+        return proxmox.families(known)
 
     sources = [played.source("procfs", "procfs", recorded.files, new_view)]
     if "libvirt" in played.header.sources:

@@ -98,8 +98,8 @@ def _totals(total: Total) -> Iterator[Metric]:
 def _guests(guests: Guests) -> Iterator[Metric]:
     yield info(
         "kvm_guest_info",
-        "UUID, id (Proxmox's VMID or libvirt's domain id), title, manager (libvirt, proxmox, or the program) and "
-        "accelerator (kvm, tcg) of the guest; empty if unknown.",
+        "UUID, id (Proxmox's VMID or libvirt's domain id), title, tags and pool (Proxmox's), manager (libvirt, "
+        "proxmox, or the program) and accelerator (kvm, tcg) of the guest; empty if unknown.",
         [{**labels, **_facts(guest)} for labels, guest in guests],
     )
     sharing = Counter(guest.cgroup for _, guest in guests)
@@ -161,10 +161,13 @@ def _guests(guests: Guests) -> Iterator[Metric]:
 
 
 def _facts(guest: Guest) -> Labels:
+    domain = guest.domain or Domain()
     return {
         "uuid": guest.uuid,
         "id": guest.id,
-        "title": guest.domain.title if guest.domain else "",
+        "title": domain.title,
+        "tags": domain.tags,
+        "pool": domain.pool,
         "manager": guest.manager,
         "accelerator": guest.accelerator,
     }

@@ -81,10 +81,12 @@ class Block(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """libvirt's values of a guest, which /proc lacks."""
+    """libvirt's or Proxmox's values of a guest, which /proc lacks."""
 
     state: str = ""  # "running", "paused"...
     title: str = ""
+    tags: str = ""  # Proxmox's, "a;b"
+    pool: str = ""  # Proxmox's
     balloon_bytes: int | None = None
     blocks: tuple[Block, ...] = ()
     interfaces: tuple[str, ...] = ()  # the host's names

@@ -1,21 +1,28 @@
-"""Proxmox's configuration of guests, /etc/pve/qemu-server/VMID.conf: current names, and descriptions.
+"""Proxmox's configuration: names, titles and tags of this node's guests and containers, and their pools.
 
-    #web shop of the sales department
-    cores: 2
-    name: web01
-    [before-upgrade]                    # a snapshot's from here on
+    /etc/pve/qemu-server/100.conf           /etc/pve/lxc/101.conf
+    #web shop of the sales department       cores: 2
+    name: web01                             hostname: mail
+    tags: shop;prod                         tags: prod
+    [before-upgrade]                        # a snapshot's from here on
+
+    /etc/pve/user.cfg
+    pool:sales:Their guests:100,101:local-lvm:
 
 QEMU's command line has the name at the guest's start. /etc/pve is a FUSE file system (pmxcfs), readable by root and the
 group www-data. It may hang, so it is read in the background. The guests' monitors are not used: a connection would
 block `qm` and pvestatd.
 
-Format: https://pve.proxmox.com/wiki/Manual:_qm.conf. By hand: `qm config VMID`.
+Format: https://pve.proxmox.com/wiki/Manual:_qm.conf, Manual:_pct.conf. By hand: `qm config VMID`, `pct config CTID`,
+`pvesh get /pools`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -25,46 +32,75 @@ from prometheus_client import Metric
 from virtscope.kvm.model import A_USERS, MAX_CHARACTERS, Domain, Guest, clean, owners
 from virtscope.toolkit.bounded import read_bytes
 from virtscope.toolkit.collect import Background, SourceError, SourceUnavailable
+from virtscope.toolkit.families import info
 
-FOLDER = Path("/etc/pve/qemu-server")
+FOLDER = Path("/etc/pve")
+POOLS = "user.cfg"
+_LXC = "lxc/"
+_VMID = re.compile(r"[0-9]{1,9}")
+_SEPARATORS = re.compile(r"[,; ]+")
 
 
 class Configuration(NamedTuple):
-    """A guest's name and title; "" if absent."""
+    """A guest's or container's name, title and tags; "" if absent."""
 
     name: str
     title: str  # the first line of its description
+    tags: str = ""  # sorted, "a;b"
+
+
+class Known(NamedTuple):
+    """The node's configuration."""
+
+    guests: Mapping[str, Configuration]  # by VMID
+    containers: Mapping[str, Configuration]  # by CTID
+    pools: Mapping[str, str]  # by VMID or CTID
 
 
 def parse(content: bytes) -> Configuration:
-    """Parse a guest's file; never fails."""
-    name = title = ""
+    """Parse a guest's or container's file; never fails."""
+    name = title = tags = ""
     for line in content.decode("utf-8", "backslashreplace").split("\n"):
         if line.startswith("["):
             break
         key, colon, value = line.partition(":")
         if line.startswith("#"):
             title = title or unquote(line[1:]).strip()[:MAX_CHARACTERS]
-        elif colon and key == "name":
+        elif colon and key in {"name", "hostname"}:
             name = value.strip()
+        elif colon and key == "tags":
+            tags = ";".join(sorted(set(filter(None, _SEPARATORS.split(value.strip())))))
         elif colon and key == "description":
             title = title or unquote(value).strip().partition("\n")[0][:MAX_CHARACTERS]
-    return Configuration(clean(name), clean(title))
+    return Configuration(clean(name), clean(title), clean(tags))
+
+
+def parse_pools(content: bytes) -> dict[str, str]:
+    """Return the pool of each VMID and CTID in a user.cfg; skips other lines."""
+    found = {}
+    for line in content.decode("utf-8", "backslashreplace").split("\n"):
+        kind, name, _comment, vmids = [*line.split(":"), "", "", ""][:4]
+        if kind == "pool":
+            found.update(dict.fromkeys(filter(_VMID.fullmatch, _SEPARATORS.split(vmids)), clean(name)))
+    return found
 
 
 def read(folder: Path = FOLDER) -> dict[str, bytes]:
-    """Return the files of this node's guests by VMID, without those deleted meanwhile.
+    """Return this node's files by their names: "100" of a guest, "lxc/101" of a container, POOLS.
 
-    Raises SourceUnavailable without Proxmox or permission, SourceError if reading fails.
+    Files deleted meanwhile are missing. Raises SourceUnavailable without Proxmox or permission, SourceError if reading
+    fails.
     """
     try:
+        guests = {path.stem: path for path in _configurations(folder / "qemu-server")}
+        with contextlib.suppress(FileNotFoundError):
+            guests |= {f"{_LXC}{path.stem}": path for path in _configurations(folder / "lxc")}
         found = {}
-        for path in sorted(folder.iterdir()):
-            if path.suffix == ".conf":
-                with contextlib.suppress(FileNotFoundError):
-                    found[path.stem] = read_bytes(path)
+        for name, path in {**guests, POOLS: folder / POOLS}.items():
+            with contextlib.suppress(FileNotFoundError):
+                found[name] = read_bytes(path)
     except FileNotFoundError as error:
-        raise SourceUnavailable(f"{folder} is absent: Proxmox is not here") from error
+        raise SourceUnavailable(f"{folder}/qemu-server is absent: Proxmox is not here") from error
     except PermissionError as error:
         raise SourceUnavailable(
             f"{folder} must not be read: run this as root or in the group www-data; names are QEMU's command lines'"
@@ -74,20 +110,59 @@ def read(folder: Path = FOLDER) -> dict[str, bytes]:
     return found
 
 
-def understand(files: Mapping[str, bytes]) -> dict[str, Configuration]:
-    """Return the guests' configurations by VMID."""
-    return {vmid: parse(content) for vmid, content in files.items()}
+def _configurations(folder: Path) -> Iterable[Path]:
+    return [path for path in sorted(folder.iterdir()) if path.suffix == ".conf" and _VMID.fullmatch(path.stem)]
 
 
-def joined(guests: Sequence[Guest], known: Mapping[str, Configuration]) -> tuple[Guest, ...]:
-    """Set the guests' current names and titles; each VMID belongs to one guest."""
+def understand(files: Mapping[str, bytes]) -> Known:
+    """Parse the files; never fails."""
+    return Known(
+        guests={name: parse(content) for name, content in files.items() if _VMID.fullmatch(name)},
+        containers={name[len(_LXC) :]: parse(content) for name, content in files.items() if name.startswith(_LXC)},
+        pools=parse_pools(files.get(POOLS, b"")),
+    )
+
+
+def joined(guests: Sequence[Guest], known: Known) -> tuple[Guest, ...]:
+    """Set the guests' current names, titles, tags and pools; each VMID belongs to one guest."""
     of_vmids = owners((guest.id, guest) for guest in guests if guest.manager == "proxmox" and guest.standing > A_USERS)
 
     def named(guest: Guest) -> Guest:
-        found = known.get(guest.id) if of_vmids.get(guest.id) == guest.pid else None
-        return guest._replace(name=found.name or guest.name, domain=Domain(title=found.title)) if found else guest
+        found = known.guests.get(guest.id) if of_vmids.get(guest.id) == guest.pid else None
+        if found is None:
+            return guest
+        domain = Domain(title=found.title, tags=found.tags, pool=known.pools.get(guest.id, ""))
+        return guest._replace(name=found.name or guest.name, domain=domain)
 
     return tuple([named(guest) for guest in guests])
+
+
+def families(known: Known) -> list[Metric]:
+    """Return the containers.
+
+    A guest keeps a name that both have. The cgroup is that of Proxmox since 4.0, on any version of cgroups.
+    """
+    names = {ctid: found.name or f"CT{ctid}" for ctid, found in known.containers.items()}
+    taken = Counter([*names.values(), *[found.name for found in known.guests.values()]])
+    containers = [
+        {
+            "container": name if taken[name] == 1 else f"{name} ({ctid})",
+            "id": ctid,
+            "cgroup": f"/lxc/{ctid}",
+            "title": known.containers[ctid].title,
+            "tags": known.containers[ctid].tags,
+            "pool": known.pools.get(ctid, ""),
+        }
+        for ctid, name in names.items()
+    ]
+    return [
+        info(
+            "kvm_container_info",
+            "Cgroup, id (CTID), title, tags and pool of each of Proxmox's LXC containers on this host, running or not; "
+            "the id is added to a name that others have.",
+            containers,
+        )
+    ]
 
 
 class Proxmox:
@@ -103,14 +178,13 @@ class Proxmox:
         return str(self._folder)
 
     def read(self) -> list[Metric]:
-        """Return no families, as all values belong to guests; raises like Background.latest()."""
-        self.background.latest()
-        return []
+        """Return the containers; raises like Background.latest()."""
+        return families(self.background.latest())
 
     def add_to(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        """Set the guests' names and titles, if these aren't too old."""
+        """Set the guests' names and the like, if these aren't too old."""
         known = self.background.peek()
         if known is None:
             return tuple(guests)
-        self.background.wake_for({guest.id for guest in guests if guest.manager == "proxmox"} - known.keys())
+        self.background.wake_for({guest.id for guest in guests if guest.manager == "proxmox"} - known.guests.keys())
         return joined(guests, known)

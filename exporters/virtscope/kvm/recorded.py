@@ -5,7 +5,8 @@ Source "procfs": guests' files below /proc and in their cgroups, by path; none o
     {"proc/stat": "cpu  ...", "proc/390/cmdline": "/usr/bin/qemu-system-x86_64\\u0000-name\\u0000...",
      "proc/390/task/394/stat": "...", "sys/fs/cgroup/machine.slice/.../cpu.max": "max 100000"}
 
-Source "libvirt": output of virsh; source "proxmox": guests' configurations by VMID.
+Source "libvirt": output of virsh; source "proxmox": the files of guests and containers,
+by VMID and "lxc/CTID", and user.cfg.
 
     {"asked": 1752300000.0, "domstats": "Domain: 'web'\\n ...", "domains": "...", "titles": [["6325b343-...", "web01"]]}
 """
@@ -188,13 +189,16 @@ def anonymised_libvirt(raw: Any, stand_ins: StandIns) -> Any:
 
 
 def anonymised_proxmox(configured: Mapping[str, bytes], stand_ins: StandIns) -> Mapping[str, bytes]:
-    """Return guests' configurations with only pseudonyms of name and title."""
+    """Return the configuration with only pseudonyms of names, titles, tags and pools."""
     names = _Names(stand_ins)
 
-    def anonymised(content: bytes) -> bytes:
+    def anonymised(file: str, content: bytes) -> str:
+        if file == proxmox.POOLS:
+            return "".join(f"pool:{names(pool)}::{vmid}::\n" for vmid, pool in proxmox.parse_pools(content).items())
         found = proxmox.parse(content)
         title = f"#{names(found.title)}\n" if found.title else ""
         name = f"name: {names(found.name)}\n" if found.name else ""
-        return (title + name).encode("utf-8", "backslashreplace")
+        tags = f"tags: {';'.join(map(names, found.tags.split(';')))}\n" if found.tags else ""
+        return title + name + tags
 
-    return {vmid: anonymised(content) for vmid, content in configured.items()}
+    return {file: anonymised(file, content).encode("utf-8", "backslashreplace") for file, content in configured.items()}

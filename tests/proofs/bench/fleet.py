@@ -97,7 +97,8 @@ def kvm() -> Lines:
 def kvm_guest(pid: int, name: str) -> Lines:
     """kvm-exporter's metrics of one guest."""
     labels = f'guest="{name}",pid="{pid}"'
-    yield f'kvm_guest_info{{{labels},uuid="{pid}",id="{pid}",title="",manager="libvirt",accelerator="kvm"}} 1'
+    of_libvirt = f'uuid="{pid}",id="{pid}",title="",tags="",pool="",manager="libvirt",accelerator="kvm"'
+    yield f"kvm_guest_info{{{labels},{of_libvirt}}} 1"
     yield f"kvm_guest_cpu_seconds_total{{{labels}}} ~0.1"
     yield f"kvm_guest_guest_seconds_total{{{labels}}} ~0.09"
     yield f"kvm_guest_vcpus{{{labels}}} {VCPUS}"

@@ -80,7 +80,7 @@ def kvm(guests: Mapping[str, Server], machine: Server, cpus: int, cgroups: Mappi
     for pid, (name, true) in enumerate(guests.items(), start=100):
         of = f'guest="{name}",pid="{pid}"'
         manager = 'manager="libvirt",id="1"' if "libvirt" in cgroups[name] else 'manager="proxmox",id="100"'
-        yield f'kvm_guest_info{{{of},{manager},title="",accelerator="kvm",uuid="{pid}"}} 1'
+        yield f'kvm_guest_info{{{of},{manager},title="",tags="",pool="",accelerator="kvm",uuid="{pid}"}} 1'
         yield f'kvm_guest_cgroup_info{{{of},cgroup="{cgroups[name]}"}} 1'
         yield f"kvm_guest_vcpus{{{of}}} {cpus}"
         yield f"kvm_guest_cpu_seconds_total{{{of}}} ~{true.cpu + true.overhead}"

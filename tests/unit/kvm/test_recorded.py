@@ -90,8 +90,15 @@ def test_libvirt_s_answers_with_stand_ins() -> None:
 
 
 def test_proxmox_s_configuration_with_stand_ins() -> None:
-    stood_in = anonymised_proxmox({"100": b"#for Jane\nname: shop\nnet0: virtio=BC:24:11:0A:0B:0C\n"}, StandIns())
-    assert re.fullmatch(rb"#[a-z]{3} [A-Z][a-z]{3}\nname: [a-z]{4}\n", stood_in["100"])
+    files = {
+        "100": b"#for Jane\nname: shop\ntags: eu;prod\nnet0: virtio=BC:24:11:0A:0B:0C\n",
+        "lxc/101": b"hostname: mail\n",
+        "user.cfg": b"user:root@pam:1:0:::jane@example.org::\npool:sales:Jane:100,101::\n",
+    }
+    stood_in = anonymised_proxmox(files, StandIns())
+    assert re.fullmatch(rb"#[a-z]{3} [A-Z][a-z]{3}\nname: [a-z]{4}\ntags: [a-z]{2};[a-z]{4}\n", stood_in["100"])
+    assert re.fullmatch(rb"name: [a-z]{4}\n", stood_in["lxc/101"])
+    assert re.fullmatch(rb"pool:([a-z]{5})::100::\npool:\1::101::\n", stood_in["user.cfg"])
 
 
 def test_a_recorded_answer_comes_back_and_other_data_is_refused() -> None:
