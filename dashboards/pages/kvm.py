@@ -108,5 +108,29 @@ PAGE = page(
             ),
             collapsed=True,
         ),
+        Row(
+            "Proxmox VE",
+            tables.columns(
+                "Storages",
+                "Space of each storage of this node, by prometheus-pve-exporter.",
+                {"storage": "Storage", "plugintype": "Type"},
+                kvm.STORAGES,
+            ),
+            tables.columns(
+                "HA states",
+                "The state of each guest and container that Proxmox's HA manages, by prometheus-pve-exporter.",
+                {"name": "Guest", "id": "ID", "state": "State"},
+                [kvm.HA_STATE],
+                width=12,
+            ),
+            tables.columns(
+                "Without a backup job",
+                "Guests and containers that no backup job covers, by prometheus-pve-exporter.",
+                {"name": "Guest", "id": "ID"},
+                [kvm.NOT_BACKED_UP],
+                width=12,
+            ),
+            collapsed=True,
+        ),
     ],
 )

@@ -236,3 +236,34 @@ BLOCK_DEVICES = [
         for name, kind in {"A read": "read", "A write": "write", "A flush": "flush"}.items()
     ),
 ]
+
+# By prometheus-pve-exporter, if it is scraped as in docs/proxmox.md: what virtscope doesn't have. Only its info metrics
+# have the host.
+
+_NO_PVE = "No prometheus-pve-exporter is scraped: docs/proxmox.md."
+_STORAGE, _PVE_GUEST = HOST("pve_storage_info"), HOST("pve_guest_info", name="$vserver")
+
+
+def _of_storage(expr: str) -> str:
+    """The value for each storage of the host."""
+    joined = f"{expr} * on (instance, id) group_left (storage, plugintype) {_STORAGE}"
+    return f"max by (storage, plugintype) ({joined})"
+
+
+def _of_pve_guest(expr: str, *labels: str) -> str:
+    """The chosen guests and containers for which `expr` has a series, by name."""
+    joined = f"{expr} * on (instance, id) group_left (name) {_PVE_GUEST}"
+    return f"count by ({', '.join(['name', 'id', *labels])}) ({joined})"
+
+
+STORAGES = [
+    Signal("Used", _of_storage("pve_disk_usage_bytes / (pve_disk_size_bytes > 0)"), units.PercentUnit, absent=_NO_PVE),
+    Signal("Bytes", _of_storage("pve_disk_usage_bytes"), units.BytesIEC),
+    Signal("Size", _of_storage("pve_disk_size_bytes"), units.BytesIEC),
+]
+HA_STATE = _number(
+    "Guests in it", _of_pve_guest("(pve_ha_state == 1)", "state"), absent=f"No guest has HA, or: {_NO_PVE}"
+)
+NOT_BACKED_UP = _number(
+    "Not in a job", _of_pve_guest("pve_not_backed_up_info"), absent=f"All guests are in a backup job, or: {_NO_PVE}"
+)

@@ -42,6 +42,7 @@ NATIVE = {
 # records, so that a new platform needs no new panel.
 OWN_WORDS = {
     **{f"virtscope-{platform}": rf"{platform}_\w+" for platform in PLATFORM_OF.values()},
+    "virtscope-kvm": r"(kvm|pve)_\w+",  # also prometheus-pve-exporter's
     "virtscope-caches-and-events": r"resctrl_\w+|perf_(cgroup_)?event_(seconds|bytes|joules)_total",
     "virtscope-profile": r"perf_profile_\w+",
     "virtscope-experiments": r"lab_\w+",
@@ -56,7 +57,7 @@ OWN_WORDS = {
 # Panels that ignore their page's filters although the title doesn't say so: they show everything, or one container.
 OF_THE_HOST = {
     *("Min measured share", "Counted CPU share", "Events", "Events not counted"),
-    *("Memory of $ctid", "Numbers of $ctid"),
+    *("Memory of $ctid", "Numbers of $ctid", "Storages"),
 }
 MAX_QUERY = 600  # characters: longer queries can't be reviewed; record a part instead
 EXPERIMENTS = "virtscope-experiments"  # runs of hours, of days ago
