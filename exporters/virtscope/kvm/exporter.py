@@ -207,7 +207,7 @@ def recordable_libvirt(interval: float, at_end: contextlib.ExitStack) -> Recorda
 def recordable_proxmox(at_end: contextlib.ExitStack) -> Recordable:
     """Return Proxmox as a source for recording, polled from now on; `at_end` stops that."""
     configured: Background[Mapping[str, bytes]] = Background("proxmox", proxmox.read, PROXMOX_INTERVAL)
-    contents = "Proxmox's configuration of each guest and container, and user.cfg, which has pools and users"
+    contents = "Proxmox's configuration of each guest and container, and its pools"
     return polled(configured, contents, recorded.anonymised_proxmox, at_end)
 
 

@@ -86,7 +86,7 @@ def parse_pools(content: bytes) -> dict[str, str]:
 
 
 def read(folder: Path = FOLDER) -> dict[str, bytes]:
-    """Return this node's files by their names: "100" of a guest, "lxc/101" of a container, POOLS.
+    """Return this node's files by their names: "100" of a guest, "lxc/101" of a container, POOLS without users.
 
     Files deleted meanwhile are missing. Raises SourceUnavailable without Proxmox or permission, SourceError if reading
     fails.
@@ -96,9 +96,12 @@ def read(folder: Path = FOLDER) -> dict[str, bytes]:
         with contextlib.suppress(FileNotFoundError):
             guests |= {f"{_LXC}{path.stem}": path for path in _configurations(folder / "lxc")}
         found = {}
-        for name, path in {**guests, POOLS: folder / POOLS}.items():
+        for name, path in guests.items():
             with contextlib.suppress(FileNotFoundError):
                 found[name] = read_bytes(path)
+        with contextlib.suppress(FileNotFoundError):
+            users = read_bytes(folder / POOLS).split(b"\n")
+            found[POOLS] = b"\n".join(line for line in users if line.startswith(b"pool:"))
     except FileNotFoundError as error:
         raise SourceUnavailable(f"{folder}/qemu-server is absent: Proxmox is not here") from error
     except PermissionError as error:

@@ -48,7 +48,8 @@ def test_each_guest_of_this_node(tmp_path: Path) -> None:
     (containers / "102.conf").write_bytes(CONTAINER)
     (tmp_path / "user.cfg").write_bytes(USERS)
     files = read(tmp_path)
-    assert files == {"100": CONFIGURATION, "lxc/102": CONTAINER, "user.cfg": USERS}
+    assert (files["100"], files["lxc/102"]) == (CONFIGURATION, CONTAINER)
+    assert b"example.org" not in files["user.cfg"], "users stay private"
     pools = {"100": "sales", "102": "sales", "101": "a/nested", "103": "a/nested", "104": "a/nested"}
     assert understand(files) == Known({"100": parse(CONFIGURATION)}, {"102": parse(CONTAINER)}, pools)
     with pytest.raises(SourceUnavailable, match="Proxmox is not here"):
