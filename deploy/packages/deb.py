@@ -5,12 +5,14 @@ checkout, so builds of the same commit on the same release are identical.
 """
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from email.utils import formatdate
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from deploy import StackError
 from deploy.places import CHECKOUT
 
 PACKAGING = CHECKOUT / "deploy" / "packages" / "debian"
+INSTALLER = CHECKOUT / "deploy" / "packages" / "proxmox" / "install-proxmox.sh"
 EXPORTERS = CHECKOUT / "exporters"
 NO_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
 
@@ -67,6 +70,14 @@ def build(target: Path, packaged_version: str | None = None) -> list[Path]:
         return sorted(Path(shutil.copy(deb, target)) for deb in Path(folder).glob("*.deb"))
 
 
+def publish(debs: Sequence[Path]) -> list[Path]:
+    """Add their checksums and Proxmox's installer, which reads them, to the packages' folder; return both files."""
+    folder = debs[0].parent
+    sums = folder / "SHA256SUMS"
+    sums.write_text("".join(f"{hashlib.sha256(deb.read_bytes()).hexdigest()}  {deb.name}\n" for deb in debs))
+    return [sums, Path(shutil.copy(INSTALLER, folder))]
+
+
 def _changelog(packaged_version: str, date: int) -> str:
     maintainer = re.search(r"^Maintainer: (.+)$", (PACKAGING / "control").read_text(), re.MULTILINE)
     assert maintainer
@@ -104,8 +115,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build Debian packages of the exporters.")
     parser.add_argument("folder", type=Path, help="where to put them")
     try:
-        for deb in build(parser.parse_args().folder):
-            print(deb)
+        debs = build(parser.parse_args().folder)
+        print(*debs, *publish(debs), sep="\n")
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -35,6 +35,12 @@ def test_there_is_one_for_each_exporter_built_alike_each_time_and_lintian_is_con
     assert (said.returncode, said.stdout) == (0, "")
 
 
+def test_proxmox_s_installer_is_clean_shell() -> None:
+    need(shellcheck="shellcheck")
+    said = subprocess.run(["shellcheck", deb.INSTALLER], check=False, capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "")
+
+
 def test_the_shared_one_has_the_program_that_sched_exporter_loads(packages: Packages, tmp_path: Path) -> None:
     root = content(packages.now["virtscope-common"], tmp_path) / "usr/share/virtscope"
     found, of_checkout = (
