@@ -78,6 +78,14 @@ def test_it_does_what_it_prints_and_removes_all_of_it(host: CleanHost, boot: Boo
     assert machine.must("systemctl list-units --all --plain --no-legend '*exporter*' 'virtscope*'") == ""
     assert "nothing to remove" in machine.run(REMOVE).stdout
 
+    # Without what apt needs it says so, and this is undone, too.
+    failing = "printf '#!/bin/sh\nexit 100\n' >/usr/local/bin/apt-get; chmod +x /usr/local/bin/apt-get"
+    done = machine.run(f"{failing}; {INSTALL}; status=$?; rm /usr/local/bin/apt-get; exit $status")
+    assert done.returncode != 0
+    assert "--remove undoes what was done" in done.stdout
+    machine.must(REMOVE)
+    assert sorted(machine.files() ^ before) == []
+
     # A node_exporter that is there already stays as it is.
     machine.apt("install --no-install-recommends prometheus-node-exporter")
     before = machine.files()

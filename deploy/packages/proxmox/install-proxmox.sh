@@ -93,7 +93,7 @@ END
     cat >"$LOOPBACK" <<END
 [Service]
 ExecStart=
-ExecStart=/usr/bin/$NODE_EXPORTER --web.listen-address=127.0.0.1:9100
+ExecStart=/usr/bin/$NODE_EXPORTER --web.listen-address=127.0.0.1:9100 \$ARGS
 END
   fi
   cat >"$DISKS" <<END
@@ -113,10 +113,13 @@ WantedBy=multi-user.target
 END
   installed >"$work/before"
   apt-get update --quiet=2 || echo "warning: apt-get update failed; going on with its last lists" >&2
-  DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends "$work"/*.deb "$NODE_EXPORTER"
+  problem=''
+  DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends "$work"/*.deb "$NODE_EXPORTER" ||
+    problem="apt-get failed; --remove undoes what was done"
   touch "$STATE/packages"
   installed | comm -13 "$work/before" - | sort -u - "$STATE/packages" -o "$STATE/packages"
   systemctl daemon-reload
+  [ -z "$problem" ] || fail "$problem"
   systemctl enable --quiet --now virtscope-disks.service
   systemctl restart kvm-exporter
   echo "Done: curl http://127.0.0.1:10297/metrics"
