@@ -149,7 +149,9 @@ END
   # shellcheck disable=SC2086
   [ -z "$unneeded" ] || apt-get purge --yes --quiet=2 $unneeded
   # Debian's package leaves its user.
-  if [ -e "$STATE/user" ] && ! installed | grep -q '^prometheus'; then userdel prometheus; fi
+  if [ -e "$STATE/user" ] && getent passwd prometheus >/dev/null && ! installed | grep -q '^prometheus'; then
+    userdel prometheus
+  fi
   rm -rf "$NAMES" "$LOOPBACK" "$DISKS" "$STATE"
   rmdir "$(dirname "$NAMES")" "$(dirname "$LOOPBACK")" 2>/dev/null || true
   systemctl daemon-reload
