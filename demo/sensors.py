@@ -167,8 +167,6 @@ def _step(run: Labels, step: story.Step, apps: Sequence[str]) -> list[Metric]:
     return families(
         {
             "lab_step_info": [(labels, 1)],
-            "lab_step_clients": [(labels, step.clients)],
-            "lab_step_planned_seconds": [(labels, step.end - step.begin)],
             "lab_clients": [({"app": app}, float(step.clients)) for app in apps],
         }
     )

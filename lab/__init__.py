@@ -10,6 +10,7 @@ costs (lab.network). `run` reads the scenarios of all studies, and has their com
 Prometheus only.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -18,11 +19,15 @@ class LabError(Exception):
     """The lab can't do what the user asked. The message is one line: what is wrong and what to do."""
 
 
-def wait_until(done: Callable[[], object], seconds: float, every: float = 0.05) -> bool:
-    """Whether a condition becomes true within this time; it is checked every `every` seconds."""
+def wait_until(
+    done: Callable[[], object], seconds: float, every: float = 0.05, not_yet: tuple[type[Exception], ...] = ()
+) -> bool:
+    """Whether a condition becomes true within this time; `not_yet` are exceptions that mean that it isn't."""
     deadline = time.monotonic() + seconds
-    while not done():
+    while True:
+        with contextlib.suppress(*not_yet):
+            if done():
+                return True
         if time.monotonic() > deadline:
             return False
         time.sleep(every)
-    return True

@@ -13,6 +13,7 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab import LabError, wait_until
@@ -20,6 +21,7 @@ from lab import LabError, wait_until
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
 CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 in version 1 corresponds to 100 in version 2
+MAX_WEIGHT = {1: 2**18, 2: 10_000}
 # Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and their waiting time is missing
 # in its log.
 CAP_PERIOD = 0.02  # seconds
@@ -104,39 +106,53 @@ def cap_setting(cap: float | None, version: int) -> tuple[str, str]:
     return "cpu.cfs_quota_us", str(-1 if quota is None else quota)
 
 
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the kernel's errors into `CgroupError`."""
+    try:
+        yield
+    except OSError as error:
+        if os.geteuid() != 0:
+            advice = "only root may create cgroups: use sudo"
+        elif isinstance(error, PermissionError) or error.errno == errno.EROFS:
+            advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
+        else:
+            advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
+        raise CgroupError(f"{error.filename}: {error.strerror}; {advice}") from None
+
+
 class Cgroup:
-    """One virtual server: a cgroup of the same path in each tree."""
+    """One virtual server: a cgroup of the same path in each tree. Its methods raise `CgroupError`."""
 
     def __init__(self, name: str, hierarchies: Hierarchies) -> None:
         """`name` is the path below /virtscope; nothing is created yet."""
-        self.name = name
         self.path = f"/{PARENT}/{name}"
         self._hierarchies = hierarchies
         self._folders = [root / PARENT / name for root in hierarchies.roots]
         self.lock: int | None = None  # a descriptor: the cgroup has an owner while it is open
 
+    @_explained()
     def make(self, limits: TierLimits) -> None:
-        """Create it with limits, replacing a killed run's; raises `CgroupError`."""
+        """Create it with limits, replacing a killed run's."""
         if self._folders[0].is_dir():
             os.close(lock(self._folders[0]))  # raises if it is in use
-        if any(folder.is_dir() for folder in self._folders):
-            self.remove()
+        self.remove()
         try:
             for folder in self._folders:
-                with _explained(folder):
-                    _make(folder, self._hierarchies)
-                    if self.lock is None:
-                        self.lock = lock(folder)
-            with _explained(self._folder("cpuset")):
-                _inherit_cpuset(self._folder("cpuset"))
+                if not wait_until(partial(self._create, folder), LOCK_SECONDS, 0.01):
+                    raise CgroupError(f"{folder.parent} is removed again and again by another run: wait for it")
+                if self.lock is None:
+                    self.lock = lock(folder)
+            self._inherit_cpuset(self._folder("cpuset"))
             self.limit(limits)
         except BaseException:
             if self.lock is not None:  # this object created it
                 self.remove()
             raise
 
+    @_explained()
     def limit(self, limits: TierLimits) -> None:
-        """Set its limits, also while it is in use; raises `CgroupError`."""
+        """Set its limits, also while it is in use."""
         version = self._hierarchies.version
         if limits.cpus is None:
             # The set can't be empty under version 1, nor under version 2 once there are processes.
@@ -144,10 +160,17 @@ class Cgroup:
             limits = replace(limits, cpus=(self._folder("cpuset").parent / name).read_text().strip())
         for controller, name, value in settings(limits, version):
             _write(self._folder(controller) / name, value)
-        self._weigh_parent()
+        # /virtscope has the sum of its children's weights, so that each child competes directly with the rest of the
+        # machine, instead of all children together as one.
+        parent, weights = self._folder("cpu").parent, []
+        for child in parent.glob(f"*/{CPU_WEIGHT[version]}"):
+            with contextlib.suppress(OSError):  # another run's, just removed
+                weights.append(int(child.read_text()))
+        _write(parent / CPU_WEIGHT[version], str(min(sum(weights), MAX_WEIGHT[version])))
 
+    @_explained()
     def cap(self, cpus: float) -> None:
-        """Change only its cap, in CPUs, by a single write to a single file. Raises `CgroupError`."""
+        """Change only its cap, in CPUs, by a single write to a single file."""
         name, value = cap_setting(cpus, self._hierarchies.version)
         _write(self._folder("cpu") / name, value)
 
@@ -164,7 +187,7 @@ class Cgroup:
         return sorted(found)
 
     def kill(self) -> None:
-        """Kill all processes in it; raises `CgroupError` if some remain."""
+        """Kill all processes in it."""
 
         def killed() -> bool:
             for pid in (there := self.processes()):
@@ -176,12 +199,14 @@ class Cgroup:
             pids = " ".join(map(str, self.processes()))
             raise CgroupError(f"{self.path} has processes that can't be stopped: {pids}")
 
+    @_explained()
     def remove(self) -> None:
-        """Kill its processes and remove it; does nothing if it doesn't exist. Raises `CgroupError`."""
+        """Kill its processes and remove it; does nothing if it doesn't exist."""
         self.kill()
         for folder in reversed(self._folders):  # the lock's folder last: until then no other run can take the name
-            with _explained(folder):
-                _remove(folder)
+            # It stays busy for a moment after its last process has ended.
+            if not wait_until(partial(_removed, folder), KILL_SECONDS, 0.01, not_yet=(OSError,)):
+                folder.rmdir()
             with contextlib.suppress(OSError):  # it isn't empty
                 folder.parent.rmdir()
         if self.lock is not None:
@@ -199,19 +224,47 @@ class Cgroup:
         assert root is not None  # one of them exists: see parse_mounts
         return root / self.path[1:]
 
-    def _weigh_parent(self) -> None:
-        """Give /virtscope the sum of its children's weights.
+    def _create(self, folder: Path) -> bool:
+        """Whether it was created: another run may remove /virtscope at its end, while it is empty."""
+        parent = folder.parent
+        try:
+            parent.mkdir(exist_ok=True)
+            if self._hierarchies.version == 2:
+                # A controller must be enabled for children in each cgroup from the root down.
+                _enable_controllers(parent.parent)
+                _enable_controllers(parent)
+            else:
+                self._inherit_cpuset(parent)
+            folder.mkdir()
+        except OSError as error:
+            # The second error is from a file that was already open.
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise
+            return False
+        return True
 
-        So each child competes directly with the rest of the machine, instead of all children together as one.
-        """
-        name = CPU_WEIGHT[self._hierarchies.version]
-        parent = self._folder("cpu").parent
-        weights = []
-        for child in parent.glob(f"*/{name}"):
-            with contextlib.suppress(OSError):  # another run's, just removed
-                weights.append(int(child.read_text()))
-        most = 10_000 if self._hierarchies.version == 2 else 2**18
-        _write(parent / name, str(min(sum(weights), most)))
+    def _inherit_cpuset(self, folder: Path) -> None:
+        """Under version 1 a new cgroup has no CPUs and memory nodes; under version 2 it has its parent's."""
+        if self._hierarchies.version == 1 and (folder / "cpuset.mems").exists():
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if not (folder / name).read_text().strip():
+                    _write(folder / name, (folder.parent / name).read_text().strip())
+
+
+def _enable_controllers(folder: Path) -> None:
+    """Enable version 2's controllers for a cgroup's children."""
+    if absent := set(CONTROLLERS) - set((folder / "cgroup.controllers").read_text().split()):
+        raise CgroupError(
+            f"{folder}/cgroup.controllers lacks {', '.join(sorted(absent))}: "
+            "the lab needs a machine, or a container, whose cgroups have these controllers"
+        )
+    _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in CONTROLLERS))
+
+
+def _removed(folder: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        folder.rmdir()
+    return True
 
 
 def remove_abandoned() -> None:
@@ -223,94 +276,22 @@ def remove_abandoned() -> None:
             Cgroup(folder.name, hierarchies).remove()
 
 
-def _make(folder: Path, hierarchies: Hierarchies) -> None:
-    """Create it below /virtscope, which another run may remove at its end while it is empty."""
-
-    def made() -> bool:
-        try:
-            _make_parent(folder.parent, hierarchies)
-            folder.mkdir()
-        except OSError as error:
-            # The second error is from a file that was already open.
-            if error.errno not in (errno.ENOENT, errno.ENODEV):
-                raise
-            return False
-        return True
-
-    if not wait_until(made, LOCK_SECONDS, 0.01):
-        raise CgroupError(f"{folder.parent} is removed again and again by another run: wait for it")
-
-
-def _make_parent(parent: Path, hierarchies: Hierarchies) -> None:
-    """Create /virtscope in a tree, with controllers enabled for its children."""
-    parent.mkdir(exist_ok=True)
-    if hierarchies.version == 2:
-        # A controller must be enabled for children in each cgroup from the root down.
-        for folder in (parent.parent, parent):
-            there = set((folder / "cgroup.controllers").read_text().split())
-            if absent := set(CONTROLLERS) - there:
-                raise CgroupError(
-                    f"{folder}/cgroup.controllers lacks {', '.join(sorted(absent))}: "
-                    "the lab needs a machine, or a container, whose cgroups have these controllers"
-                )
-            (folder / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in CONTROLLERS))
-    elif parent.parent == hierarchies.by_controller["cpuset"]:
-        _inherit_cpuset(parent)
-
-
-def _inherit_cpuset(folder: Path) -> None:
-    """Under version 1 a new cgroup has no CPUs and memory nodes; under version 2 it has its parent's."""
-    if not (folder / "tasks").exists():  # version 1's
-        return
-    for name in ("cpuset.cpus", "cpuset.mems"):
-        if not (folder / name).read_text().strip():
-            (folder / name).write_text((folder.parent / name).read_text().strip())
-
-
 def lock(folder: Path, seconds: float = LOCK_SECONDS) -> int:
     """A descriptor that holds the cgroup's lock; raises `CgroupError` if others keep it locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def locked() -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
 
-    if not wait_until(locked, seconds):
+    if not wait_until(locked, seconds, not_yet=(BlockingIOError,)):
         os.close(descriptor)
         raise CgroupError(f"{folder} is in use by another run on this machine: wait for it")
     return descriptor
 
 
-def _remove(folder: Path) -> None:
-    def removed() -> bool:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-        return not folder.exists()
-
-    # It stays busy for a moment after its last process has ended.
-    if not wait_until(removed, KILL_SECONDS, 0.01):
-        folder.rmdir()
-
-
 def _write(file: Path, value: str) -> None:
-    with _explained(file, value):
-        file.write_text(value)
-
-
-@contextlib.contextmanager
-def _explained(file: Path, value: str | None = None) -> Iterator[None]:
-    """Turn the kernel's errors into `CgroupError`."""
     try:
-        yield
+        file.write_text(value)
     except OSError as error:
-        what = f"writing {value!r} to {file}" if value is not None else str(error.filename or file)
-        if os.geteuid() != 0:
-            advice = "only root may create cgroups: use sudo"
-        elif isinstance(error, PermissionError) or "Read-only" in str(error.strerror):
-            advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
-        else:
-            advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
-        raise CgroupError(f"{what}: {error.strerror}; {advice}") from None
+        raise OSError(error.errno, error.strerror, f"writing {value!r} to {file}") from None

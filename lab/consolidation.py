@@ -67,18 +67,17 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
         seconds = math.ceil(time.monotonic() - began)
         return prometheus.recorded(f'lab_step_info{{run="{run.state.run}", step="{step.name}"}}[{seconds}s]')
 
-    run.metrics.begin_step(run.state.run, what, step, clients, cpu_count)
-    try:
+    labels = (what.name, step.name, step.instances, step.clients, step.setting, step.repetition)
+    with run.metrics.measuring(run.state.run, *labels):
         course.pass_time(what.duration, check)
         # Scrapes may fail on an overloaded machine; a step without samples must not count as done.
         too_few = f"step {step.name} less than {STEP_SCRAPES} times"
         run.scrapes.await_samples(lambda: [one for one in marks() if len(one.samples) >= STEP_SCRAPES], too_few, check)
         seconds = time.monotonic() - began
-    finally:
-        run.metrics.end_step()
     answers, cpu_seconds = stage.clients.answers() - before, stage.cpu_seconds() - cpu_before
     course.pass_time(SCRAPE_SECONDS, check)  # until Prometheus has its last samples and rules of all targets
-    planned = {"step_clients": float(clients), "step_cpus": float(cpu_count)}
+    planned = {"step_clients": float(clients), "step_cpus": float(cpu_count), "study_clients": scale.study_clients}
+    planned["request_cpu_seconds"] = scale.request_cpu_seconds
     [series] = run.scrapes.ask(marks, check)
     span = measuring.span(series)
     found = run.scrapes.ask(lambda: measuring.measured(prometheus, step, span, planned), check)
@@ -95,7 +94,6 @@ def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
     if run.state.scale is None:
         run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
         run.state.save()
-    run.metrics.describe_scale(run.state.run, run.state.scale)
     return run.state.scale
 
 

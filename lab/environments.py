@@ -19,7 +19,7 @@ from deploy.programs import CHECKOUT
 from lab import LabError, guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.keys import Cap, Weight
-from lab.processes import CONNECT_SECONDS, and_said, over_ssh
+from lab.processes import CONNECT_SECONDS, Process, output, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
@@ -36,6 +36,10 @@ class Base:
     virtualization: str = NONE
     emulated: bool = False
 
+    @property
+    def place(self) -> str:
+        return f"on CPUs {self.cpus}"
+
     def pinned(self, cpus: str) -> Self:
         return replace(self, cpus=cpus)
 
@@ -45,7 +49,7 @@ class Base:
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         pinned = ["taskset", "--cpu-list", self.cpus, *command] if self.cpus else command
-        return guard.output(_named(self.name, command), pinned, timeout)
+        return output(_named(self.name, command), pinned, timeout)
 
 
 class Limited(Model):
@@ -59,6 +63,10 @@ class Limited(Model):
 
     virtualization = property(lambda _: "cgroup")
     emulated = property(lambda _: False)
+
+    @property
+    def place(self) -> str:
+        return f"in a cgroup with {f'a cap of {self.cap:g} CPUs' if self.cap else 'no cap'} and weight {self.weight}"
 
     @property
     def limits(self) -> TierLimits:
@@ -76,7 +84,7 @@ class Limited(Model):
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         assert self._cgroup is not None  # it is ready
-        return guard.output(_named(self.name, command), self._cgroup.joining(command), timeout)
+        return output(_named(self.name, command), self._cgroup.joining(command), timeout)
 
 
 class Guest(Model):
@@ -87,9 +95,11 @@ class Guest(Model):
     platform: Platform
     emulated: bool = False
 
+    virtualization = property(lambda self: self.platform)
+
     @property
-    def virtualization(self) -> str:
-        return self.platform
+    def place(self) -> str:
+        return f"by ssh {self.ssh}"
 
     def pinned(self, _cpus: str) -> Self:
         return self
@@ -103,7 +113,7 @@ class Guest(Model):
     def run(self, command: Sequence[str], timeout: float) -> str:
         """The guest itself ends the program if the lab or the connection is gone."""
         there, seconds = self._ssh(command, timeout), timeout + 2 * CONNECT_SECONDS
-        return guard.output(_named(self.name, command), there, seconds, holds_input=True)
+        return output(_named(self.name, command), there, seconds, fed=True)
 
     def address(self) -> str:
         """Its own address, at which ssh reaches it."""
@@ -114,17 +124,14 @@ class Guest(Model):
         return words[2]
 
     @contextlib.contextmanager
-    def serving(self, command: Sequence[str], ready: str, timeout: float, called: str = "") -> Iterator[None]:
+    def serving(self, command: Sequence[str], ready: str, timeout: float, called: str) -> Iterator[None]:
         """Run a server in the guest while the block lasts, which begins after the server has printed `ready`.
 
         The guest itself ends the server with the block, after `timeout` seconds, and if the lab or the connection is
-        gone. If it ends earlier, raises `LabError` with its output; `called` replaces the command in the message.
+        gone. If it ends before it is ready, raises `LabError` with its output; `called` is its name in the message.
         """
-        name = _named(self.name, [called] if called else command)
-        with guard.running(name, self._ssh(command, timeout), holds_input=True) as process:
-            said = process.read_until(ready.encode(), 2 * CONNECT_SECONDS).decode(errors="replace")
-            if ready not in said:
-                raise LabError(f"{name} doesn't serve{and_said(said)}")
+        with Process(f"{self.name}: {called}", self._ssh(command, timeout), fed=True) as process:
+            process.await_log(ready, 2 * CONNECT_SECONDS)
             try:
                 yield
             finally:

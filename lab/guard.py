@@ -13,19 +13,17 @@ import secrets
 import select
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab import cgroups, wait_until
 from lab.cgroups import Cgroup, CgroupError, TierLimits
-from lab.processes import Process, ProgramError
+from lab.processes import Process
 
 CLEANUP_SECONDS = 20.0
 POLL_SECONDS = 0.2
 MARK = f"VIRTSCOPE_LAB_{secrets.token_hex(8)}"  # an environment variable of all that this process starts
-_TIMED_OUT = 124  # exit status of timeout(1)
 
 
 @contextlib.contextmanager
@@ -36,15 +34,13 @@ def watching(*paths: Path, holding: Sequence[int] = ()) -> Iterator[None]:
     """
     command = [sys.executable, "-m", "lab.guard", str(os.getpid()), MARK, *map(str, paths)]
     unmarked = {name: value for name, value in os.environ.items() if name != MARK}  # no guard ends another
-    process = Process("a guard", command, Path(os.devnull), environment=unmarked, pass_fds=holding).popen
-    os.environ[MARK] = ""
-    try:
-        yield
-    finally:
-        for path in paths:
-            _remove(path)
-        process.kill()
-        process.wait()
+    with Process("a guard", command, environment=unmarked, pass_fds=holding):
+        os.environ[MARK] = ""
+        try:
+            yield
+        finally:
+            for path in paths:
+                _remove(path)
 
 
 @contextlib.contextmanager
@@ -56,7 +52,12 @@ def guarded(folder: Path, limited: Sequence[tuple[Cgroup, TierLimits]] = ()) -> 
     running: list[Process] = []
     # Cgroups end before the folder that their programs use.
     with contextlib.ExitStack() as ending, contextlib.ExitStack() as made:
-        made.callback(_stop, running)
+
+        @made.callback
+        def _stop() -> None:
+            for process in running:
+                process.stop()
+
         for cgroup, limits in limited:  # also ends programs left by a killed run
             cgroup.make(limits)
             made.callback(cgroup.remove)
@@ -64,43 +65,6 @@ def guarded(folder: Path, limited: Sequence[tuple[Cgroup, TierLimits]] = ()) -> 
         folder.mkdir(parents=True)
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
         yield running
-
-
-def _stop(running: Sequence[Process]) -> None:
-    for process in running:
-        process.stop()
-
-
-@contextlib.contextmanager
-def running(name: str, command: Sequence[str], *, holds_input: bool = False) -> Iterator[Process]:
-    """A program while the block lasts. It and the processes of its group end with the block.
-
-    holds_input: its standard input is a pipe that ends with the block or the lab, otherwise empty.
-    """
-    process = Process(name, command, None, talks=holds_input)
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.popen.pid, signal.SIGKILL)
-        process.popen.wait()
-        process.end_input()
-
-
-def output(name: str, command: Sequence[str], timeout: float, *, holds_input: bool = False) -> str:
-    """A program's output; at the end, it and all processes of its group have ended. Raises `ProgramError`."""
-    with running(name, command, holds_input=holds_input) as process:
-        held, process.popen.stdin = process.popen.stdin, None  # communicate() would close it
-        try:
-            said, how = process.popen.communicate(timeout=timeout)[0], ""
-        except subprocess.TimeoutExpired as error:
-            said, how = error.output or b"", f"wasn't done after {timeout:g} s"
-        process.popen.stdin = held
-    if not how and (status := process.popen.returncode):
-        how = "wasn't done in time" if status == _TIMED_OUT else f"ended with status {status}"
-    if how:
-        raise ProgramError(name, how, said.decode(errors="replace"))
-    return str(said.decode(errors="replace"))
 
 
 def main() -> None:

@@ -17,13 +17,12 @@ Series of a step that is measured by its time exist only then, not during its wa
 range of its values.
 """
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
-
-from lab.scenario import Consolidation, Scale, Step
 
 METRIC = "lab_measurement"
 UNSETTLED = "lab_step_unsettled_cpus"
@@ -44,17 +43,7 @@ class Measurement:
 
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
-_OF_STEP = {
-    "lab_step_info": "The step that is being measured.",
-    "lab_step_clients": "Clients of each instance that really run.",
-    "lab_step_planned_seconds": "How long the step is to be measured.",
-    "lab_step_cpus": "CPUs that all tiers together may use.",
-}
 _OF_MEASUREMENT = ("environment", "virtualization", "emulated", "test", "unit", "better", "repetition", "attempt")
-_OF_RUN = {
-    "lab_study_clients": "The study's clients that one client stands for.",
-    "lab_request_cpu_seconds": "CPU time of a request, as calibrated.",
-}
 _UNSETTLED_HELP = "CPUs that others used right before the step, if the machine did not settle."
 
 
@@ -64,8 +53,7 @@ class RunnerMetrics:
         what = "What a step of the lab has measured, in the label `unit`."
         self._measured = self._gauge(METRIC, what, "run", "step", *_OF_MEASUREMENT)
         self._unsettled = self._gauge(UNSETTLED, _UNSETTLED_HELP, "run", "step")
-        self._of_step = [self._gauge(name, help_text, *STEP_LABELS) for name, help_text in _OF_STEP.items()]
-        self._of_run = [self._gauge(name, help_text, "run") for name, help_text in _OF_RUN.items()]
+        self._step = self._gauge("lab_step_info", "The step that is being measured.", *STEP_LABELS)
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)
 
@@ -77,18 +65,14 @@ class RunnerMetrics:
         self._gauge("lab_run_info", "What runs, on what and with what.", *labels).labels(**labels).set(1)
         self._gauge("lab_run_planned_steps", "Steps of the whole run.", "run").labels(run).set(planned_steps)
 
-    def describe_scale(self, run: str, scale: Scale) -> None:
-        for gauge, value in zip(self._of_run, (scale.study_clients, scale.request_cpu_seconds), strict=True):
-            gauge.labels(run).set(value)
-
-    def begin_step(self, run: str, scenario: Consolidation, step: Step, clients: int, cpus: int) -> None:
-        labels = (run, scenario.name, step.name, step.instances, step.clients, step.setting, step.repetition)
-        for gauge, value in zip(self._of_step, (1, clients, scenario.duration, cpus), strict=True):
-            gauge.labels(*labels).set(value)
-
-    def end_step(self) -> None:
-        for gauge in self._of_step:
-            gauge.clear()
+    @contextlib.contextmanager
+    def measuring(self, *labels: object) -> Iterator[None]:
+        """Expose a step with these `STEP_LABELS` while the block lasts."""
+        self._step.labels(*labels).set(1)
+        try:
+            yield
+        finally:
+            self._step.clear()
 
     def add(self, run: str, step: str, found: Sequence[Measurement]) -> None:
         attempt = int(time.time())

@@ -3,15 +3,17 @@
 import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from deploy.programs import CHECKOUT
-from lab import LabError
+from lab import LabError, wait_until
 
 LOOPBACK = "127.0.0.1"
 # Below the kernel's range of ephemeral ports, which the clients' connections use.
@@ -19,6 +21,7 @@ PORTS = range(21_000, 31_000)
 CONNECT_SECONDS = 15
 STOP_SECONDS = 10.0
 LINES = 5  # of a program's output, in an error
+_TIMED_OUT = 124  # exit status of timeout(1)
 
 
 def over_ssh(destination: str, there: str) -> list[str]:
@@ -54,45 +57,70 @@ class Process:
         self,
         name: str,
         command: Sequence[str | Path],
-        log: Path | None,
+        log: Path | BinaryIO | None = None,
         *,
         environment: Mapping[str, str] | None = None,
+        fed: bool = False,
         talks: bool = False,
         pass_fds: Sequence[int] = (),
-        open_log: Callable[[Path], BinaryIO] = lambda log: log.open("ab"),
     ) -> None:
         """Start it in the checkout.
 
         name: for errors, such as "Telegraf".
-        log: gets its output; of a program that `talks`, only its standard error. Without, both are in a pipe.
+        log: gets its output; if None, an unnamed file.
         environment: its complete environment; the lab's own if None.
+        fed: its standard input is a pipe, otherwise empty.
+        talks: its standard output is a pipe too; the log only gets its standard error.
         """
-        self.name, self.log = name, log
-        with open_log(log) if log else contextlib.nullcontext() as file:
-            self.popen = subprocess.Popen(
-                list(map(str, command)),
-                cwd=CHECKOUT,
-                env=environment,
-                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if talks or not file else file,
-                stderr=file or subprocess.STDOUT,
-                pass_fds=pass_fds,
-                start_new_session=True,
-            )
+        self.name = name
+        self._log = log.open("ab") if isinstance(log, Path) else log or tempfile.TemporaryFile()  # noqa: SIM115
+        self.popen = subprocess.Popen(
+            list(map(str, command)),
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.PIPE if fed or talks else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if talks else self._log,
+            stderr=self._log,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop(0)
 
     def check(self) -> None:
         if (status := self.popen.poll()) is not None:
             raise self.failure(f"has ended with status {status}")
 
     def logged(self) -> str:
-        return self.log.read_text(errors="replace") if self.log else ""
+        """What its log has, even if a server has put something else in its place."""
+        return Path(f"/proc/self/fd/{self._log.fileno()}").read_text(errors="replace")
 
-    def failure(self, what: str) -> LabError:
-        end = ""
-        # If the log is a link or a pipe, a server has replaced it.
-        with contextlib.suppress(OSError), open(self.log or "", errors="replace", opener=_open_no_link) as log:
-            end = "".join(f"\n  {line}" for line in log.read().splitlines()[-LINES:])
-        return LabError(f"{self.name} {what}{end and '; its log ends:'}{end}")
+    def failure(self, how: str) -> ProgramError:
+        return ProgramError(self.name, how, self.logged())
+
+    def wait(self, seconds: float) -> str:
+        """Its log once it is done; raises `ProgramError` if it fails, or isn't done in this time."""
+        try:
+            status = self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"wasn't done after {seconds:g} s") from None
+        if status:
+            raise self.failure("wasn't done in time" if status == _TIMED_OUT else f"ended with status {status}")
+        return self.logged()
+
+    def await_log(self, text: str, seconds: float) -> None:
+        """Return once its log has this text; raises `ProgramError` if it ends before that, or after this time."""
+
+        def there() -> bool:
+            self.check()
+            return text in self.logged()
+
+        if not wait_until(there, seconds):
+            raise self.failure(f"hasn't said {text!r} within {seconds:g} s")
 
     def send(self, text: str) -> None:
         """Write to its input; if it has ended, its output has the reason."""
@@ -118,19 +146,23 @@ class Process:
         return said
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """End it, and after this time kill it; what it has started is killed."""
         self.popen.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
         self.end_input()
-        if self.popen.stdout is not None:
-            self.popen.stdout.close()
+        for file in (self.popen.stdout, self._log):
+            if file is not None:
+                file.close()
 
 
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+def output(name: str, command: Sequence[str], timeout: float, *, fed: bool = False) -> str:
+    """A program's output; at the end, it and all processes of its group have ended. Raises `ProgramError`."""
+    with Process(name, command, fed=fed) as process:
+        return process.wait(timeout)
 
 
 def free_ports(count: int) -> list[int]:

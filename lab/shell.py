@@ -33,7 +33,7 @@ class Shell:
     def __enter__(self) -> Self:
         """Connect; raises `LabError` if that fails."""
         loop = shlex.join(["sh", "-c", _LOOP.replace("MARK", self._mark)])
-        self._process = Process(self.destination, over_ssh(self.destination, loop), None, talks=True)
+        self._process = Process(self.destination, over_ssh(self.destination, loop), talks=True)
         try:
             self.run("true")
         except BaseException:
@@ -83,7 +83,7 @@ class Shell:
         self._said = self._process.read_until(mark, seconds, self._said)
         before, found, after = self._said.partition(mark)
         if not found:
-            reason = before.decode(errors="replace").strip() or "the connection has ended"
+            reason = f"{before.decode(errors='replace')}{self._process.logged()}".strip() or "the connection has ended"
             raise LabError(f"{self.destination}: no answer to {command}: {reason}")
         self._said = after
         said, _, status = before.rpartition(b"\n")

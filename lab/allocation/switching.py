@@ -4,14 +4,15 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lab import LabError, machine
-from lab.allocation.containers import Cgroups, Containers, Guests, commands
+from lab.allocation import containers
+from lab.allocation.containers import Containers
 from lab.allocation.loads import CLIENTS
 from lab.allocation.results import NEVER, Sums, measurements
 from lab.allocation.scenario import COMPUTATIONAL, STATIC, TRANSACTIONAL, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
+from lab.progress import Course
 from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
 
@@ -28,79 +29,56 @@ def ready(what: Allocation, run: Run) -> Iterator[Experiment]:
         "emulated": "yes" if target and target.emulated else "no",
         "target": target.host if target else "",
     }
-    with contextlib.ExitStack() as ending:
-        switching = _Switching(what, run, ending)
-        yield Experiment(switching.measure, {**machine.host(), **where}, what.steps, check=switching.check)
+    yield Experiment(lambda step: measure(step, what, run.course), {**machine.host(), **where}, what.steps)
 
 
-@dataclass
-class _Switching:
-    """A run's steps, one after the other. Consecutive steps with the same containers share them."""
-
-    what: Allocation
-    run: Run
-    ending: contextlib.ExitStack
-    setting: tuple[int, str, str] | None = None
-    containers: Containers | None = None
-
-    def check(self) -> None:
-        if self.containers:
-            self.containers.check()
-
-    def measure(self, step: Step) -> Outcome:
-        containers = self._ready(step)
-        course, warm_up, target = self.run.course, self.what.warm_up, self.what.target
-        _write_caps(step, 0, containers)
+def measure(step: Step, what: Allocation, course: Course) -> Outcome:
+    """Measure a step in containers of its own."""
+    cpus = str(max(os.sched_getaffinity(0))) if step.pinning == "pinned" else None
+    of_cgroups = containers.cgroups(step.containers, cpus, step.load, INSTANCES / "allocation")
+    course.doing(f"{step.name}: starting")
+    with containers.guests(what.target) if what.target else of_cgroups as running:
+        _write_caps(step, 0, running)
         course.doing(f"{step.name}: warming up")
-        course.pass_time(warm_up + _until_its_second(time.time() + warm_up, step.repetition), self.check)
+        course.pass_time(what.warm_up + _until_its_second(time.time() + what.warm_up, step.repetition), running.check)
         course.doing(f"{step.name}: measuring")
-        sums = self._switch(step, containers)
-        where = (target.platform, target.emulated) if target else ("cgroup", False)
-        return Outcome(_summary(step, sums), measurements(step, sums, where[0], emulated=where[1]))
+        sums = switched(step, what, course, running)
+    where = (what.target.platform, what.target.emulated) if what.target else ("cgroup", False)
+    used = f"{sums.capacity:.3f} CPU, all else {sums.host():.3f} CPU"
+    summary = f"{step.name}: {sums.tasks / sums.duration:.1f} {step.unit}/s, {used}"
+    return Outcome(summary, measurements(step, sums, where[0], emulated=where[1]))
 
-    def _ready(self, step: Step) -> Containers:
-        setting = (step.containers, step.pinning, step.load)
-        if self.containers is None or setting != self.setting:
-            self.containers = None
-            self.ending.close()
-            log = self.run.state.folder / "containers.log"
-            cpus = str(max(os.sched_getaffinity(0))) if step.pinning == "pinned" else None
-            made: Containers = Cgroups(step.containers, cpus, step.load, INSTANCES / "allocation", log)
-            if self.what.target:
-                made = Guests(self.what.target, log)
-            self.containers, self.setting = self.ending.enter_context(made.ready()), setting
-        return self.containers
 
-    def _switch(self, step: Step, containers: Containers) -> Sums:
-        """Sample each second, and write the caps on schedule, right after a sample."""
-        sums, begun, planned = Sums(), time.monotonic(), self.what.duration
-        caps = [step.cap(container, 0) for container in range(step.containers)]
-        before, switched = containers.sample(), None
-        for second in range(1, planned + 1):
-            self.run.course.pass_time(max(0.0, begun + second - time.monotonic()), containers.check)
-            now = containers.sample()
-            if self.what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
-                raise LabError(
-                    f"{self.what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be "
-                    "switched more seldom than the report says"
-                )
-            sums.add(before, now, NEVER if switched is None else second - 1 - switched, caps)
-            before = now
-            if step.mode != STATIC and second % step.interval == 0 and second < planned:
-                cpu, clock = time.thread_time(), time.monotonic()
-                caps = _write_caps(step, second // step.interval, containers)
-                if not self.what.target:  # a target has the host's own commands instead
-                    sums.call_cpu += time.thread_time() - cpu
-                sums.call_seconds += time.monotonic() - clock
-                sums.calls += 1
-                switched = second
-        return sums
+def switched(step: Step, what: Allocation, course: Course, running: Containers) -> Sums:
+    """Sample each second, and write the caps on schedule, right after a sample."""
+    sums, begun, planned = Sums(), time.monotonic(), what.duration
+    caps = [step.cap(container, 0) for container in range(step.containers)]
+    before, last_switch = running.sample(), None
+    for second in range(1, planned + 1):
+        course.pass_time(max(0.0, begun + second - time.monotonic()), running.check)
+        now = running.sample()
+        if what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
+            raise LabError(
+                f"{what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be switched "
+                "more seldom than the report says"
+            )
+        sums.add(before, now, NEVER if last_switch is None else second - 1 - last_switch, caps)
+        before = now
+        if step.mode != STATIC and second % step.interval == 0 and second < planned:
+            cpu, clock = time.thread_time(), time.monotonic()
+            caps = _write_caps(step, second // step.interval, running)
+            if not what.target:  # a target has the host's own commands instead
+                sums.call_cpu += time.thread_time() - cpu
+            sums.call_seconds += time.monotonic() - clock
+            sums.calls += 1
+            last_switch = second
+    return sums
 
 
 def plan(what: Allocation) -> list[str]:
     caps = sorted({cap for step in what.steps for cap in (step.low, step.high)})
     if what.targets:
-        return [line for target in what.targets for line in commands(target, caps)]
+        return [line for target in what.targets for line in containers.commands(target, caps)]
     number = max(step.containers for step in what.steps)
     name, _ = cap_setting(caps[0], mounted().version)
     values = ", ".join(f'"{cap_setting(cap, mounted().version)[1]}"' for cap in caps)
@@ -119,11 +97,11 @@ def planned_seconds(what: Allocation, steps: Sequence[Step]) -> float:
     return len(steps) * (what.warm_up + what.duration + BETWEEN_SECONDS)
 
 
-def _write_caps(step: Step, switches: int, containers: Containers) -> list[float]:
+def _write_caps(step: Step, switches: int, running: Containers) -> list[float]:
     """Write all caps for this number of switches; a control's never change."""
     caps = [step.cap(container, switches) for container in range(step.containers)]
     for container, cap in enumerate(caps):
-        containers.cap(container, cap)
+        running.cap(container, cap)
     return caps
 
 
@@ -134,11 +112,6 @@ def _until_its_second(now: float, repetition: int) -> float:
     So all steps of a repetition begin at the same second of the 5, and steps of the next repetition one second later.
     """
     return (repetition - now) % SCRAPE_SECONDS
-
-
-def _summary(step: Step, sums: Sums) -> str:
-    used = f"{sums.capacity:.3f} CPU, all else {sums.host():.3f} CPU"
-    return f"{step.name}: {sums.tasks / sums.duration:.1f} {step.unit}/s, {used}"
 
 
 STUDY = Study("allocation", Allocation.parse, plan, planned_seconds, ready, runs=lambda what: what.runs)

@@ -71,8 +71,7 @@ def _end(text: str) -> str:
 
 
 TAIL = 1  # seconds
-BLOCK = "64M"  # written at a time: larger than most caches
-DISK = "64m"  # file size of each virtual server
+_TIMES = "--threads=1 --events=0 --time={end} --report-checkpoints={warm_up},{whole} run"
 
 
 @dataclass(frozen=True)
@@ -80,52 +79,34 @@ class Benchmark:
     name: str
     """Its name in the report; the workload's own, unless that has several."""
     unit: str
-    command: Callable[[int, int], list[str]]
-    """The command for a warm-up and a measurement, both in seconds."""
+    template: str
+    """The command; `whole` is the warm-up and the measurement, `end` is `TAIL` later."""
     read: Callable[[str], float]
     """Finds the result in its output; raises `LabError`."""
     has_peer: bool = False
     """Whether it connects to an `iperf3 --server`, whose port is appended to the command."""
 
-
-def _sysbench(*what: str) -> Callable[[int, int], list[str]]:
-    def command(warm_up: int, duration: int) -> list[str]:
+    def command(self, warm_up: int, duration: int) -> list[str]:
+        """The command for a warm-up and a measurement, both in seconds."""
         whole = warm_up + duration
-        checkpoints = f"--report-checkpoints={warm_up},{whole}"
-        return ["sysbench", *what, "--threads=1", "--events=0", f"--time={whole + TAIL}", checkpoints, "run"]
-
-    return command
+        return self.template.format(warm_up=warm_up, duration=duration, whole=whole, end=whole + TAIL).split()
 
 
-def _fio(warm_up: int, duration: int) -> list[str]:
-    # One request at a time, bypassing the page cache: the wait for a block that isn't in memory.
-    what = ["--name=disk", "--filename=/srv/state/disk", f"--size={DISK}", "--rw=randread", "--bs=4k"]
-    how = ["--direct=1", "--ioengine=psync", "--thread", "--output-format=json"]
-    return ["fio", *what, *how, "--time_based", f"--ramp_time={warm_up}", f"--runtime={duration}"]
-
-
-def _iperf3(*direction: str) -> Callable[[int, int], list[str]]:
-    def command(warm_up: int, duration: int) -> list[str]:
-        times = [f"--omit={warm_up}", f"--time={duration}"]
-        return ["iperf3", "--client=127.0.0.1", "--json", *times, *direction, "--port"]
-
-    return command
-
-
+# Blocks are larger than most caches.
+_MEMORY = f"sysbench memory --memory-block-size=64M --memory-total-size=1000000T --memory-oper=write {_TIMES}"
+# One request at a time, bypassing the page cache: the wait for a block that isn't in memory.
+_FIO = (
+    "fio --name=disk --filename=/srv/state/disk --size=64m --rw=randread --bs=4k --direct=1 --ioengine=psync --thread "
+    "--output-format=json --time_based --ramp_time={warm_up} --runtime={duration}"
+)
+_IPERF3 = "iperf3 --client=127.0.0.1 --json --omit={warm_up} --time={duration}"
 BENCHMARKS: Mapping[str, tuple[Benchmark, ...]] = {
-    "cpu": (Benchmark("cpu", "events/s", _sysbench("cpu", "--cpu-max-prime=10000"), sysbench_cpu),),
-    "memory": (
-        Benchmark(
-            "memory",
-            "bytes/s",
-            _sysbench("memory", f"--memory-block-size={BLOCK}", "--memory-total-size=1000000T", "--memory-oper=write"),
-            sysbench_memory,
-        ),
-    ),
-    "disk": (Benchmark("disk", "reads/s", _fio, fio),),
+    "cpu": (Benchmark("cpu", "events/s", f"sysbench cpu --cpu-max-prime=10000 {_TIMES}", sysbench_cpu),),
+    "memory": (Benchmark("memory", "bytes/s", _MEMORY, sysbench_memory),),
+    "disk": (Benchmark("disk", "reads/s", _FIO, fio),),
     "network": (
-        Benchmark("network sent", "bytes/s", _iperf3(), iperf3, has_peer=True),
-        Benchmark("network received", "bytes/s", _iperf3("--reverse"), iperf3, has_peer=True),
+        Benchmark("network sent", "bytes/s", f"{_IPERF3} --port", iperf3, has_peer=True),
+        Benchmark("network received", "bytes/s", f"{_IPERF3} --reverse --port", iperf3, has_peer=True),
     ),
 }
 """By workload: the benchmarks of a step, one after the other."""

@@ -100,29 +100,26 @@ def measured(
     step: Step, what: Network, reached: Mapping[str, tuple[Guest, str]], cpus: paths.Cpus, *, events: bool
 ) -> list[Measurement]:
     """Run a step on an existing path, or on the one to a guest. Raises `LabError`; in any case everything has ended."""
-    of, duration = step.configuration, what.duration
+    of, seconds = step.configuration, what.warm_up + what.duration
     guest, address = reached.get(of.path) or (None, paths.ends(of.path)[2])
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
         if isinstance(of, WebLoad):
-            seconds, offloads = what.warm_up + duration + paths.TIMEOUT, ON
-            paths.prepare(STATE, paths.target(of, address))
-            ends = paths.web(of, what.warm_up, duration)
-            enclosed_ends = ends.enclosed(lambda command: enclosure.enclosed(state, command, programs.WEB_SERVER))
-            servers = [(paths.server_in_guest(address), paths.NGINX_LISTENING, "nginx")]
+            seconds, offloads = seconds + paths.TIMEOUT, ON
+            ends = paths.web(of, address, what.warm_up, what.duration, STATE)
+            by = partial(enclosure.enclosed, state, packages=programs.WEB_SERVER)
         else:
-            seconds, offloads = what.warm_up + duration, of.offloads
-            ends = paths.iperf3(of, address, what.warm_up, duration)
-            enclosed_ends = ends.enclosed(partial(enclosed, state))
-            servers = [(list(server), paths.LISTENING, "") for server in ends.servers.values()]
+            offloads, by = of.offloads, partial(enclosed, state)
+            ends = paths.iperf3(of, address, what.warm_up, what.duration)
         if guest:
-            for server, listening, called in servers:
-                serving.enter_context(guest.serving(server, listening, seconds + 2 * SLACK_SECONDS, called))
-        script = paths.script(None if guest else of.path, offloads, enclosed_ends, cpus, events=events)
+            for name, server in ends.in_guest.items():
+                there = guest.serving(server, ends.listening, seconds + 2 * SLACK_SECONDS, name)
+                serving.enter_context(there)
+        script = paths.script(None if guest else of.path, offloads, ends, by, cpus, events=events)
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
         said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)
     found = outputs.read_web(said, of.rate) if isinstance(of, WebLoad) else outputs.read(said)
-    return values(step, found, duration, guest)
+    return values(step, found, what.duration, guest)
 
 
 def values(step: Step, found: Counted | Served, duration: int, guest: Guest | None = None) -> list[Measurement]:

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lab import LabError
 from lab.factors.workloads import iperf3
@@ -48,16 +47,6 @@ class Served:
         return self.latencies[max(0, math.ceil(quantile * len(self.latencies)) - 1)]
 
 
-class _Result(NamedTuple):
-    """A request's outcome; `sent` is a Unix time, `took` ends with the answer, in nanoseconds."""
-
-    sent: int
-    code: int
-    took: int
-    number: int
-    error: str
-
-
 def read(text: str) -> Counted:
     cpu, counted, between, _ = _parts(text)
     return Counted(iperf3(between), cpu, counted)
@@ -66,22 +55,24 @@ def read(text: str) -> Counted:
 def read_web(text: str, rate: int) -> Served:
     """Read the output of a step with `rate` requests per second; raises `LabError`."""
     cpu, counted, _, results = _parts(text)
+    interval = 10**9 // rate  # like vegeta's ConstantPacer; times are in nanoseconds
+    due, answered, failures = [], [], []
     try:
-        rows = [*csv.reader(results)]
-        answers = [_Result(_whole(r[0]), _whole(r[1]), _whole(r[2]), _whole(r[8]), r[5]) for r in rows]
-    except (ValueError, IndexError, csv.Error):
-        last = f"the last is {results[-1][:200]!r}" if results else "there are none"
-        raise LabError(f"these are no results of vegeta: {last}") from None
-    good = [one for one in answers if one.code == OK and not one.error]
-    if not good:
-        why = next((one.error or f"status {one.code}" for one in answers), "it has sent none")
+        for sent, status, took, _, _, error, _, _, number, *_ in csv.reader(results):
+            since = _whole(sent) - _whole(number) * interval  # when the first request was due if this one is in time
+            due.append(since)
+            if _whole(status) == OK and not error:
+                answered.append((_whole(sent) + _whole(took), since + _whole(took)))
+            else:
+                failures.append(error or f"status {status}")
+    except (ValueError, csv.Error):
+        raise LabError(f"these are no results of vegeta: the last is {results[-1][:200]!r}") from None
+    if not answered:
+        why = failures[0] if failures else "it has sent none"
         raise LabError(f"no request was answered, so nothing is known of its cost: {why}")
-    interval = 10**9 // rate  # like vegeta's ConstantPacer
-    # The least late request gives the first due time: none is sent early.
-    first = min(one.sent - one.number * interval for one in answers)
-    latencies = sorted((one.sent + one.took - first - one.number * interval) / 10**9 for one in good)
-    seconds = (max(one.sent + one.took for one in good) - first) / 10**9
-    return Served(latencies, seconds, len(answers) - len(good), cpu, counted)
+    first = min(due)  # by the least late request: none is sent early
+    latencies = sorted((since - first) / 10**9 for _, since in answered)
+    return Served(latencies, (max(end for end, _ in answered) - first) / 10**9, len(failures), cpu, counted)
 
 
 def _parts(text: str) -> tuple[float, dict[str, float], str, list[str]]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from deploy import go_programs
 from deploy.programs import CHECKOUT
@@ -29,13 +29,11 @@ ADDRESSES = {SERVER: "192.0.2.1", CLIENT: "192.0.2.2"}  # from TEST-NET-1 (RFC 5
 MTU = 1500  # of all devices, including loopback, so that packets are the same on each path
 DEVICE = "eth0"
 EVENTS = ("instructions", "cycles")
-LISTENING = "Server listening on"  # iperf3's message when it does
-LISTEN_SECONDS = 10
+LISTEN_TRIES = 100  # each 0.1 s
 CONFIG = Path(__file__).with_name("nginx.conf")
 IN_GUEST = Path(__file__).with_name("nginx.sh")
 WEB_PORT = 8080  # as in CONFIG
 NGINX = ("/usr/sbin/nginx", "-e", "stderr", "-c", f"/srv/config/{CONFIG.name}")
-NGINX_LISTENING = "start worker process "  # nginx's message when it listens
 MAX_AT_ONCE = 1_000  # requests in flight; others wait, which counts as response time
 TIMEOUT = 10  # seconds until a request fails
 VEGETA = "/srv/config/vegeta"
@@ -48,14 +46,13 @@ class Ends:
 
     servers: Mapping[int, Sequence[str]]
     """By listening port."""
+    in_guest: Mapping[str, Sequence[str]]
+    """The same for a guest, by name."""
+    listening: str
+    """A server's message when it listens."""
     warm_up: Sequence[str]
     client: Sequence[str]
     afterwards: Sequence[str] = ()
-
-    def enclosed(self, by: Callable[[Sequence[str]], list[str]]) -> Self:
-        after = by(self.afterwards) if self.afterwards else ()
-        servers = {port: by(server) for port, server in self.servers.items()}
-        return type(self)(servers, by(self.warm_up), by(self.client), after)
 
 
 class Cpus(NamedTuple):
@@ -91,64 +88,54 @@ def make(path: str) -> list[list[str]]:
     return [line.split() for line in lines]
 
 
-def iperf3_client(of: Configuration, address: str, seconds: int, port: int = PORT) -> list[str]:
-    """The connecting end; it decides who sends. Without Nagle's delay, so that small messages stay small."""
-    direction = ["--reverse"] if of.direction == RECEIVE else []
-    what = [f"--length={of.size}", "--no-delay", f"--time={seconds}", *direction]
-    return ["iperf3", f"--client={address}", f"--port={port}", "--json", *what]
-
-
 def iperf3(of: Configuration, address: str, warm_up: int, duration: int) -> Ends:
-    """Both ends of a stream; each runs enclosed, except servers in a guest.
+    """Both ends of a stream. The connecting one decides who sends.
 
     The warm-up has its own server: after each client iperf3 closes its socket and reopens it, and resets connections
     made in between.
     """
+
+    def client(port: int, seconds: int) -> list[str]:
+        direction = ["--reverse"] if of.direction == RECEIVE else []
+        # Without Nagle's delay, so that small messages stay small.
+        what = ["--json", f"--length={of.size}", "--no-delay", f"--time={seconds}", *direction]
+        return ["iperf3", f"--client={address}", f"--port={port}", *what]
+
     server = ["iperf3", "--server", "--forceflush", f"--bind={address}"]  # reports at once that it listens
     servers = {port: [*server, f"--port={port}"] for port in (WARM_UP_PORT, PORT)}
-    before = iperf3_client(of, address, warm_up, WARM_UP_PORT)
-    return Ends(servers, before, iperf3_client(of, address, duration))
+    in_guest = {shlex.join(command): command for command in servers.values()}
+    return Ends(servers, in_guest, "Server listening on", client(WARM_UP_PORT, warm_up), client(PORT, duration))
 
 
-def prepare(folder: Path, target: str) -> None:
-    """Write the files that nginx and vegeta read to a folder, readable for everybody. Raises `GoProgramsError`."""
+def web(of: WebLoad, address: str, warm_up: int, duration: int, folder: Path) -> Ends:
+    """nginx, in a guest on this address only, and vegeta; the files that they read are written to a folder.
+
+    Raises `GoProgramsError`.
+    """
+    socket = f"[{address}]:{WEB_PORT}" if ":" in address else f"{address}:{WEB_PORT}"
     config, site = folder / "config", folder / "site"
-    for made in (config, site):
+    for made in (config, site):  # readable for everybody
         made.mkdir(mode=0o755)
     shutil.copyfile(CONFIG, config / CONFIG.name)
     shutil.copyfile(go_programs.path("vegeta"), config / "vegeta")
     (config / "vegeta").chmod(0o755)
-    (config / "target").write_text(f"{target}\n")
+    (config / "target").write_text(f"GET http://{socket}/{of.size}\n")
     for size in FILES:
         (site / str(size)).write_bytes(b"x" * size)
 
+    def attack(seconds: int, results: str) -> list[str]:
+        when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MAX_AT_ONCE}", f"-timeout={TIMEOUT}s"]
+        return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]
 
-def target(of: WebLoad, address: str) -> str:
-    return f"GET http://{_socket(address)}/{of.size}"
-
-
-def server_in_guest(address: str) -> list[str]:
-    """nginx with the same files and configuration, for a guest where it is installed, on this guest address only."""
-    config = CONFIG.read_text().replace(f"listen {WEB_PORT};", f"listen {_socket(address)};")
-    return ["sh", "-c", IN_GUEST.read_text(), "nginx", config, *map(str, FILES)]
-
-
-def _socket(address: str) -> str:
-    return f"[{address}]:{WEB_PORT}" if ":" in address else f"{address}:{WEB_PORT}"
-
-
-def web(of: WebLoad, warm_up: int, duration: int) -> Ends:
+    there = CONFIG.read_text().replace(f"listen {WEB_PORT};", f"listen {socket};")
     return Ends(
         servers={WEB_PORT: NGINX},
-        warm_up=attack(of, warm_up, "/dev/null"),
-        client=attack(of, duration),
+        in_guest={"nginx": ["sh", "-c", IN_GUEST.read_text(), "nginx", there, *map(str, FILES)]},
+        listening="start worker process ",
+        warm_up=attack(warm_up, "/dev/null"),
+        client=attack(duration, RESULTS),
         afterwards=[VEGETA, "encode", "-to=csv", RESULTS],
     )
-
-
-def attack(of: WebLoad, seconds: int, results: str = RESULTS) -> list[str]:
-    when = [f"-rate={of.rate}/s", f"-duration={seconds}s", f"-max-workers={MAX_AT_ONCE}", f"-timeout={TIMEOUT}s"]
-    return [VEGETA, "attack", "-targets=/srv/config/target", *when, "-max-body=0", f"-output={results}"]
 
 
 def device(said: str) -> str:
@@ -157,7 +144,15 @@ def device(said: str) -> str:
     return found[1] if found else ""
 
 
-def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: bool) -> str:
+def script(
+    path: str | None,
+    offloads: str,
+    of: Ends,
+    enclosed: Callable[[Sequence[str]], list[str]],
+    cpus: Cpus,
+    *,
+    events: bool,
+) -> str:
     """A whole step: CPU times before and after, the client's output between, and perf's counts.
 
     path: None for the path to a guest, where the servers already run.
@@ -169,32 +164,28 @@ def script(path: str | None, offloads: str, of: Ends, cpus: Cpus, *, events: boo
         switch = [sys.executable, "-m", "lab.network.offloads", offloads]
         commands = [*make(path), *(["ip", "netns", "exec", where, *switch, device] for where, device in devices)]
         lines += [*map(shlex.join, commands), "trap 'kill $servers 2>/dev/null || true' EXIT"]
+        there = ["ip", "netns", "exec", serving]
         for port, server in of.servers.items():
-            lines += _serve(["ip", "netns", "exec", serving], server, port, cpus)
+            lines += [
+                f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *enclosed(server)])} >/run/server 2>&1 &",
+                'servers="$servers $!" tries=0',
+                f"until {shlex.join([*there, 'grep', '-q', f':{port:04X} 00000000:0000 0A', '/proc/net/tcp'])}; do",
+                "  kill -0 $! 2>/dev/null || tries=end",
+                f'  [ "$tries" != end ] && [ $((tries += 1)) -lt {LISTEN_TRIES} ] || {{ cat /run/server; exit 1; }}',
+                "  sleep 0.1",
+                "done",
+            ]
         run = ["ip", "netns", "exec", calling, *run]
-    return "\n".join([*lines, *_measured(run, of, events=events), ""])
-
-
-def _serve(there: Sequence[str], server: Sequence[str], port: int, cpus: Cpus) -> list[str]:
-    listening = [*there, "grep", "-q", f":{port:04X} 00000000:0000 0A", "/proc/net/tcp"]
-    return [
-        f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *server])} >/run/server 2>&1 &",
-        'servers="$servers $!" tries=0',
-        f"until {shlex.join(listening)}; do",
-        "  kill -0 $! 2>/dev/null || tries=end",
-        f'  [ "$tries" != end ] && [ $((tries += 1)) -lt {LISTEN_SECONDS * 10} ] || {{ cat /run/server; exit 1; }}',
-        "  sleep 0.1",
-        "done",
-    ]
-
-
-def _measured(run: Sequence[str], of: Ends, *, events: bool) -> list[str]:
     perf = ["perf", "stat", "-a", "-x,", f"--event={','.join(EVENTS)}", "--output=/run/events", "--"] if events else []
-    return [
-        f"{shlex.join([*run, *of.warm_up])} >/run/warm-up 2>&1 || {{ cat /run/warm-up; exit 1; }}",
-        'grep "^cpu " /proc/stat',
-        shlex.join([*perf, *run, *of.client]),
-        'grep "^cpu " /proc/stat',
-        *(["cat /run/events"] if events else []),
-        *([f"echo {AFTERWARDS}", shlex.join(of.afterwards)] if of.afterwards else []),
-    ]
+    return "\n".join(
+        [
+            *lines,
+            f"{shlex.join([*run, *enclosed(of.warm_up)])} >/run/warm-up 2>&1 || {{ cat /run/warm-up; exit 1; }}",
+            'grep "^cpu " /proc/stat',
+            shlex.join([*perf, *run, *enclosed(of.client)]),
+            'grep "^cpu " /proc/stat',
+            *(["cat /run/events"] if events else []),
+            *([f"echo {AFTERWARDS}", shlex.join(enclosed(of.afterwards))] if of.afterwards else []),
+            "",
+        ]
+    )

@@ -1,7 +1,8 @@
 """The report of a consolidation: a chart and a table for each quantity against the load, the objectives, the knee."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
 from lab.scenario import Step
 
 OBJECTIVES = ("mean", "latency", "availability")
+SCALE = ("request_cpu_seconds", "study_clients")
 UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
@@ -48,10 +50,9 @@ class Judged:
     @property
     def promise(self) -> str:
         """What is measured, and its target, in words."""
-        promised = self.unit.write(self.values["promised"])
+        promised, seconds = self.unit.write(self.values["promised"]), self.values.get("seconds")
         if self.objective == "mean":
             return f"mean response at most {promised}"
-        seconds = self.values.get("seconds")
         return f"{f'within {RESPONSE.write(seconds)}' if seconds else 'without error'} at least {promised}"
 
     def __str__(self) -> str:
@@ -77,6 +78,11 @@ class Load:
     @property
     def size(self) -> tuple[int, int]:
         return self.step.instances * self.step.clients, self.step.instances
+
+    @property
+    def singly(self) -> "list[Load]":
+        """Each step on its own."""
+        return [Load({step: found}) for step, found in self.steps.items()]
 
     def values(self, of: str) -> tuple[float, ...]:
         return tuple(found[of] for found in self.steps.values() if of in found)
@@ -128,60 +134,53 @@ def loads(steps: Mapping[Step, Values]) -> list[Load]:
     return [Load(group) for _, group in sorted(groups.items(), key=lambda one: one[0])]
 
 
-def singly(of: Iterable[Load]) -> list[Load]:
-    """Each step on its own."""
-    return [Load({step: found}) for load in of for step, found in load.steps.items()]
-
-
 def write_up(recording: Recording) -> Page:
     study, of = load_study("consolidation"), loads(by_step(recording.measurements, Step.parse))
-    cost, scale = (recording.gauges.get(name) for name in ("lab_request_cpu_seconds", "lab_study_clients"))
-    scaled = "not scaled: its own numbers of clients were run" if scale == 1 else "not recorded"
-    if scale and scale != 1:
-        scaled = f"one client stands for {significant(scale)} of the study's"
-    calibration = scaled + (f"; a request cost {RESPONSE.write(cost)} of CPU when the run began" if cost else "")
-    steps = sorted(singly(of), key=lambda load: load.values("end"))
-    spans = {load.step: _span(load, recording.info["host"]) for load in steps}
+    steps = sorted((each for load in of for each in load.singly), key=lambda load: load.values("end"))
+    asked, remarks = [], defaultdict[str, list[str]](list)
+    for load in steps:
+        step, found = load.step, load.steps[load.step]
+        span = Span(recording.info["host"], "cgroup", _start(load), round(found["end"]))
+        texts = queries(span, step.apps, found.get("latency seconds", 1.0)).values()
+        asked.append(Asked(f"step {step.name}: {time(span.start)} to {time(span.end)}", tuple(texts)))
+        for remark in _remarks(step, found):
+            remarks[remark].append(step.name)
     columns: Columns[Load] = (
         *STEP,
         ("Repetition", lambda load: str(load.step.repetition)),
-        ("Start", lambda load: time(spans[load.step].start)),
-        ("Seconds", lambda load: str(spans[load.step].seconds)),
+        ("Start", lambda load: time(_start(load))),
+        ("Seconds", lambda load: f"{load.mean('seconds'):.0f}"),
     )
     keys = [key for key in study["sections"] if key != "queries"]
-    asked = [_asked(load, spans[load.step]) for load in steps]
     return Page(
         recording,
         verdict(of),
         [*(_section(key, of, study) for key in keys), Section("queries", None, asked=asked)],
         steps=table(steps, columns, PLACEMENT),
-        facts={"Calibration": calibration},
+        facts={"Calibration": _calibration(steps)},
         overview=_overview(of),
-        remarks=_remarks(steps),
+        remarks=[
+            ("Every step" if len(names) == len(steps) > 1 else ", ".join(names), remark)
+            for remark, names in remarks.items()
+        ],
     )
 
 
-def _span(load: Load, host: str) -> Span:
-    [seconds], [end] = load.values("seconds"), load.values("end")
-    return Span(host, "cgroup", round(end - seconds), round(end))
+def _start(load: Load) -> int:
+    return round(load.values("end")[0] - load.values("seconds")[0])
 
 
-def _asked(load: Load, at: Span) -> Asked:
-    texts = queries(at, load.step.apps, load.mean("latency seconds") or 1.0).values()
-    return Asked(f"step {load.step.name}: {time(at.start)} to {time(at.end)}", tuple(texts))
+def _calibration(steps: Sequence[Load]) -> str:
+    cost, scale = (next((found for load in steps for found in load.values(of)), 0.0) for of in SCALE)
+    if scale == 1:
+        return "not scaled: its own numbers of clients were run"
+    if not scale:
+        return "not recorded"
+    of_study = f"one client stands for {significant(scale)} of the study's"
+    return f"{of_study}; a request cost {RESPONSE.write(cost)} of CPU when the run began"
 
 
-def _remarks(steps: Sequence[Load]) -> list[tuple[str, str]]:
-    of: dict[str, list[str]] = {}
-    for load in steps:
-        for remark in _of_step(load.step, load.steps[load.step]):
-            of.setdefault(remark, []).append(load.step.name)
-    return [
-        ("Every step" if len(names) == len(steps) > 1 else ", ".join(names), remark) for remark, names in of.items()
-    ]
-
-
-def _of_step(step: Step, found: Values) -> Iterator[str]:
+def _remarks(step: Step, found: Values) -> Iterator[str]:
     if (reach := RATE_SECONDS - round(found["seconds"])) > 0:
         yield f"shorter than two minutes: CPU and waiting, rates over two minutes, reach back to {reach} s before it"
     if found.get("late_starts", 0.0) > LATE_SHARE:
@@ -230,8 +229,7 @@ def verdict(of: Sequence[Load]) -> list[str]:
 
 
 def _why(load: Load) -> str:
-    steps = {one.step: one.steps[one.step] for one in singly([load]) if any(each.missed for each in one.judged)}
-    broken = Load(steps)
+    broken = Load({one.step: one.steps[one.step] for one in load.singly if any(each.missed for each in one.judged)})
     used, cpus, full = broken.mean("tiers_cpu"), broken.mean("step_cpus"), ""
     if used is not None:
         full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
@@ -320,7 +318,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
         ("Neighbours named", lambda load: shares(load, "neighbours")),
         ("Alerts that fire at its end", lambda load: ", ".join(sorted(load.parts("firing")))),
     )
-    return table(singly(of), columns, PLACEMENT)
+    return table([each for load in of for each in load.singly], columns, PLACEMENT)
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------

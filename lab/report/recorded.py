@@ -11,7 +11,6 @@ from lab.metrics import METRIC, UNSETTLED, Measurement
 from lab.prometheus import Prometheus, Recorded, Sample
 
 RUNS = "lab_run_info[30d]"  # the stack's retention
-GAUGES = ("lab_request_cpu_seconds", "lab_study_clients")  # of a consolidation
 # Labels of lab_run_info, and the programs whose versions they are.
 SOFTWARE = {"os": "", "kernel": "Linux", "apache": "Apache", "php": "PHP", "mariadb": "MariaDB", "telegraf": "Telegraf"}
 SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
@@ -50,8 +49,6 @@ class Recording:
     finished_steps: int = 0
     unsettled: Mapping[str, float] = field(default_factory=dict)
     """CPUs that others used right before a step, by step name, if the machine did not settle."""
-    gauges: Mapping[str, float] = field(default_factory=dict)
-    """Other values of the run, by metric."""
 
 
 def runs(recorded: Sequence[Recorded]) -> list[Run]:
@@ -86,7 +83,7 @@ def query(metric: str, run: Run) -> str:
 
 def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
     """Run all queries about a run; raises `PrometheusError`."""
-    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, *GAUGES, METRIC)
+    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, METRIC)
     asked = {metric: query(metric, run) for metric in metrics}
     given = {metric: prometheus.vector(text) for metric, text in asked.items()}
     last: dict[str, str] = {}  # attempts of each step
@@ -106,7 +103,6 @@ def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
         round(sum(sample.value for sample in given["lab_run_planned_steps"][:1])),
         len(last),
         {sample.labels.get("step", ""): sample.value for sample in given[UNSETTLED]},
-        {name: given[name][0].value for name in GAUGES if given[name]},
     )
 
 

@@ -12,7 +12,6 @@ from lab.report.units import MISSING, significant
 from lab.suites import outputs
 from lab.suites import table as tables
 from lab.suites.rows import HIGHER
-from lab.suites.table import Published
 
 BASES = ("base", "host")  # the base environment's name, here and in the study
 STUDIED = {"openvz": "OpenVZ 2012", "xen": "Xen 2012"}  # the study's environments other than its host
@@ -74,18 +73,10 @@ def mean_performance(of: Sequence[Comparison]) -> Estimate | None:
 
 
 @cache
-def fisher() -> tuple[Published, ...]:
-    file = STUDIES / "fisher2012.csv"
-    return tables.parse(file.read_text(), file.name)
-
-
-@cache
 def studied() -> Results:
-    return Results(
-        Measurement(row.environment, "", False, row.test.key, row.test.unit, row.test.better, 1, row.mean)
-        for row in fisher()
-        if row.mean is not None
-    )
+    """The study's means, as printed."""
+    file = STUDIES / "fisher2012.csv"
+    return Results(one for one in tables.parse(file.read_text(), file.name) if one.repetition == tables.MEAN)
 
 
 def studied_ratio(test: str, environment: str) -> float | None:

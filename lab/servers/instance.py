@@ -91,11 +91,9 @@ class Instance:
 
         def answered() -> bool:
             self.check()
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                return self._database_answers() if tier == DB else self._page_answers()
-            return False
+            return self._database_answers() if tier == DB else self._page_answers()
 
-        if not wait_until(answered, START_SECONDS):
+        if not wait_until(answered, START_SECONDS, not_yet=(OSError, http.client.HTTPException)):
             raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
 
     def check(self) -> None:
@@ -122,9 +120,8 @@ class Instance:
         process = Process(
             f"{self.name}'s {tier} tier",
             self._cgroups[tier].joining(enclosure.enclosed(self.folder / tier, command)),
-            self.folder / tier / "error.log",
+            privileges.append_to(self.folder / tier / "error.log"),  # owned by nobody: Apache opens it itself
             environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
-            open_log=privileges.append_to,  # owned by nobody: Apache opens it itself
         )
         self._processes[tier].append(process)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 from lab import LabError
+from lab.metrics import Measurement
 
 MICROSECONDS, MEGABYTES, INDEX = "microseconds", "megabytes_per_second", "index"  # a megabyte is 1,000,000 bytes
 Better = Literal["lower", "higher"]
@@ -40,6 +41,12 @@ class Row(NamedTuple):
 
     test: Test
     value: float
+
+    def measured(
+        self, environment: str, repetition: int, virtualization: str = "", *, emulated: bool = False
+    ) -> Measurement:
+        of = self.test
+        return Measurement(environment, virtualization, emulated, of.key, of.unit, of.better, repetition, self.value)
 
 
 def number(text: str) -> float:

@@ -11,8 +11,7 @@ from pathlib import Path
 from deploy import programs
 from deploy.programs import Packages, ProgramsError
 from lab import LabError, guard, machine
-from lab.environments import NONE, Base, Environment, Guest, Limited
-from lab.metrics import Measurement
+from lab.environments import NONE, Environment
 from lab.processes import ProgramError, and_said
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, outputs
@@ -24,8 +23,8 @@ WORK = Path("/var/tmp/virtscope-suites")  # noqa: S108
 HELLO = Path("/var/tmp/lmbench")  # noqa: S108 (where Debian's lat_proc looks for the program that it executes)
 NO_COPY = "no distribution packages it; give the folder of a copy with `{}: /path`"
 FIND_SECONDS = 60.0
+MAX_SECONDS = 3 * 3600  # of a suite on a slow machine, and twice what is planned
 UNIXBENCH_PASSES = 3  # of its long tests; its default of 10 takes half an hour
-PACKAGES = {lmbench.SUITE: programs.LMBENCH, outputs.STRESS_NG: programs.STRESS_NG}
 _HERE = Path(__file__).parent
 SETTLED_CPUS = 0.2  # in use on the whole machine: the stack itself uses less
 LONGEST_SETTLING = 12  # times the settle time
@@ -52,46 +51,38 @@ class Program:
     script: str
     parse: Callable[[str], tuple[Row, ...]]
     planned: Callable[[Suites], float]
+    packages: Packages | None = None
+    """Has the suite; without, it is a copy of the user's."""
     pattern: str = ""
-    """The programs, or the folder of programs, in the unpacked packages."""
+    """The programs, or the folder of programs, in the unpacked packages; the program in a copy."""
     in_guest: str = ""
     """A script that prints the place in a guest."""
     missing: str = ""
     """What to install in a guest that has no such place."""
-    program: str = ""
-    """The program in a copy of the user's."""
     values: Callable[[Suites], tuple[object, ...]] = lambda _: ()
-    timeout: float = 3 * 3600
 
     def find(self, what: Suites, environment: Environment, suite: str) -> tuple[str, str]:
         """Its place and libraries; raises `SkippedError`."""
-        if self.program:
-            if (folder := {"unixbench": what.unixbench, "nbench": what.nbench}[suite]) is None:
+        if self.packages is None:
+            if (folder := what.copies[suite]) is None:
                 raise SkippedError(NO_COPY.format(suite))
-            script, missing = '[ -x "$1/$2" ] && echo "$1"; :', f"there is no program {self.program} in {folder}"
-            return _line(environment, script, missing, folder, self.program), ""
+            script, missing = '[ -x "$1/$2" ] && echo "$1"; :', f"there is no program {self.pattern} in {folder}"
+            return _line(environment, script, missing, folder, self.pattern), ""
         if environment.virtualization not in {NONE, "cgroup"}:
             return _line(environment, self.in_guest, self.missing), ""
         try:
-            root = programs.root(PACKAGES[suite])
+            root = programs.root(self.packages)
         except ProgramsError as error:
             raise SkippedError(str(error)) from None
         [place] = root.glob(self.pattern)
         return str(place), str(root / "usr/lib" / f"{platform.machine()}-linux-gnu")
 
-    def command(self, what: Suites, suite: str, place: tuple[str, str]) -> list[str]:
-        return ["sh", "-c", self.script, suite, *place, *map(str, self.values(what)), str(WORK)]
-
-
-def versions(what: Suites) -> dict[str, str]:
-    """Versions of the packages that this machine's environments run, as labels of lab_run_info; "" if unknown."""
-
-    def version(packages: Packages) -> str:
+    @property
+    def version(self) -> str:
+        """Of the packages that this machine's environments run; "" if unknown."""
         with contextlib.suppress(ProgramsError):
-            return programs.versions(packages)[packages.names[0]]
+            return programs.versions(self.packages)[self.packages.names[0]] if self.packages else ""
         return ""
-
-    return {suite.replace("-", "_"): version(of) for suite, of in PACKAGES.items() if suite in what.suites}
 
 
 def _line(environment: Environment, script: str, missing: str, *arguments: str) -> str:
@@ -108,30 +99,31 @@ PROGRAMS: Mapping[str, Program] = {
         (_HERE / "lmbench.sh").read_text(),
         lmbench.parse,
         lambda what: 120 + 60 * 12 * what.interval,
-        pattern="usr/lib/lmbench/bin/*",
-        in_guest='for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :',
-        missing="install Debian's package lmbench (non-free) in the guest",
-        values=lambda what: (what.megabytes, round(what.interval * 1e6)),
+        programs.LMBENCH,
+        "usr/lib/lmbench/bin/*",
+        'for each in /usr/lib/lmbench/bin/*/lat_syscall; do [ -x "$each" ] && dirname "$each"; done; :',
+        "install Debian's package lmbench (non-free) in the guest",
+        lambda what: (what.megabytes, round(what.interval * 1e6)),
     ),
     outputs.UNIXBENCH: Program(
         (_HERE / "unixbench.sh").read_text(),
         outputs.unixbench,
         lambda _: 600,
-        program="Run",
+        pattern="Run",
         values=lambda _: (UNIXBENCH_PASSES,),
     ),
-    outputs.NBENCH: Program('cd "$1" && ./nbench', outputs.nbench, lambda _: 300, program="nbench"),
+    outputs.NBENCH: Program('cd "$1" && ./nbench', outputs.nbench, lambda _: 300, pattern="nbench"),
     # As root it needs util-linux's setpriv: busybox's can't become nobody.
     outputs.STRESS_NG: Program(
         (_HERE / "stress_ng.sh").read_text(),
         outputs.stress_ng,
         lambda what: 7 * (what.stress_time + 1),
-        pattern="usr/bin/stress-ng",
-        in_guest='[ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && '
+        programs.STRESS_NG,
+        "usr/bin/stress-ng",
+        '[ "$(id -u)" != 0 ] || setpriv --reuid=65534 --regid=65534 --clear-groups true 2>/dev/null && '
         "command -v stress-ng; :",
-        missing="install the packages stress-ng and util-linux in the guest",
-        values=lambda what: (f"{what.stress_time:g}",),
-        timeout=8 * 3600,
+        "install the packages stress-ng and util-linux in the guest",
+        lambda what: (f"{what.stress_time:g}",),
     ),
 }
 
@@ -155,30 +147,21 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
         steps = [step for step in what.steps if (step.environment, step.suite) in places]
         if not steps:
             raise LabError("none of the scenario's suites can run: see above")
-        facts = {**machine.host(), **versions(what), "skipped": said[:_LONGEST_LABEL]}
+        versions = {
+            suite.replace("-", "_"): PROGRAMS[suite].version for suite in what.suites if PROGRAMS[suite].packages
+        }
+        facts = {**machine.host(), **versions, "skipped": said[:_LONGEST_LABEL]}
         yield Experiment(lambda step: measure(step, what, run, places), facts, steps)
 
 
 def plan(what: Suites) -> list[str]:
-    packages = [suite for suite in PACKAGES if suite in what.suites]
+    packages = [suite for suite in what.suites if PROGRAMS[suite].packages]
     return [
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
-        f"There and in guests, files in {WORK} and {HELLO}, which are removed at the end",
-        *(f"{each.name}: {', '.join(what.runnable)}, {_where(each)}" for each in what.environments),
+        f"There and in guests, by sh with lab/suites/*.sh, files in {WORK} and {HELLO}, which are removed at the end",
+        *(f"{each.name}: {', '.join(what.runnable)}, {each.place}" for each in what.environments),
         *(f"{suite} is skipped: {NO_COPY.format(suite)}" for suite in what.suites if suite not in what.runnable),
     ]
-
-
-def _where(environment: Environment) -> str:
-    match environment:
-        case Guest():
-            scripts = "sh with lab/suites/lmbench.sh and stress_ng.sh, and copies of the others"
-            return f"by ssh {environment.ssh}: {scripts}"
-        case Limited(limits=limits):
-            cap = "no cap" if limits.cap is None else f"a cap of {limits.cap:g} CPUs"
-            return f"in a cgroup with {cap} and weight {limits.cpu_weight}"
-        case Base(cpus=cpus):
-            return f"on CPUs {cpus}"
 
 
 def planned_seconds(what: Suites, steps: Sequence[Step]) -> float:
@@ -193,7 +176,9 @@ def measure(step: Step, what: Suites, run: Run, places: Places) -> Outcome:
     output = run.state.folder / f"{step.name.replace('/', '_')}.txt"
     try:
         with environment.ready():
-            said = environment.run(program.command(what, step.suite, place), program.timeout)
+            values = map(str, (*program.values(what), WORK))
+            command = ["sh", "-c", program.script, step.suite, *place, *values]
+            said = environment.run(command, MAX_SECONDS + 2 * program.planned(what))
     except ProgramError as error:
         output.write_text(error.said)
         raise LabError(f"{step.name} {error.how}, in {output} is all that it said{and_said(error.said)}") from None
@@ -210,8 +195,8 @@ def measure(step: Step, what: Suites, run: Run, places: Places) -> Outcome:
     if others > SETTLED_CPUS:
         run.metrics.unsettled(run.state.run, step.name, others)
         busy = f"; the machine did not settle: others used {others:.2f} CPUs before"
-    where = environment.name, environment.virtualization, environment.emulated
-    found = [Measurement(*where, test.key, test.unit, test.better, step.repetition, value) for test, value in rows]
+    kind, emulated = environment.virtualization, environment.emulated
+    found = [row.measured(environment.name, step.repetition, kind, emulated=emulated) for row in rows]
     return Outcome(f"{step.name}: {len(rows)} values{busy}", found)
 
 

@@ -65,9 +65,13 @@ class Suites(keys.Scenario):
     nbench: Folder | None = None  # the folder with its nbench
 
     @property
+    def copies(self) -> dict[str, str | None]:
+        """The user's copies of suites that no distribution packages."""
+        return {"unixbench": self.unixbench, "nbench": self.nbench}
+
+    @property
     def runnable(self) -> tuple[str, ...]:
-        copies = {"unixbench": self.unixbench, "nbench": self.nbench}
-        return tuple(suite for suite in self.suites if suite not in copies or copies[suite])
+        return tuple(suite for suite in self.suites if self.copies.get(suite, "packaged"))
 
     @property
     def steps(self) -> tuple[Step, ...]:

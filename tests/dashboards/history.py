@@ -146,7 +146,7 @@ TARGETS = [
     Target("prometheus", "stack1", "base", every_metric("prometheus")),
     Target("cadvisor", "lab1", "cgroup", [*cadvisor(tiers(4), cpus=2)]),
     Target("telegraf", "lab1", "cgroup", [*access_logs(4)]),
-    Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1", f"lab_step_clients{{{STEP_OF_LAB}}} 160"]),
+    Target("lab", "lab1", "cgroup", [f"lab_step_info{{{STEP_OF_LAB}}} 1"]),
     Target("node", "lab1", "base", ["process_cpu_seconds_total ~0.01", *node(machine(4), cpus=2, steal=STEAL)]),
     Target("perf", "lab1", "base", ["process_cpu_seconds_total ~0.003", *perf(machine(4), MEASURED, tiers(4))]),
     Target("sched", "lab1", "base", [*waits()]),
