@@ -41,34 +41,34 @@ def main() -> int:
     """Run a command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m lab", description="Experiments of the studies, and their reports.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    what = "run a scenario and write its report"
-    command = commands.add_parser("run", help=what, description=run.__doc__)
+    command = commands.add_parser("run", help="run a scenario and write its report", description=run.__doc__)
     command.add_argument(
         "scenario", metavar="SCENARIO", help=f"{', '.join(scenario.shipped())}, or a path to a .yml file"
     )
     command.add_argument("--new", action="store_true", help="start over, even if the latest run is unfinished")
-    what = "print the steps and what they would change, and do nothing"
-    command.add_argument("--dry-run", action="store_true", help=what)
+    command.add_argument("--dry-run", action="store_true", help="print the steps and what they would change, no more")
     command.set_defaults(func=run.main)
     command = commands.add_parser("report", help="write the report of a run, from what Prometheus recorded")
     command.add_argument("run", nargs="?", metavar="RUN", help="its name; without, the newest run")
     command.add_argument("--prometheus", metavar="URL", help="where it was recorded; default: the stack's own")
     command.add_argument("--output", metavar="DIR", type=Path, help="where to write; default: .stack/lab/reports/RUN")
-    command.set_defaults(func=lambda arguments: _written(_of_run, arguments))
-    what, as_is = "write the report of benchmark results that were made elsewhere", argparse.RawDescriptionHelpFormatter
-    command = commands.add_parser("suites", help=what, description=OF_FILES, formatter_class=as_is)
+    command.set_defaults(func=_written, collect=_of_run)
+    command = commands.add_parser(
+        "suites", help="write the report of benchmark results that were made elsewhere", description=OF_FILES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     command.add_argument("files", nargs="+", metavar="[ENVIRONMENT=]FILE", help="results, as above")
     command.add_argument("--output", metavar="DIR", type=Path, required=True, help="where the report goes")
-    command.set_defaults(func=lambda arguments: _written(_of_files, arguments))
+    command.set_defaults(func=_written, collect=lambda given: (suites.of_files(given.files), given.output))
     arguments = parser.parse_args()
     status: int = arguments.func(arguments)
     return status
 
 
-def _written(collect: Callable[[argparse.Namespace], tuple[Recording, Path]], arguments: argparse.Namespace) -> int:
+def _written(arguments: argparse.Namespace) -> int:
     """Write a report and print its summary; returns the exit status: 1 without a run, Prometheus or a file."""
     try:
-        recording, folder = collect(arguments)
+        recording, folder = arguments.collect(arguments)
         page = REPORT[recording.study](recording)
         file = page.write(folder)
     except (LabError, StackError, OSError) as error:
@@ -85,10 +85,6 @@ def _of_run(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     if not recording.measurements:
         raise LabError(f"run {found.name} has not measured a step yet")
     return recording, arguments.output or REPORTS / found.name
-
-
-def _of_files(arguments: argparse.Namespace) -> tuple[Recording, Path]:
-    return suites.of_files(arguments.files), arguments.output
 
 
 if __name__ == "__main__":

@@ -66,18 +66,15 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
     """Return the mounts in mountinfo (man proc); raises `CgroupError` if CPU can't be limited."""
     unified = None
     by_controller: dict[str, Path] = {}
-    for line in mountinfo.splitlines():
-        # ID parent major:minor root mount-point options optional... - type source super-options
-        before, _, after = line.partition(" - cgroup")
-        if not after:
-            continue
-        mount_point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), before.split(" ")[4]))
-        version_2, _, options = after.partition(" ")
-        if version_2 == "2":
-            unified = mount_point
+    # ID parent major:minor root mount-point options optional... - type source super-options
+    mounts = re.findall(r"^(?:\S+ ){4}(\S+) .* - cgroup(2?) \S+ (\S+)$", mountinfo, re.MULTILINE)
+    for mount_point, version_2, options in mounts:
+        root = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount_point))
+        if version_2:
+            unified = root
         else:
-            for controller in {*CONTROLLERS, "cpuacct", "perf_event"}.intersection(options.split(" ")[-1].split(",")):
-                by_controller[controller] = mount_point
+            wanted = {*CONTROLLERS, "cpuacct", "perf_event"}.intersection(options.split(","))
+            by_controller |= dict.fromkeys(wanted, root)
     if "cpu" in by_controller:
         if absent := {*CONTROLLERS, "cpuacct"} - by_controller.keys():
             lacking = ", ".join(sorted(absent))
@@ -112,13 +109,8 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if os.geteuid() != 0:
-            advice = "only root may create cgroups: use sudo"
-        elif isinstance(error, PermissionError) or error.errno == errno.EROFS:
-            advice = "in a container, run the lab on the host, or give the container /sys/fs/cgroup to write to"
-        else:
-            advice = "the kernel refuses it: see Documentation/admin-guide/cgroup-v2.rst or cgroup-v1"
-        raise CgroupError(f"{error.filename}: {error.strerror}; {advice}") from None
+        needed = "cgroups need root, and in a container /sys/fs/cgroup to write to"
+        raise CgroupError(f"{error.filename}: {error.strerror}; {needed}") from None
 
 
 class Cgroup:

@@ -10,20 +10,14 @@ from lab import machine, measuring
 from lab.cgroups import PARENT
 from lab.progress import Course
 from lab.prometheus import Recorded
-from lab.scenario import (
-    PROBING_CLIENTS,
-    PROBING_THINK_SECONDS,
-    RUNNING,
-    Consolidation,
-    Scale,
-    Step,
-    calibrated,
-)
+from lab.scenario import RUNNING, Consolidation, Scale, Step, calibrated
 from lab.stage import BATCH, BATCH_COMMAND, Stage, get_sensors
 from lab.study import Experiment, Outcome, Run, Study
 
 STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.measuring
 SCRAPE_SECONDS = 5.0  # from prometheus.yml
+# This many clients with this short think time give a steady load that any machine can handle.
+PROBING_CLIENTS, PROBING_THINK_SECONDS = 10, 0.5
 
 
 @contextlib.contextmanager

@@ -26,22 +26,17 @@ class Step(Protocol):
 
 
 class Scenario(Model):
-    """A valid scenario, as in its file; times in seconds."""
+    """A valid scenario, as in its file; times in seconds.
+
+    `name` is the file's without the extension. `digest` is the file's: a run is only resumed with the same scenario.
+    """
 
     about: Annotated[str, Field(min_length=1)]
     repetitions: Annotated[int, Field(ge=1, le=100)] = 5
     _name: str = PrivateAttr("")
     _digest: str = PrivateAttr("")
-
-    @property
-    def name(self) -> str:
-        """Its file's name without the extension."""
-        return self._name
-
-    @property
-    def digest(self) -> str:
-        """The file's digest: a run is only resumed with the same scenario."""
-        return self._digest
+    name = property(lambda self: self._name)
+    digest = property(lambda self: self._digest)
 
     @property
     @abstractmethod

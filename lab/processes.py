@@ -159,7 +159,7 @@ class Process:
                 file.close()
 
 
-def output(name: str, command: Sequence[str], timeout: float, *, fed: bool = False) -> str:
+def output(name: str, command: Sequence[str | Path], timeout: float, *, fed: bool = False) -> str:
     """A program's output; at the end, it and all processes of its group have ended. Raises `ProgramError`."""
     with Process(name, command, fed=fed) as process:
         return process.wait(timeout)

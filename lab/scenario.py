@@ -24,9 +24,6 @@ NONE, RUNNING, STOPPED = get_args(Batch)
 MAX_CLIENTS = 10_000  # for all instances together: the limit of one process at a think time of 7 s
 STUDY_CLIENTS = 800
 THEIR_CPUS = 0.3
-# This many clients with this short think time give a steady load that any machine can handle.
-PROBING_CLIENTS = 10
-PROBING_THINK_SECONDS = 0.5
 MIN_ANSWERS = 50
 _ENVIRONMENT = re.compile(
     r"(one node|two nodes)(?:, batch job (running|stopped))?, (\d{1,3}) instances? of (\d{1,6}) clients", re.ASCII
@@ -104,11 +101,8 @@ class Consolidation(keys.Scenario):
             if server and int(server[1]) > most:
                 raise KeyProblem(f"no such instance runs: there are at most {most}", "limits", name)
         if most * clients > MAX_CLIENTS:
-            raise KeyProblem(
-                f"{clients} for each of {most} instances are {most * clients}: at most {MAX_CLIENTS} clients can be "
-                "played at a time",
-                "clients",
-            )
+            together = f"{clients} for each of {most} instances are {most * clients}"
+            raise KeyProblem(f"{together}: at most {MAX_CLIENTS} clients run at a time", "clients")
         return self
 
     @property

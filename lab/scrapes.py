@@ -78,10 +78,7 @@ class Scrapes:
         lacking: the scrapes so far, such as "step 4x700-1 less than 3 times", for the message.
         """
         if not wait_until(lambda: self.ask(query, check), SCRAPE_SECONDS, POLL_SECONDS):
-            raise LabError(
-                f"the stack's Prometheus has scraped {lacking}: see make status; "
-                "the same command then continues with this step"
-            )
+            raise LabError(f"the stack's Prometheus has scraped {lacking}: see make status, then run this again")
 
     def ask(self, queries: Callable[[], T], check: Callable[[], None]) -> T:
         """The result of queries, which are asked again for a minute while Prometheus doesn't answer: it may restart.

@@ -35,14 +35,13 @@ class Stage:
         names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
         telegraf, cadvisor, *ports = free_ports(2 * len(names) + 2)
         self._sensor_ports = telegraf, cadvisor
-        where = cpus(scenario.placement[0], self._cpus_available)
-        self._cpus_of_others = where.others
+        self._cpus_of_others = cpus(scenario.placement[0], self._cpus_available).others
         self._instances = [
-            Instance(name, INSTANCES / name, {WEB: web, DB: db}, self._limits(name, where))
+            Instance(name, INSTANCES / name, {WEB: web, DB: db})
             for name, web, db in zip(names, ports[::2], ports[1::2], strict=True)
         ]
         self._running: list[Instance] = []
-        self._batch: Process | None = None
+        self._batch: list[Process] = []
         self._ending_batch = contextlib.ExitStack()
         self._sensors: list[Process] = []
         self.clients: Clients
@@ -69,18 +68,19 @@ class Stage:
         Returns the instances' number of CPUs; raises `LabError`.
         """
         where = cpus(placement, self._cpus_available)
-        if beside_batch:
-            self._start_batch(where.by_tier[WEB])
-        else:
+        if not beside_batch:
             self._stop_batch()
+        elif not self._batch:
+            limited = [(Cgroup(BATCH, mounted()), TierLimits(BATCH_WEIGHT, None, where.by_tier[WEB]))]
+            self._batch = self._ending_batch.enter_context(guard.guarded(INSTANCES / BATCH, limited))
+            self._batch.append(Process("the batch job", limited[0][0].joining(BATCH_COMMAND)))
         while len(self._running) > instances:
             self._running.pop().stop()
         for instance in self._instances[len(self._running) : instances]:
-            instance.start()
+            instance.start(self._limits(instance, where))
             self._running.append(instance)
         for instance in self._running:
-            for tier, limits in self._limits(instance.name, where).items():
-                instance.limit(tier, limits)
+            instance.limit(self._limits(instance, where))
         return where.count
 
     def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
@@ -89,12 +89,12 @@ class Stage:
         self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, dict.fromkeys(urls, clients), urls))
 
     def cpu_seconds(self) -> float:
-        return sum(instance.cpu_seconds(tier) for instance in self._running for tier in TIERS)
+        return sum(instance.cpu_seconds() for instance in self._running)
 
     def check(self) -> None:
         for instance in self._running:
             instance.check()
-        for process in (*self._sensors, self.clients, *([self._batch] if self._batch else [])):
+        for process in (*self._sensors, self.clients, *self._batch):
             process.check()
 
     @property
@@ -103,20 +103,13 @@ class Stage:
         telegraf, cadvisor = self._sensor_ports
         return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self.clients.port,)}
 
-    def _limits(self, instance: str, where: Cpus) -> dict[str, TierLimits]:
-        of = {tier: self._scenario.limit(instance, tier) for tier in TIERS}
+    def _limits(self, instance: Instance, where: Cpus) -> dict[str, TierLimits]:
+        of = {tier: self._scenario.limit(instance.name, tier) for tier in TIERS}
         return {tier: TierLimits(limit.weight, limit.cap, where.by_tier[tier]) for tier, limit in of.items()}
-
-    def _start_batch(self, cpus: str) -> None:
-        if self._batch is None:
-            cgroup, limits = Cgroup(BATCH, mounted()), TierLimits(BATCH_WEIGHT, None, cpus)
-            running = self._ending_batch.enter_context(guard.guarded(INSTANCES / BATCH, [(cgroup, limits)]))
-            self._batch = Process("the batch job", cgroup.joining(BATCH_COMMAND), self._logs / "batch.log")
-            running.append(self._batch)
 
     def _stop_batch(self) -> None:
         self._ending_batch.close()
-        self._batch = None
+        self._batch = []
 
 
 def get_sensors() -> None:
@@ -159,16 +152,10 @@ def _copy_sensors(instance: Instance, folder: Path) -> None:
         "apache_status": ("http://127.0.0.1/server-status?auto", instance.status_url),
         "mysql": ("telegraf@unix(/run/mysqld/mysqld.sock)/", instance.db_dsn),
     }
-    for sensor, (before, after) in places.items():
-        original = (TELEGRAF / "sensors" / f"{sensor}.conf").read_text()
-        copy = edited(original, {before: after, 'app = "shop"': f'app = "{instance.name}"'})
-        (folder / f"{instance.name}-{sensor}.conf").write_text(copy)
-
-
-def edited(configuration: str, replacements: Mapping[str, str]) -> str:
-    """A sensor's configuration with placeholders filled in; raises `LabError` if one is missing."""
-    for before, after in replacements.items():
-        if before not in configuration:
-            raise LabError(f"a sensor in {TELEGRAF}/sensors no longer has {before!r}: update lab/stage.py")
-        configuration = configuration.replace(before, after)
-    return configuration
+    for sensor, replacement in places.items():
+        text = (TELEGRAF / "sensors" / f"{sensor}.conf").read_text()
+        for before, after in (replacement, ('app = "shop"', f'app = "{instance.name}"')):
+            if before not in text:
+                raise LabError(f"{TELEGRAF}/sensors/{sensor}.conf no longer has {before!r}: update lab/stage.py")
+            text = text.replace(before, after)
+        (folder / f"{instance.name}-{sensor}.conf").write_text(text)

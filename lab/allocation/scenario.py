@@ -76,13 +76,13 @@ class Step:
 
 
 def _argument(text: str) -> str:
-    """A name for a command line; it is never taken for an option."""
     if not text.isprintable() or not text or text.startswith("-"):
         raise ValueError(f"{text!r} is no name: it must be printable, and not begin with -")
     return text
 
 
 Argument = Annotated[str, AfterValidator(_argument)]
+"""A name for a command line; it is never taken for an option."""
 
 
 class Guest(Model):
@@ -122,9 +122,7 @@ class Elsewhere(Model):
 def _magnitude(caps: tuple[float, float]) -> tuple[float, float]:
     low, high = caps
     if low >= high:
-        raise ValueError(
-            "the first cap must be the smaller one; equal caps always run, as the static baseline and the control"
-        )
+        raise ValueError("the first cap must be the smaller one; equal caps always run too")
     if low < SMALLEST_CAP:
         raise ValueError(f"{low:g} is less than the smallest cap, {SMALLEST_CAP:g} CPUs")
     if containers_of(caps) is None:
@@ -156,9 +154,7 @@ class Allocation(keys.Scenario):
                 if problem := elsewhere.refuse(magnitude):
                     raise KeyProblem(problem, "magnitudes", number)
             for key in self.model_fields_set & {"pinning", "load"}:
-                raise KeyProblem(
-                    "is of cgroups: guests keep their pinning, and run the computational load or their own", key
-                )
+                raise KeyProblem("is of cgroups: guests keep their pinning, and run the awk load or their own", key)
         return self
 
     @property
@@ -170,14 +166,12 @@ class Allocation(keys.Scenario):
     @property
     def runs(self) -> tuple[Self, ...]:
         """One run for each host, in order; with several hosts their names end in the host's."""
-        if len(self.targets or ()) < 2:
+        if self.targets is None or len(self.targets) == 1:
             return (self,)
-        return tuple(self._of_host(each) for each in self.targets or ())
-
-    def _of_host(self, host: Elsewhere) -> Self:
-        run = self.model_copy(update={"targets": (host,)})
-        run._name = f"{self.name}-{host.short}"
-        return run
+        runs = tuple(self.model_copy(update={"targets": (host,)}) for host in self.targets)
+        for run, host in zip(runs, self.targets, strict=True):
+            run._name = f"{self.name}-{host.short}"
+        return runs
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -58,10 +58,7 @@ def switched(step: Step, what: Allocation, course: Course, running: Containers) 
         course.pass_time(max(0.0, begun + second - time.monotonic()), running.check)
         now = running.sample()
         if what.target and (late := time.monotonic() - begun - second) > LATE_SECONDS:
-            raise LabError(
-                f"{what.target.host} answers too slowly: a sample came {late:.1f} s late, and caps would be switched "
-                "more seldom than the report says"
-            )
+            raise LabError(f"{what.target.host} answers too slowly: a sample, and so a switch, was {late:.1f} s late")
         sums.add(before, now, NEVER if last_switch is None else second - 1 - last_switch, caps)
         before = now
         if step.mode != STATIC and second % step.interval == 0 and second < planned:

@@ -24,9 +24,7 @@ BETWEEN_SECONDS = 4.0  # approximate; cgroups are made, and a step waits until i
 def ready(what: Factors, run: Run) -> Iterator[Experiment]:
     available = sorted(os.sched_getaffinity(0))
     if what.cpus > len(available):
-        raise LabError(
-            f"the scenario takes {what.cpus} CPUs, and this machine has {len(available)}: change its key cpus"
-        )
+        raise LabError(f"this machine has {len(available)} CPUs, not {what.cpus}: change the scenario's key cpus")
     programs.root(programs.BENCHMARKS)
     with contextlib.ExitStack() as ending:
         for guest in what.guests:

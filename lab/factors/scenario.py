@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from deploy.documents import KeyProblem
 from lab import keys
@@ -106,12 +106,6 @@ class Step:
         return f"{self.workload}-{self.case.slug}-{self.repetition}"
 
 
-def _differ(weights: tuple[int, int]) -> tuple[int, int]:
-    if weights[0] == weights[1]:
-        raise ValueError("must be two different weights, such as [100, 300]")
-    return weights
-
-
 def of_guest(guest: Guest) -> Case:
     return Case(elsewhere=f"guest {guest.name}")
 
@@ -123,7 +117,7 @@ class Factors(keys.Scenario):
     cpus: Annotated[int, Field(ge=1, le=256)] = 2
     servers: OneOrMore[Annotated[int, Field(ge=1, le=MAX_SERVERS)]] | None = None
     overcommit: OneOrMore[Annotated[int, Field(ge=1, le=16)]] = (1, 2, 3, 4)
-    weights: Annotated[tuple[Weight, Weight], AfterValidator(_differ)] = (100, 300)
+    weights: Annotated[tuple[Weight, Weight], distinct()] = (100, 300)
     caps: OneOrMore[Annotated[Cap, Field(lt=1)]] = (0.25, 0.5)
     guests: Annotated[tuple[Guest, ...], distinct(lambda guest: of_guest(guest).slug)] = ()
     duration: Annotated[WholeSeconds, Field(ge=1, le=3_600)] = 10

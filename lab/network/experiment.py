@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,10 +89,10 @@ def reach(guest: Guest) -> Iterator[tuple[Guest, str]]:
     """A guest and its address. Raises `LabError` if ssh fails, or if traffic to the guest stays on this machine."""
     with guest.ready():
         address = guest.address()
-        device = paths.device(Base(name=guest.name).run(["ip", "-oneline", "route", "get", address], SLACK_SECONDS))
-        if device in ("", "lo"):
+        said = Base(name=guest.name).run(["ip", "-oneline", "route", "get", address], SLACK_SECONDS)
+        if re.search(r"(?<!\S)dev (?!lo )", said) is None:
             raise LabError(
-                f"{guest.name}: {address}, where ssh reached it, is {'this machine' if device else 'nowhere'}"
+                f"{guest.name}: {address}, where ssh reached it, is this machine, or nowhere: {said.strip()}"
             )
         yield guest, address
 

@@ -9,7 +9,6 @@ due at its time whether or not earlier ones are answered. Response time counts f
 client would be a waiting user.
 """
 
-import re
 import shlex
 import shutil
 import sys
@@ -136,12 +135,6 @@ def web(of: WebLoad, address: str, warm_up: int, duration: int, folder: Path) ->
         client=attack(duration, RESULTS),
         afterwards=[VEGETA, "encode", "-to=csv", RESULTS],
     )
-
-
-def device(said: str) -> str:
-    """The device in the output of `ip route get`; empty if there is none."""
-    found = re.search(r"(?<!\S)dev (\S+)", said)
-    return found[1] if found else ""
 
 
 def script(

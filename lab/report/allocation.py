@@ -8,9 +8,9 @@ from lab.allocation.results import CALL_CPU, CALL_SECONDS, CAPACITY, CUT, HOST, 
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
 from lab.report.comparison import beyond_noise, by_step, furthest
-from lab.report.page import SPREAD, Columns, Page, Section, Table, interval, load_study, spread, table
+from lab.report.page import SPREAD, Columns, Page, Section, Table, load_study, spread, table
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate, estimate, slope
+from lab.report.statistics import Estimate, estimate, interval, slope
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
 
 NEGLIGIBLE = 0.01  # of a CPU

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lab.metrics import Measurement
-from lab.report.page import interval, label
-from lab.report.statistics import Estimate, estimate, ratio
+from lab.report.statistics import Estimate, estimate, interval, ratio
 from lab.report.units import SHARE
 
 S = TypeVar("S")
@@ -72,7 +71,7 @@ class Values:
         return estimate(self.tests.get(environment, {}).get(test, ()))
 
     def label(self, environment: str) -> str:
-        return label(environment, emulated=environment in self.emulated)
+        return f"{environment} (emulated)" if environment in self.emulated else environment
 
     def compare(self, pairs: Iterable[Pair]) -> list[Comparison]:
         """Every test that both environments of a pair have."""

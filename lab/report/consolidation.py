@@ -9,7 +9,7 @@ from typing import Any
 from lab.clients.metrics import LATE_SHARE
 from lab.measuring import RATE_SECONDS, Span, parts, queries
 from lab.report import charts, units
-from lab.report.charts import Curve, Panel
+from lab.report.charts import Curve, Panel, Point
 from lab.report.comparison import by_step
 from lab.report.page import Columns, Page, Section, Study, Table, load_study, table
 from lab.report.recorded import Asked, Recording, count, time
@@ -230,20 +230,19 @@ def verdict(of: Sequence[Load]) -> list[str]:
 
 def _why(load: Load) -> str:
     broken = Load({one.step: one.steps[one.step] for one in load.singly if any(each.missed for each in one.judged)})
-    used, cpus, full = broken.mean("tiers_cpu"), broken.mean("step_cpus"), ""
-    if used is not None:
-        full = f" All tiers together used {CPUS.write(used)}" + (f" of the {cpus:g} they share." if cpus else ".")
+    used, cpus = broken.mean("tiers_cpu"), broken.mean("step_cpus")
+    full = f" All tiers together used {CPUS.write(used)} of the {cpus:g} they share." if used and cpus else ""
     cause, share = next(iter(broken.parts("causes").items()), ("", 0.0))
     if not cause:
         return f"Cause unknown: Prometheus has no app:breach_cause:info of that time.{full}"
     if cause == "unknown":
         return f"Cause unknown: no evidence (for {SHARE.write(share)} of the time).{full}"
-    neighbours = broken.parts("neighbours") if cause == "neighbour" else {}
-    named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours.items())
-    who = f" It waited for its neighbours: {named}." if named else ""
     words = load_study("consolidation")["causes"].get(cause, cause)
     likely = f"Most likely cause: {words} (cause {cause}, for {SHARE.write(share)} of the time)."
-    return f"{likely}{who}{full}"
+    if cause == "neighbour" and (neighbours := broken.parts("neighbours")):
+        named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours.items())
+        likely += f" It waited for its neighbours: {named}."
+    return f"{likely}{full}"
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
@@ -330,17 +329,18 @@ def _chart(quantities: Sequence[Quantity], of: Sequence[Load]) -> str | None:
     placements = list(dict.fromkeys(load.step.setting for load in of))
     panels = []
     for each in (quantity for quantity in quantities if not quantity.get("hidden")):
-        unit, curves = _unit(each), []
-        for line, placement in enumerate(placements):
-            for shade, number in enumerate(instances):
-                points = [
-                    (load.step.clients, [value * unit.factor for value in load.values(each["of"])])
-                    for load in of
-                    if (load.step.setting, load.step.instances) == (placement, number)
-                ]
-                name = count(number, "instance") + (f", {placement}" if len(placements) > 1 else "")
-                if any(values for _, values in points):
-                    curves.append(Curve(name, points, shade, line))
+        unit, points = _unit(each), defaultdict[tuple[int, int], list[Point]](list)
+        for load in of:
+            key = placements.index(load.step.setting), instances.index(load.step.instances)
+            points[key].append((load.step.clients, [value * unit.factor for value in load.values(each["of"])]))
+        curves = [
+            Curve(
+                count(instances[shade], "instance") + (f", {placements[line]}" if len(placements) > 1 else ""),
+                of_curve, shade, line,
+            )
+            for (line, shade), of_curve in sorted(points.items())
+            if any(values for _, values in of_curve)
+        ]  # fmt: skip
         panels.append(Panel(each["title"], unit.axis, curves, _limits(each, of), logarithmic=unit.logarithmic))
     if not any(panel.curves for panel in panels):
         return None

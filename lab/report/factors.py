@@ -3,27 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lab.factors import scenario
-from lab.factors.scenario import (
-    AFFINITY,
-    BASE,
-    CAPS,
-    COMPUTING,
-    OVERCOMMIT,
-    SERVERS,
-    SPARE_CORE,
-    VIRTUALISATION,
-    WEIGHTS,
-    Case,
-)
+from lab.factors.scenario import BASE, COMPUTING, FACTORS, WORKLOADS, Case
 from lab.factors.workloads import BENCHMARKS
 from lab.metrics import Measurement
 from lab.report.comparison import Comparison, Pair, Values, beyond_noise
-from lab.report.page import Columns, Page, Section, Study, interval, load_study, table
+from lab.report.page import Columns, Page, Section, Study, load_study, table
 from lab.report.recorded import Recording
+from lab.report.statistics import interval
 from lab.report.units import SHARE
 
-TESTS = tuple(benchmark.name for workload in scenario.WORKLOADS for benchmark in BENCHMARKS[workload])
+VIRTUALISATION, SERVERS, OVERCOMMIT, AFFINITY, SPARE_CORE, WEIGHTS, CAPS = FACTORS
+TESTS = tuple(benchmark.name for workload in WORKLOADS for benchmark in BENCHMARKS[workload])
 ALONE = Case().name  # on its own CPU
 LOSSES = ("loss, free", "loss, pinned")  # with as many virtual servers as CPUs, relative to one alone
 SECTIONS = {

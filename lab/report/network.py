@@ -11,9 +11,9 @@ from lab.network.experiment import CPU, FAILED, P50, P99, PER_BYTE, PER_REQUEST,
 from lab.network.paths import EVENTS
 from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad
 from lab.report.comparison import Pair, Values, furthest
-from lab.report.page import Columns, Page, Section, Table, interval, load_study, table, three_digits
+from lab.report.page import Columns, Page, Section, Table, load_study, table
 from lab.report.recorded import Recording
-from lab.report.statistics import Estimate
+from lab.report.statistics import Estimate, interval, three_digits
 from lab.report.units import MISSING, significant, unit_of
 
 INSTRUCTIONS, _ = EVENTS
@@ -48,10 +48,9 @@ class Results:
         self.judged_by = INSTRUCTIONS if INSTRUCTIONS in self.values.units else CPU
         self.compared = [
             compared
-            for group, beside in (("paths", _first_path), ("offloads", _offloads), ("sizes", _largest))
-            for one in loads
-            if (base := beside(one, loads)) and base != one
-            for compared in self._compare("requests" if isinstance(one, WebLoad) else group, one, base)
+            for group, one, base in _baselines(loads)
+            if base != one
+            for compared in self._compare(group, one, base)
         ]
 
     def of(self, group: str) -> list[Compared]:
@@ -79,23 +78,19 @@ def _rank(one: Load) -> tuple[int, str]:
     return (PATHS.index(one.path) if one.path in PATHS else len(PATHS), one.path)
 
 
-def _first_path(one: Load, loads: Sequence[Load]) -> Load:
-    """The same over the first measured one of `PATHS`; for paths to guests, the one with offloads."""
-    first = min((each for each in loads if type(each) is type(one)), key=_rank).path
-    if isinstance(one, WebLoad):
-        return replace(one, path=first)
-    on = ON if first in PATHS else UNCHANGED
-    return replace(one, path=first, offloads=on if one.offloads == UNCHANGED else one.offloads)
-
-
-def _offloads(one: Load, _: Sequence[Load]) -> Load | None:
-    return replace(one, offloads=ON) if isinstance(one, Configuration) and one.offloads in OFFLOADS else None
-
-
-def _largest(one: Load, loads: Sequence[Load]) -> Load | None:
-    """The same with the largest messages."""
-    sizes = [each.size for each in loads if isinstance(each, Configuration)]
-    return replace(one, size=max(sizes)) if isinstance(one, Configuration) else None
+def _baselines(loads: Sequence[Load]) -> Iterator[tuple[str, Load, Load]]:
+    """The section of a comparison, a load, and what it is compared with, which may not have been measured."""
+    sizes = [one.size for one in loads if isinstance(one, Configuration)]
+    for one in loads:
+        first = min((each for each in loads if type(each) is type(one)), key=_rank).path
+        if isinstance(one, WebLoad):
+            yield "requests", one, replace(one, path=first)
+            continue
+        on = ON if first in PATHS else UNCHANGED  # guests are compared with offloads
+        yield "paths", one, replace(one, path=first, offloads=on if one.offloads == UNCHANGED else one.offloads)
+        if one.offloads in OFFLOADS:
+            yield "offloads", one, replace(one, offloads=ON)
+        yield "sizes", one, replace(one, size=max(sizes))
 
 
 def write_up(recording: Recording) -> Page:
@@ -173,10 +168,6 @@ def verdict(results: Results, of_study: float) -> list[str]:
 
 
 def _on(path: str) -> str:
-    """
-    >>> _on("veth"), _on("guest web1")
-    ('Over veth', 'To and from guest web1')
-    """
     return f"Over {path}" if path in PATHS else f"To and from {path}"
 
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import jinja2
 import yaml
 
-from lab.metrics import Measurement
+from lab.report.comparison import Values
 from lab.report.recorded import Asked, Recording
-from lab.report.statistics import Estimate, estimate
+from lab.report.statistics import Estimate, interval
 from lab.report.units import MISSING, unit_of
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Page:
         self.verdict = [*verdict, *incomplete]
         self.facts = [(name, text) for name, text in {**recording.facts, **(facts or {})}.items() if text]
         self.sections = [section for section in sections if section.table is None or section.table.rows]
-        self.steps = steps or every_value(recording.measurements)
+        self.steps = steps or _every_value(Values(recording.measurements))
         emulation = "runs on emulated hardware: its values show that it works, and no more"
         self.remarks = [*remarks, *((name, emulation) for name in dict.fromkeys(emulated))]
         differences = self.study.get("differences", ())
@@ -131,16 +131,6 @@ def table(rows: Iterable[T], columns: Columns[T], unless_same: str = "") -> Tabl
     return Table(first, tuple(rest))
 
 
-def three_digits(value: float | None) -> str:
-    """A ratio with three decimals; empty if there is none."""
-    return "" if value is None else f"{value:.3f}"
-
-
-def interval(of: Estimate | None, written: Callable[[float], str] = three_digits) -> str:
-    """The ends of an interval; empty without one."""
-    return "" if of is None or of.low is None or of.high is None else f"{written(of.low)} to {written(of.high)}"
-
-
 def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, str, str, str]:
     if of is None:
         return MISSING, "", "", ""
@@ -148,18 +138,11 @@ def spread(of: Estimate | None, written: Callable[[float], str]) -> tuple[str, s
     return written(of.value), deviation, interval(of, written), str(of.n)
 
 
-def label(name: str, *, emulated: bool) -> str:
-    return f"{name} (emulated)" if emulated else name
-
-
-def every_value(measurements: Sequence[Measurement]) -> Table:
+def _every_value(of: Values) -> Table:
     """Every test in every environment, the basis of everything else."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for one in measurements:
-        where = label(one.environment, emulated=one.emulated)
-        found.setdefault((where, one.test, one.unit), []).append(one.value)
     rows = (
-        (where, test, *spread(estimate(values), unit_of(unit).write))
-        for (where, test, unit), values in sorted(found.items())
+        (of.label(where), test, *spread(of.mean(where, test), unit_of(of.units[test][0]).write))
+        for where, tests in sorted(of.tests.items())
+        for test in sorted(tests)
     )
     return Table(("Environment", "Test", *SPREAD), tuple(rows))

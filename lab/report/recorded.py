@@ -17,12 +17,15 @@ SOFTWARE |= {"lmbench": "lmbench", "stress_ng": "stress-ng"}
 
 
 class Run(NamedTuple):
-    name: str
-    study: str
-    scenario: str
-    host: str
+    """A run; `info` are the labels of lab_run_info."""
+
+    info: Mapping[str, str]
     start: float
     end: float
+
+    @property
+    def name(self) -> str:
+        return self.info["run"]
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,12 @@ class Recording:
 
 def runs(recorded: Sequence[Recorded]) -> list[Run]:
     """All runs that have samples, newest first."""
-    times: dict[tuple[str, str, str, str], list[float]] = {}
-    for series in recorded:
-        of = series.labels
-        run = of["run"], of.get("study", ""), of.get("scenario", ""), of.get("host", "")
-        times.setdefault(run, []).extend(when for when, _ in series.samples)
-    found = [Run(*run, min(seen), max(seen)) for run, seen in times.items()]
-    return sorted(found, key=lambda run: run.start, reverse=True)
+    found: dict[str, Run] = {}
+    for series in sorted(recorded, key=lambda series: series.samples[0]):
+        begun = found.get(series.labels["run"])  # a run that went on has several
+        start, (end, _) = begun.start if begun else series.samples[0][0], series.samples[-1]
+        found[series.labels["run"]] = Run(series.labels, start, max(end, begun.end if begun else 0))
+    return sorted(found.values(), key=lambda run: run.start, reverse=True)
 
 
 def find_run(prometheus: Prometheus, name: str | None) -> Run:
@@ -83,7 +85,7 @@ def query(metric: str, run: Run) -> str:
 
 def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
     """Run all queries about a run; raises `PrometheusError`."""
-    metrics = ("lab_run_info", "lab_run_planned_steps", UNSETTLED, METRIC)
+    metrics = ("lab_run_planned_steps", UNSETTLED, METRIC)
     asked = {metric: query(metric, run) for metric in metrics}
     given = {metric: prometheus.vector(text) for metric, text in asked.items()}
     last: dict[str, str] = {}  # attempts of each step
@@ -91,15 +93,14 @@ def collect(prometheus: Prometheus, run: Run, asked_at: float) -> Recording:
         step, attempt = _attempt(sample)
         last[step] = max(last.get(step, ""), attempt)
     latest = [sample for sample in given[METRIC] if last[_attempt(sample)[0]] == _attempt(sample)[1]]
-    [info] = [sample.labels for sample in given["lab_run_info"]][:1] or [{}]
     found = tuple(map(measurement, latest))
     return Recording(
-        f"Run {run.name}: scenario {run.scenario}",
-        run.study,
+        f"Run {run.name}: scenario {run.info['scenario']}",
+        run.info["study"],
         found,
-        facts(run, info, found, len(last)) | {"Asked": f"{prometheus.url} at {time(asked_at)}"},
+        facts(run, found, len(last)) | {"Asked": f"{prometheus.url} at {time(asked_at)}"},
         (Asked(f"the whole run, {time(run.start)} to {time(run.end)}", tuple(asked.values())),),
-        {**info, "host": run.host},
+        run.info,
         round(sum(sample.value for sample in given["lab_run_planned_steps"][:1])),
         len(last),
         {sample.labels.get("step", ""): sample.value for sample in given[UNSETTLED]},
@@ -116,8 +117,8 @@ def measurement(sample: Sample) -> Measurement:
     return Measurement(*kind, int(of["repetition"]), sample.value)
 
 
-def facts(run: Run, info: Mapping[str, str], found: Sequence[Measurement], steps: int) -> dict[str, str]:
-    repetitions = count(max((one.repetition for one in found), default=0), "repetition")
+def facts(run: Run, found: Sequence[Measurement], steps: int) -> dict[str, str]:
+    info, repetitions = run.info, count(max((one.repetition for one in found), default=0), "repetition")
     cpu = f", {info.get('cpus', '?')} CPUs, {info['cpu']}" if info.get("cpu") else ""
     software = [f"{name} {info[label]}".strip() for label, name in SOFTWARE.items() if info.get(label)]
     emulated = ", emulated" if info.get("emulated") == "yes" else ""
@@ -126,7 +127,7 @@ def facts(run: Run, info: Mapping[str, str], found: Sequence[Measurement], steps
         "When": f"{time(run.start)} to {time(run.end)}",
         "What": f"{count(steps, 'step')}, {repetitions} of each; without warm-up",
         "Guests": guests if info.get("target") else "",
-        "Machine": f"{run.host}{cpu}",
+        "Machine": f"{info.get('host', '')}{cpu}",
         "Software": ", ".join(software) or "not recorded",
         "Seed": info.get("seed", ""),
         "Skipped": info.get("skipped", ""),

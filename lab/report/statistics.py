@@ -6,7 +6,7 @@ They assume independent repetitions with roughly normal errors.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -51,6 +51,16 @@ class Estimate:
         low, high = sorted(offset + factor * end for end in self.ends)
         deviation = None if self.deviation is None else abs(factor) * self.deviation
         return replace(self, value=value, low=low, high=high, deviation=deviation)
+
+
+def three_digits(value: float | None) -> str:
+    """A ratio with three decimals; empty if there is none."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def interval(of: Estimate | None, written: Callable[[float], str] = three_digits) -> str:
+    """The ends of an interval; empty without one."""
+    return "" if of is None or of.low is None or of.high is None else f"{written(of.low)} to {written(of.high)}"
 
 
 def t_quantile(freedom: int) -> float:

@@ -5,9 +5,9 @@ from functools import cache
 
 from lab.metrics import Measurement
 from lab.report.comparison import Comparison, Pair, Values
-from lab.report.page import STUDIES, Columns, Page, Section, Table, interval, load_study, table, three_digits
+from lab.report.page import STUDIES, Columns, Page, Section, Table, load_study, table
 from lab.report.recorded import Recording, count
-from lab.report.statistics import Estimate, geometric_mean
+from lab.report.statistics import Estimate, geometric_mean, interval, three_digits
 from lab.report.units import MISSING, significant
 from lab.suites import outputs
 from lab.suites import table as tables

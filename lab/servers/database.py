@@ -2,13 +2,12 @@
 
 import hashlib
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from deploy import programs
 from deploy.programs import CHECKOUT
-from lab import LabError
+from lab.processes import Process, output
 from lab.servers import enclosure
 from lab.site import data
 
@@ -16,6 +15,7 @@ TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
 SYSTEM_TABLES = "usr/share/m*/m*_system_tables.sql"  # named mysql, since MariaDB 11 mariadb
 SCHEMA = enclosure.SITE / "schema.sql"
+MAKE_SECONDS, COPY_SECONDS = 600, 60  # on a busy machine
 
 
 def copy_to(target: Path) -> None:
@@ -23,10 +23,7 @@ def copy_to(target: Path) -> None:
 
     Raises `LabError`.
     """
-    copy = ["cp", "--archive", "--reflink=auto", str(template()), str(target)]
-    copied = subprocess.run(copy, capture_output=True, text=True, check=False)
-    if copied.returncode != 0:
-        raise LabError(f"the database can't be copied: {' '.join(copied.stderr.split())}")
+    output("the copy of the database", ["cp", "--archive", "--reflink=auto", template(), target], COPY_SECONDS)
 
 
 def template() -> Path:
@@ -52,17 +49,13 @@ def _make(target: Path) -> None:
         enclosure.make_state(state, fill=lambda folder: (folder / "data" / "mysql").mkdir(parents=True))
         [system_tables] = programs.root(programs.LAB).glob(SYSTEM_TABLES)
         statements = ["USE mysql;", system_tables.read_text(), SCHEMA.read_text(), *data.sql()]
-        mariadbd = subprocess.run(
-            # Nobody needs an interrupted result, so flushing each step to disk would only cost time.
-            enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"]),
-            input="\n".join(statements),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if mariadbd.returncode != 0 or "ERROR" in mariadbd.stdout:
-            raise LabError(f"the database can't be made: {' '.join(mariadbd.stdout.split())[-500:]}")
+        # Nobody needs an interrupted result, so flushing each step to disk would only cost time.
+        mariadbd = enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"])
+        with Process("the making of the database", mariadbd, fed=True) as process:
+            process.send("\n".join(statements))
+            process.end_input()
+            if "ERROR" in process.wait(MAKE_SECONDS):
+                raise process.failure("has failed")
         for older in TEMPLATES.iterdir():
             if older.is_dir() and older != folder:
                 shutil.rmtree(older)

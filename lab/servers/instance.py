@@ -13,6 +13,7 @@ from deploy.programs import ProgramsError
 from lab import LabError, guard, wait_until
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import LOOPBACK, Process
+from lab.prometheus import DIRECT
 from lab.servers import database, enclosure
 
 WEB, DB = TIERS = ("web", "db")
@@ -28,15 +29,14 @@ class Instance:
     It ends with the process that created it, for any reason. Needs root.
     """
 
-    def __init__(self, name: str, folder: Path, ports: Mapping[str, int], limits: Mapping[str, TierLimits]) -> None:
-        """Ports and limits are by tier. `folder` is for its files; `start` creates it, replacing a killed run's."""
+    def __init__(self, name: str, folder: Path, ports: Mapping[str, int]) -> None:
+        """Ports, and limits, are by tier. `folder` is for its files; `start` creates it, replacing a killed run's."""
         self.name = name
         self.folder = folder.absolute()
         self.url = f"http://{LOOPBACK}:{ports[WEB]}"
         self.status_url = f"{self.url}/server-status?auto"
         self.web_log = self.folder / WEB / "access.log"
         self.ports = dict(ports)
-        self._limits = dict(limits)
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", mounted()) for tier in TIERS}
         self._processes: dict[str, list[Process]] = {tier: [] for tier in TIERS}
         self._ending = contextlib.ExitStack()
@@ -48,11 +48,9 @@ class Instance:
         """The data source name of a sensor's database login, for Telegraf's inputs.mysql."""
         return f"sensor:{self._passwords['sensor']}@tcp({LOOPBACK}:{self.ports[DB]})/"
 
-    def start(self) -> None:
+    def start(self, limits: Mapping[str, TierLimits]) -> None:
         """Start both tiers and return once pages are served; raises `LabError`, leaving nothing behind."""
-        if os.geteuid() != 0:
-            raise LabError("the lab creates cgroups, which needs root: use sudo")
-        limited = [(self._cgroups[tier], self._limits[tier]) for tier in TIERS]
+        limited = [(self._cgroups[tier], limits[tier]) for tier in TIERS]
         try:
             with contextlib.ExitStack() as ending:
                 ending.enter_context(guard.guarded(self.folder, limited))
@@ -68,9 +66,9 @@ class Instance:
     def stop(self) -> None:
         self._ending.close()
 
-    def limit(self, tier: str, limits: TierLimits) -> None:
-        self._cgroups[tier].limit(limits)
-        self._limits[tier] = limits
+    def limit(self, limits: Mapping[str, TierLimits]) -> None:
+        for tier in TIERS:
+            self._cgroups[tier].limit(limits[tier])
 
     def kill(self, tier: str) -> None:
         self._cgroups[tier].kill()
@@ -91,7 +89,11 @@ class Instance:
 
         def answered() -> bool:
             self.check()
-            return self._database_answers() if tier == DB else self._page_answers()
+            if tier == WEB:
+                with DIRECT.open(f"{self.url}/health", timeout=5):
+                    return True
+            with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:
+                return connection.recv(5) != b""  # the start of its greeting
 
         if not wait_until(answered, START_SECONDS, not_yet=(OSError, http.client.HTTPException)):
             raise self._processes[tier][-1].failure(f"did not answer within {START_SECONDS:g} s")
@@ -101,8 +103,8 @@ class Instance:
             for process in processes:
                 process.check()
 
-    def cpu_seconds(self, tier: str) -> float:
-        return self._cgroups[tier].cpu_seconds()
+    def cpu_seconds(self) -> float:
+        return sum(cgroup.cpu_seconds() for cgroup in self._cgroups.values())
 
     def _prepare_folder(self) -> None:
         enclosure.prepare(self.folder)
@@ -124,16 +126,6 @@ class Instance:
             environment={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", **environment},
         )
         self._processes[tier].append(process)
-
-    def _database_answers(self) -> bool:
-        with socket.create_connection((LOOPBACK, self.ports[DB]), timeout=2) as connection:
-            return connection.recv(5) != b""  # the start of its greeting
-
-    def _page_answers(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self.ports[WEB], timeout=5)
-        with contextlib.closing(connection):
-            connection.request("GET", "/health")
-            return connection.getresponse().status == http.HTTPStatus.OK
 
     def _end(self, tier: str) -> None:
         for process in self._processes[tier]:

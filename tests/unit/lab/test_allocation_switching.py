@@ -1,13 +1,10 @@
 """The times at which caps are switched, and the second after a switch that each sample belongs to."""
 
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from lab.allocation.results import NEVER, Sample
 from lab.allocation.scenario import Allocation
-from lab.allocation.switching import _Switching
-from lab.state import State
+from lab.allocation.switching import switched
 
 SCENARIO = "study: allocation\nabout: x.\nmagnitudes: [[0.2, 0.8]]\nintervals: 3s\nduration: 9s\n"
 
@@ -37,12 +34,11 @@ class Containers:
         self.used = [before + cap for before, cap in zip(self.used, self.caps, strict=True)]
 
 
-def test_caps_change_places_on_schedule_and_each_second_counts_from_the_last_switch(tmp_path: Path) -> None:
+def test_caps_change_places_on_schedule_and_each_second_counts_from_the_last_switch() -> None:
     what, containers = Allocation.parse(SCENARIO, "mine.yml"), Containers()
     [step] = [one for one in what.steps if one.mode == "dynamic" and one.repetition == 1]
-    run: Any = type("Run", (), {"course": containers, "state": State.begin(what, datetime.now(UTC), tmp_path)})
-    switching: Any = _Switching(what, run, ending=None)  # type: ignore[arg-type]
-    sums = switching._switch(step, containers)
+    fake: Any = containers
+    sums = switched(step, what, course=fake, running=fake)
     assert containers.written == [(3, 0, 0.8), (3, 1, 0.2), (6, 0, 0.2), (6, 1, 0.8)]
     assert sums.seconds == {NEVER: 3, 0: 2, 1: 2, 2: 2}
     assert {key: round(cpu, 9) for key, cpu in sums.container_cpu.items()} == {

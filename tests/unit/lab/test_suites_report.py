@@ -17,7 +17,6 @@ from lab.report.suites import (
     STUDIED,
     Results,
     finding,
-    fisher,
     mean_performance,
     name,
     of_files,
@@ -33,82 +32,75 @@ from tests.support.refusals import assert_refused
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "suites"
 
 
-class TestStudy:
-    """The study's printed results follow from its rows, or the difference is explained."""
+def means(environment: str, suite: str) -> list[float]:
+    """The study's means of a suite in an environment."""
+    return [of[0] for test, of in studied().values.tests[environment].items() if test.startswith(f"{suite}/")]
 
-    def test_printed_means_are_those_of_the_runs_but_for_known_misprints(self) -> None:
-        off = set()
-        for cells in csv.DictReader((STUDIES / "fisher2012.csv").read_text().splitlines()):
-            found = estimate([float(cells[f"run{n}"]) for n in range(1, 6) if cells[f"run{n}"]])
-            assert found is not None
-            last_digit = 10.0 ** -len(cells["mean"].partition(".")[2])
-            if abs(found.value - float(cells["mean"])) > 0.51 * last_digit:
-                off.add((cells["test"], cells["environment"], cells["mean"], round(found.value, 3)))
-        assert off == {
-            ("TCP", "host", "214.0", 213.4),
-            ("Bitfield", "host", "82.19", 81.924),
-            ("0K File Create", "openvz", "16.60", 16.66),
-            ("10K File Delete", "openvz", "31.70", 31.72),
-            ("2p/0K ctxsw", "xen", "4.16", 4.166),
-            ("Floating-Point Index", "xen", "22.78", 22.774),
-        }
 
-    def test_unixbenchs_index_does_not_follow_from_its_tests(self) -> None:
-        for environment, printed, of_ten in (("host", 679, 681.5), ("openvz", 555, 549.5), ("xen", 277, 302.2)):
-            of = [
-                each.mean or 0 for each in fisher() if each.test.suite == "unixbench" if each.environment == environment
-            ]
-            assert len(of) == 10
-            assert statistics.geometric_mean(of) == pytest.approx(of_ten, abs=0.05)
-            assert abs(of_ten - printed) > 2
+def test_the_studys_printed_results_follow_from_its_rows_but_for_known_misprints() -> None:
+    off = set()
+    for cells in csv.DictReader((STUDIES / "fisher2012.csv").read_text().splitlines()):
+        found = estimate([float(cells[f"run{n}"]) for n in range(1, 6) if cells[f"run{n}"]])
+        assert found is not None
+        last_digit = 10.0 ** -len(cells["mean"].partition(".")[2])
+        if abs(found.value - float(cells["mean"])) > 0.51 * last_digit:
+            off.add((cells["test"], cells["environment"], cells["mean"], round(found.value, 3)))
+    assert off == {
+        ("TCP", "host", "214.0", 213.4),
+        ("Bitfield", "host", "82.19", 81.924),
+        ("0K File Create", "openvz", "16.60", 16.66),
+        ("10K File Delete", "openvz", "31.70", 31.72),
+        ("2p/0K ctxsw", "xen", "4.16", 4.166),
+        ("Floating-Point Index", "xen", "22.78", 22.774),
+    }
+    # UnixBench's index doesn't follow from its tests.
+    for environment, printed, of_ten in (("host", 679, 681.5), ("openvz", 555, 549.5), ("xen", 277, 302.2)):
+        of = means(environment, "unixbench")
+        assert len(of) == 10
+        assert statistics.geometric_mean(of) == pytest.approx(of_ten, abs=0.05)
+        assert abs(of_ten - printed) > 2
 
-    def test_values_relative_to_the_host_and_their_geometric_means(self) -> None:
-        assert (len(fisher()), len({each.test for each in fisher()})) == (189, 63)
-        for suite, group, test, xen, openvz in (
-            ("lmbench", "processor_processes", "fork proc", 4.146, 1.431),
-            ("lmbench", "file_and_vm_system_latencies", "Page Fault", 2.472, 1.854),
-            ("lmbench", "context_switching", "2p/0K ctxsw", 3.654, 0.754),
-            ("lmbench", "local_communication_bandwidths", "Pipe", 0.590, 0.929),
-            ("unixbench", "inter_process_communication_benchmarks", "System Call Overhead", 0.593, 0.644),
-        ):
-            ratios = [studied_ratio(f"{suite}/{group}/{test}", environment) for environment in ("xen", "openvz")]
-            assert ratios == pytest.approx([xen, openvz], abs=0.0006), test
-        assert studied_ratio("stress-ng/processes/fork", "xen") is None
-        for suite, group, openvz, xen in (
-            ("lmbench", "processor_processes", 0.823, 0.718),
-            ("lmbench", "context_switching", 0.940, 0.439),
-            ("nbench", "index", 0.990, 0.998),
-            ("unixbench", "filesystem_benchmarks", 0.888, 0.468),
-        ):
-            means = [mean_performance(studied().inside(environment, suite, group)) for environment in STUDIED]
-            assert [mean and mean.value for mean in means] == pytest.approx([openvz, xen], abs=0.0006), group
+
+def test_the_studys_values_relative_to_its_host_and_their_geometric_means() -> None:
+    assert (sum(map(len, studied().values.tests.values())), len(studied().values.units)) == (189, 63)
+    for test, xen, openvz in (
+        ("lmbench/processor_processes/fork proc", 4.146, 1.431),
+        ("lmbench/file_and_vm_system_latencies/Page Fault", 2.472, 1.854),
+        ("lmbench/context_switching/2p/0K ctxsw", 3.654, 0.754),
+        ("lmbench/local_communication_bandwidths/Pipe", 0.590, 0.929),
+        ("unixbench/inter_process_communication_benchmarks/System Call Overhead", 0.593, 0.644),
+    ):
+        ratios = [studied_ratio(test, environment) for environment in ("xen", "openvz")]
+        assert ratios == pytest.approx([xen, openvz], abs=0.0006), test
+    assert studied_ratio("stress-ng/processes/fork", "xen") is None
+    for suite, group, openvz, xen in (
+        ("lmbench", "processor_processes", 0.823, 0.718),
+        ("lmbench", "context_switching", 0.940, 0.439),
+        ("nbench", "index", 0.990, 0.998),
+        ("unixbench", "filesystem_benchmarks", 0.888, 0.468),
+    ):
+        of = [mean_performance(studied().inside(environment, suite, group)) for environment in STUDIED]
+        assert [mean and mean.value for mean in of] == pytest.approx([openvz, xen], abs=0.0006), group
 
 
 HEAD = "suite,group,test,unit,better,environment,run1,run2,mean,stddev\n"
 LINE = "mine,all,fork,microseconds,lower,base,100,110,,\n"
 
 
-class TestTables:
-    """Results from elsewhere, in the study's columns."""
-
-    def test_an_empty_run_has_no_value_and_means_may_be_missing(self) -> None:
-        [found] = table.parse(HEAD + LINE.replace("110", ""), "mine.csv")
-        assert (found.runs, found.mean) == ((100, None), None)
-        [one] = table.measurements((found,))
-        assert one == Measurement("base", "", False, "mine/all/fork", "microseconds", "lower", 1, 100)
-
-    def test_mistakes_are_named_with_their_line(self) -> None:
-        for text, message in (
-            ("", "0: the columns lack suite, group, test, unit, better, environment, run1"),
-            (HEAD.replace("unit,", ""), "1: the columns lack unit"),
-            (HEAD + LINE.replace("lower", "less"), "2: better: 'less' is neither lower nor higher"),
-            (HEAD + LINE.replace("110", "-1"), "2: run2: '-1' is not a number above 0"),
-            (HEAD + LINE.replace("110", "0"), "2: run2: '0' is not a number above 0"),
-            (HEAD + LINE + LINE, "3: fork in base is there twice"),
-            (HEAD + "a,b\n", "2: has more or fewer cells than the first line"),
-            (HEAD + LINE.replace("fork", '"fork'), "2: unexpected end of data"),
-        ):
-            assert_refused(LabError, f"^mine.csv:{message}$", table.parse, text, "mine.csv")
+def test_a_table_from_elsewhere_may_lack_runs_and_means_and_mistakes_are_named_with_their_line() -> None:
+    alone = Measurement("base", "", False, "mine/all/fork", "microseconds", "lower", 1, 100)
+    assert table.parse(HEAD + LINE.replace("110", ""), "mine.csv") == [alone]
+    for text, message in (
+        ("", "0: the columns lack suite, group, test, unit, better, environment, run1"),
+        (HEAD.replace("unit,", ""), "1: the columns lack unit"),
+        (HEAD + LINE.replace("lower", "less"), "2: better: 'less' is neither lower nor higher"),
+        (HEAD + LINE.replace("110", "-1"), "2: run2: '-1' is not a number above 0"),
+        (HEAD + LINE.replace("110", "0"), "2: run2: '0' is not a number above 0"),
+        (HEAD + LINE + LINE, "3: mine/all/fork in base is there twice"),
+        (HEAD + "a,b\n", "2: has more or fewer cells than the first line"),
+        (HEAD + LINE.replace("fork", '"fork'), "2: unexpected end of data"),
+    ):
+        assert_refused(LabError, f"^mine.csv:{message}$", table.parse, text, "mine.csv")
 
 
 SPREAD = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -142,12 +134,10 @@ def test_better_and_worse_are_as_the_unit_says_and_only_beyond_the_spread() -> N
     ratios = {name(one): one.ratio.value for one in capped}
     assert (ratios["fork proc"], ratios["Pipe"]) == pytest.approx((2, 0.5))
     assert "sh proc" not in ratios, "the base lacks it"
-    findings = {name(one): finding(one) for one in capped}
-    assert findings == {
-        "fork proc": "worse", "exec proc": "worse", "Pipe": "worse", "Stat": "no difference",
-    }  # fmt: skip
-    means = {name(one): mean_performance([one]) for one in capped}
-    assert [(mean := means[test]) and mean.value for test in ("fork proc", "Pipe")] == pytest.approx([0.5, 0.5])
+    worse = dict.fromkeys(("fork proc", "exec proc", "Pipe"), "worse")
+    assert {name(one): finding(one) for one in capped} == {**worse, "Stat": "no difference"}
+    reached = [mean_performance([one]) for one in capped if name(one) in {"fork proc", "Pipe"}]
+    assert [one and one.value for one in reached] == pytest.approx([0.5, 0.5])
     fast = Results([*measured("base", 1), *measured("fast", 0.5)]).inside("fast", "lmbench")
     assert [finding(one) for one in fast if name(one) != "Stat"] == ["better"] * 3
 
@@ -180,36 +170,31 @@ def test_the_verdict_has_what_an_environment_costs_and_where_most() -> None:
         assert verdict(Results(found)) == [sentence]
 
 
-class TestDocument:
-    """The page compares the study's results with ours, names its queries, and lists skipped tests."""
-
-    def test_a_run(self) -> None:
-        skipped = "nbench in base: no distribution packages it"
-        found = [*measured("base", 1), *measured("guest", 2, emulated=True)]
-        of = recorded("suites", found, 10, 3, lmbench="3.0-a9", skipped=skipped)
-        unsettled = {"base-lmbench-1": 0.25, "base-lmbench-2": 1.31}
-        text = assert_whole(write_up(replace(of, unsettled=unsettled)), of)
-        for said in (
-            "| lmbench, processor, processes | 0.630 (0.6",
-            "| 0.823 | 0.718 |",
-            "| processor, processes | fork proc | µs | lower | guest (emulated) | 200 | 100 | ",
-            "| worse | 1.431 | 4.146 |",
-            "**guest:** runs on emulated hardware: its values show that it works, and no more",
-            f"| Skipped | {skipped} |",
-            "lmbench 3.0-a9 |",
-            "Relative to the host, fork took 4.15 times as long on Xen",
-            "The run is not complete: 3 of its 10 steps are recorded.",
-            "The machine did not settle before 2 of 3 steps (others used up to 1.31 CPUs), so their load is in the",
-        ):
-            assert said in " ".join(text.split()), said
-        assert "settle before" not in write_up(of).markdown()
-
-    def test_the_study_against_itself_gives_its_own_numbers(self) -> None:
-        text = write_up(of_files([str(STUDIES / "fisher2012.csv")])).markdown()
-        assert "| fork proc | µs | lower | xen | 421 | 101 | 4.146 | " in text
-        # Without nbench's three composites; 2p/0K, which is in two of lmbench's tables, counts once.
-        assert "nbench's 10 tests reach" in text
-        assert "lmbench's 39 tests reach 0.692 of host's performance" in text
+def test_a_page_has_the_studys_results_beside_ours_and_what_was_skipped() -> None:
+    skipped = "nbench in base: no distribution packages it"
+    found = [*measured("base", 1), *measured("guest", 2, emulated=True)]
+    of = recorded("suites", found, 10, 3, lmbench="3.0-a9", skipped=skipped)
+    unsettled = {"base-lmbench-1": 0.25, "base-lmbench-2": 1.31}
+    text = assert_whole(write_up(replace(of, unsettled=unsettled)), of)
+    for said in (
+        "| lmbench, processor, processes | 0.630 (0.6",
+        "| 0.823 | 0.718 |",
+        "| processor, processes | fork proc | µs | lower | guest (emulated) | 200 | 100 | ",
+        "| worse | 1.431 | 4.146 |",
+        "**guest:** runs on emulated hardware: its values show that it works, and no more",
+        f"| Skipped | {skipped} |",
+        "lmbench 3.0-a9 |",
+        "Relative to the host, fork took 4.15 times as long on Xen",
+        "The run is not complete: 3 of its 10 steps are recorded.",
+        "The machine did not settle before 2 of 3 steps (others used up to 1.31 CPUs), so their load is in the",
+    ):
+        assert said in " ".join(text.split()), said
+    assert "settle before" not in write_up(of).markdown()
+    text = write_up(of_files([str(STUDIES / "fisher2012.csv")])).markdown()
+    assert "| fork proc | µs | lower | xen | 421 | 101 | 4.146 | " in text
+    # Without nbench's three composites; 2p/0K, which is in two of lmbench's tables, counts once.
+    assert "nbench's 10 tests reach" in text
+    assert "lmbench's 39 tests reach 0.692 of host's performance" in text
 
 
 def test_files_of_an_environment_are_repetitions_and_one_that_is_not_understood_is_named(tmp_path: Path) -> None:
