@@ -47,14 +47,16 @@ def reachable(
         yield
 
 
+UNLIMITED = dict.fromkeys(TIERS, TierLimits())
+
+
 def name(suffix: str) -> str:
     """A name for an instance that no other run of these tests uses."""
     return f"test-{os.getpid()}-{suffix}"
 
 
 def new_instance(suffix: str, folder: Path) -> Instance:
-    limits = TierLimits()
-    return Instance(name(suffix), folder / suffix, {tier: free_port() for tier in TIERS}, dict.fromkeys(TIERS, limits))
+    return Instance(name(suffix), folder / suffix, {tier: free_port() for tier in TIERS})
 
 
 def require_cgroups() -> Hierarchies:
@@ -104,7 +106,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, I
     with contextlib.ExitStack() as ending:
         for each in (one, other):
             ending.callback(each.stop)
-            each.start()
+            each.start(UNLIMITED)
         yield one, other
 
 

@@ -109,7 +109,7 @@ def test_nothing_stays_of_a_lab_that_was_killed(environment: Environment, tmp_pa
 
 def test_a_guest_that_is_this_machine_is_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guest, "run", lambda *_, **__: "198.51.100.9 22 127.0.0.1 22")
-    words = r"^web: 127\.0\.0\.1, where ssh reached it, is this machine$"
+    words = r"^web: 127\.0\.0\.1, where ssh reached it, is this machine, or nowhere: "
     with pytest.raises(LabError, match=words), experiment.reach(Guest(name="web", ssh="web1", platform="kvm")):
         raise AssertionError("it was reached")
 
@@ -156,13 +156,15 @@ class TestGuest:
         assert guest.run(["echo", "again"], timeout=60) == "again\n"
 
     def test_a_server_runs_from_when_it_is_ready_to_the_end_of_the_block(self, guest: Guest, tmp_path: Path) -> None:
-        program = f"echo $$ > {tmp_path}/pid; echo starting; sleep 0.2; echo ready; exec sleep 600"
-        with guest.serving(["sh", "-c", program], "ready", timeout=60):
+        # It says more than a pipe holds.
+        program = f"echo $$ > {tmp_path}/pid; sleep 0.2; echo ready; seq 100000; touch {tmp_path}/said; exec sleep 600"
+        with guest.serving(["sh", "-c", program], "ready", timeout=60, called="seq"):
             pid = int((tmp_path / "pid").read_text())
+            wait_for((tmp_path / "said").exists)
             assert alive(pid)
         assert not alive(pid)
         with (
-            pytest.raises(LabError, match=r"^web: sh -c 'echo no port; exit 1' doesn't serve and said:\n  no port$"),
-            guest.serving(["sh", "-c", "echo no port; exit 1"], "ready", timeout=60),
+            pytest.raises(LabError, match=r"^web: it has ended with status 1 and said:\n  no port$"),
+            guest.serving(["sh", "-c", "echo no port; exit 1"], "ready", timeout=60, called="it"),
         ):
             raise AssertionError("it never was")

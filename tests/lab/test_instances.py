@@ -12,7 +12,7 @@ from lab import LabError
 from lab.cgroups import Cgroup, Hierarchies, mounted
 from lab.servers.instance import TIERS, Instance
 from lab.site import data
-from tests.lab.conftest import get, name, new_instance
+from tests.lab.conftest import UNLIMITED, get, name, new_instance
 from tests.support.privileges import NOBODY
 from tests.support.waiting import wait_for
 
@@ -136,19 +136,19 @@ def test_a_dead_database_is_an_error_at_once_and_the_other_instance_is_unaffecte
 
 def test_a_name_or_port_in_use_is_refused(instance: Instance, tmp_path: Path) -> None:
     with pytest.raises(LabError, match=rf"{instance.name}-web is in use by another run"):
-        new_instance("a", instance.folder.parent).start()
+        new_instance("a", instance.folder.parent).start(UNLIMITED)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         blocked = new_instance("c", tmp_path)
         blocked.ports["db"] = taken.getsockname()[1]
         with pytest.raises(LabError, match=rf"{blocked.name}'s db tier has ended .*\n(.*\n)*.*Address already in use"):
-            blocked.start()
+            blocked.start(UNLIMITED)
     assert get(instance, "/health").status_code == 200
     assert_nothing_left(name("c"), tmp_path / "c")
     (tmp_path / "d").write_text("a file where its folder should be")
     with pytest.raises(LabError, match=f"{name('d')} can't be started: .*{tmp_path}/d"):
-        new_instance("d", tmp_path).start()
+        new_instance("d", tmp_path).start(UNLIMITED)
     assert_nothing_left(name("d"), tmp_path / "d" / "web")
 
 

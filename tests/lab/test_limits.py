@@ -10,7 +10,7 @@ import pytest
 
 from deploy import programs
 from lab import LabError
-from lab.allocation.containers import Cgroups
+from lab.allocation.containers import cgroups
 from lab.allocation.scenario import LOADS
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits
 from lab.factors import servers
@@ -113,7 +113,7 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
     hierarchies: Hierarchies, tmp_path: Path, load: str
 ) -> None:
     folder = tmp_path / "containers"
-    with Cgroups(2, None, load, folder, tmp_path / "log").ready() as containers:
+    with cgroups(2, None, load, folder) as containers:
         containers.cap(0, 0.1)
         containers.cap(1, 0.9)
         before = containers.sample()

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.programs import CHECKOUT
 from lab import LabError
-from lab.allocation.containers import Guests
+from lab.allocation.containers import guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
 from tests.lab.conftest import program, reachable
@@ -80,13 +80,12 @@ def test_a_connection_that_ends_is_named_and_undone(tmp_path: Path) -> None:
 
 
 def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_path: Path) -> None:
-    with Guests(TARGET, tmp_path / "log").ready() as guests:
-        guests.cap(0, 0.2)
-        guests.cap(1, 0.8)
-        first = guests.sample()
-        wait_for(lambda: guests.sample().tasks > first.tasks)
+    with guests(TARGET) as there:
+        there.cap(0, 0.2)
+        there.cap(1, 0.8)
+        first = there.sample()
+        wait_for(lambda: there.sample().tasks > first.tasks)
         assert list(first.container_cpu) == [20.3, 7.8]
-        guests.check()
         assert caps(tmp_path) == ["sched-credit2 -d web1 -c 20", "sched-credit2 -d db -c 80"]
     assert caps(tmp_path)[2:] == ["sched-credit2 -d web1 -c 0", "sched-credit2 -d db -c 30"]
     wait_for(lambda: not loads())
@@ -94,16 +93,16 @@ def test_guests_have_caps_loads_and_cpu_time_and_their_old_caps_afterwards(tmp_p
 
 def test_what_other_domains_have_used_before_and_after_does_not_count(tmp_path: Path) -> None:
     unloaded = Elsewhere(platform="xen", host="xen1", guests=(Guest(name="web1"), Guest(name="db")))
-    with Guests(unloaded, tmp_path / "log").ready() as guests:
+    with guests(unloaded) as there:
         other = "other                                        9    96     1     -b----    5000.0\n"
         (tmp_path / "list").write_text(LIST.replace("61.5", "61.0") + other)
-        guests.sample()
-        begun = guests.sample().machine_cpu
+        there.sample()
+        begun = there.sample().machine_cpu
         (tmp_path / "list").write_text(LIST.replace("20.3", "20.7"))  # Dom0 0.5 more, web1 0.4; the other has ended
-        assert guests.sample().machine_cpu - begun == pytest.approx(0.9)
+        assert there.sample().machine_cpu - begun == pytest.approx(0.9)
         (tmp_path / "list").write_text(LIST.replace("20.3", "0.1"))
         with pytest.raises(LabError, match="web1 has restarted while it was measured"):
-            guests.sample()
+            there.sample()
 
 
 def test_a_host_that_cannot_be_reached_or_is_another_lab_s_is_named() -> None:
@@ -140,11 +139,10 @@ def loads() -> list[str]:
 def test_a_lab_that_was_killed_leaves_neither_caps_nor_loads(tmp_path: Path) -> None:
     program = f"""
 import time
-from pathlib import Path
-from lab.allocation.containers import Guests
+from lab.allocation.containers import guests
 from lab.allocation.scenario import Elsewhere
-with Guests(Elsewhere.model_validate({TARGET.model_dump()!r}), Path({str(tmp_path / "log")!r})).ready() as guests:
-    guests.cap(0, 0.2)
+with guests(Elsewhere.model_validate({TARGET.model_dump()!r})) as there:
+    there.cap(0, 0.2)
     time.sleep(600)
 """
     environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT}/exporters"}

@@ -13,18 +13,18 @@ from tests.support.program import program_path
 from tests.support.prometheus import Prometheus
 
 NOISE = (0.998, 1.001, 1.002, 0.999, 1.0)  # factor of each repetition
-INFO = {"cpus": "2", "cpu": "A Good CPU", "kernel": "6.1.0", "os": "Debian", "version": "v1"}
+INFO = {"cpus": "2", "cpu": "A Good CPU", "kernel": "6.1.0", "os": "Debian", "version": "v1", "host": "vm"}
 
 
 def recorded(
     study: str, measured: Iterable[Measurement], steps: int, finished: int | None = None, **info: str
 ) -> Recording:
     """A complete run unless `finished` gives the number of finished steps."""
-    run = Run("20261123T090512-mine", study, "mine", "vm", 1_795_424_712.3, 1_795_432_912.6)
-    asked = tuple(query(metric, run) for metric in ("lab_run_info", "lab_run_planned_steps", METRIC))
-    done, found, info = steps if finished is None else finished, tuple(measured), INFO | info | {"host": "vm"}
-    title, known = f"Run {run.name}: scenario {run.scenario}", facts(run, info, found, done)
-    return Recording(title, study, found, known, (Asked("the whole run", asked),), info, steps, done)
+    run = Run(INFO | info | {"run": "20261123T090512-mine"}, 1_795_424_712.3, 1_795_432_912.6)
+    asked = tuple(query(metric, run) for metric in ("lab_run_planned_steps", METRIC))
+    done, found = steps if finished is None else finished, tuple(measured)
+    title, known = f"Run {run.name}: scenario mine", facts(run, found, done)
+    return Recording(title, study, found, known, (Asked("the whole run", asked),), run.info, steps, done)
 
 
 def assert_whole(page: Page, of: Recording) -> str:

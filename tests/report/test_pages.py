@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 
 from lab.metrics import Measurement, RunnerMetrics
 from lab.report.charts import SHADES, Curve, Panel, draw
-from lab.scenario import Scale, Step
+from lab.scenario import Step
 from tests.report.recordings import backfilled, hours_ago
 from tests.support.prometheus import ROOT
 
@@ -23,7 +23,7 @@ QUANTITIES = {"tier_cpu web": 0.8, "client_answers": 40, "waiting web": 0.1, "ov
 OF_A_STEP = QUANTITIES | {
     "mean": 0.4, "clients_cpu": 0.1, "lateness_p95": 0.002, "network": 0.004, "caused neighbour": 0.1,
     "mean promised": 0.1, "mean measured": 0.4, "mean excess": 4, "mean missed": 1, "mean judged": 1,
-    "seconds": 90,
+    "seconds": 90, "study_clients": 20, "request_cpu_seconds": 0.0062,
 }  # fmt: skip
 
 
@@ -31,7 +31,6 @@ def samples(run: str, begin: int, steps: Sequence[Step]) -> Iterator[str]:
     """A run's metrics at its end, and lab_run_info from its begin on."""
     metrics = RunnerMetrics()
     metrics.describe_run(run, "consolidation", run.rpartition("-")[2], len(steps), LAB)
-    metrics.describe_scale(run, Scale(20, 0.0062))
     for number, step in enumerate(steps, 1):
         tests = OF_A_STEP | {"sensors": step.instances, "clients_seen": step.instances, "end": begin + 100 * number}
         found = [

@@ -3,9 +3,7 @@
 import io
 import os
 import re
-import signal
-import subprocess
-import sys
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,13 +13,12 @@ from rich.console import Console
 
 from deploy import programs
 from deploy.targets import this_machine
-from lab import LabError, machine, run, scenario, scrapes
+from lab import LabError, machine, run, scenario, scrapes, stage
 from lab.progress import Course
 from lab.scenario import Consolidation, Scale, calibrated
-from lab.stage import edited
+from lab.servers.instance import Instance
 from lab.state import State
 from tests.support.refusals import assert_refused
-from tests.support.waiting import wait_for
 
 _, SCENARIO = run.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -85,17 +82,6 @@ def test_prometheus_is_shown_where_to_look_and_no_longer(tmp_path: Path) -> None
     assert {file.name for file in tmp_path.iterdir()} == {"lab.yml", "lab-laboratory.yml"}
 
 
-def test_prometheus_no_longer_looks_where_a_killed_lab_was(tmp_path: Path) -> None:
-    code = (
-        "import os, pathlib, signal; from lab import scrapes\n"
-        f"with scrapes.targets_written({{'lab': [1]}}, pathlib.Path({str(tmp_path)!r})):\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    killed = subprocess.run([sys.executable, "-c", code], cwd=programs.CHECKOUT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    wait_for(lambda: list(tmp_path.iterdir()) == [])
-
-
 def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "got", lambda _telegraf: programs.Got("1.39.2", "official release"))
     known = machine.description()
@@ -110,10 +96,17 @@ def test_a_report_will_know_what_the_lab_ran_on(tmp_path: Path, monkeypatch: pyt
     assert machine.host(cpuinfo, os_release)["cpu"]
 
 
-def test_a_sensor_that_has_changed_is_not_copied_half_edited() -> None:
-    assert edited('app = "shop"\n', {'app = "shop"': 'app = "auction-1"'}) == 'app = "auction-1"\n'
-    with pytest.raises(LabError, match="no longer has"):
-        edited('app = "shop"\n', {'tier = "web"': 'tier = "db"'})
+def test_sensors_are_copied_for_an_instance_and_one_that_has_changed_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Instance("auction-1", tmp_path, {"web": 1, "db": 2})
+    stage._copy_sensors(instance, tmp_path)
+    for sensor in ("apache_access_log", "apache_status", "mysql"):
+        assert 'app = "auction-1"' in (tmp_path / f"auction-1-{sensor}.conf").read_text()
+    shutil.copytree(stage.TELEGRAF / "sensors", tmp_path / "sensors")
+    (tmp_path / "sensors/mysql.conf").write_text('app = "shop"\n')
+    monkeypatch.setattr(stage, "TELEGRAF", tmp_path)
+    assert_refused(LabError, r"sensors/mysql\.conf no longer has", stage._copy_sensors, instance, tmp_path)
 
 
 def test_without_a_terminal_progress_is_plain_lines_and_failures_are_not_waited_out() -> None:

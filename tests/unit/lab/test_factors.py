@@ -1,4 +1,4 @@
-"""Benchmarks' outputs (runs of a second or two of sysbench 1.0.20, fio 3.33 and iperf3 3.12), and a step's measurements."""
+"""Outputs of benchmarks (sysbench 1.0.20, fio 3.33, iperf3 3.12, for a second or two), and a step's measurements."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -57,13 +57,13 @@ def test_of_two_attempts_at_a_step_the_later_counts() -> None:
 
     prometheus = Answers(
         {
-            "lab_run_info": [Sample({"run": "run-1", "cpus": "2"}, 1)],
             "lab_run_planned_steps": [Sample({"run": "run-1"}, 6)],
             "lab_step_unsettled_cpus": [Sample({"run": "run-1", "step": "base-1"}, 1.5)],
             "lab_measurement": [sample("1795424799", 7.0, "new"), sample("1795424712", 5.0, "old")],
         }
     )
-    run = recorded.Run("run-1", "suites", "mine", "lab", 1_795_424_700, 1_795_424_900)
+    info = {"run": "run-1", "study": "suites", "scenario": "mine", "host": "lab", "cpus": "2"}
+    run = recorded.Run(info, 1_795_424_700, 1_795_424_900)
     found = recorded.collect(prometheus, run, asked_at=1_795_425_000)
     assert [one.value for one in found.measurements] == [7.0]
     assert (found.finished_steps, found.planned_steps, found.info["cpus"]) == (1, 6, "2")

@@ -1,5 +1,6 @@
 """Queries report their errors; during a run a Prometheus that restarts is waited for."""
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,8 +32,8 @@ def measure(prometheus: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(measuring, "measured", lambda *_: prometheus.recorded(""))
     anything = SimpleNamespace(
         check=lambda: None, set_up=lambda *_, **__: 1, visit=lambda *_, **__: None, cpu_seconds=lambda: 1.0,
-        clients=SimpleNamespace(answers=lambda: 1.0), begin_step=lambda *_: None, end_step=lambda: None,
-        describe_scale=lambda *_: None, doing=lambda _: None, pass_time=lambda *_: None, run="a", scale=Scale(),
+        clients=SimpleNamespace(answers=lambda: 1.0), measuring=lambda *_: contextlib.nullcontext(),
+        doing=lambda _: None, pass_time=lambda *_: None, run="a", scale=Scale(),
     )  # fmt: skip
     asked = scrapes.Scrapes(9)
     asked.prometheus = prometheus

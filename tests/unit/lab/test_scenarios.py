@@ -264,7 +264,7 @@ ADDED = {
     ),
     (Factors.parse, CASES): (
         ("workloads: [disk]\nfactors: [caps]\n", "5: factors: none of them acts on disk: take virtualisation or"),
-        ("weights: [100, 100]\n", "4: weights: must be two different weights, such as [100, 300]"),
+        ("weights: [100, 100]\n", "4: weights[2]: 100 is there twice"),
     ),
     (Network.parse, PATHS): (
         (f"{GUESTS[:-2]}, {{name: a-guest, ssh: c, platform: xen}}]\n", "3: guests[2]: a-guest is there twice"),
