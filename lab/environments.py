@@ -1,18 +1,18 @@
 """Where a study runs a program: on the machine itself, in a cgroup with limits, or in a guest over ssh.
 
-`ready` prepares it while the block lasts, and raises `LabError`. `run` returns a program's standard output and error;
-it raises `ProgramError` if the program fails or times out.
+`ready` prepares it while the block lasts, with programs on these CPUs (a list for taskset, such as "1") unless it is a
+guest; it raises `LabError`.
 """
 
 import contextlib
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from deploy.documents import Model
 from deploy.programs import CHECKOUT
@@ -23,33 +23,25 @@ from lab.processes import CONNECT_SECONDS, Process, output, over_ssh
 
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
+Runs = Callable[[Sequence[str], float], str]
+"""Runs a program for so many seconds at most, and returns its standard output and error; raises `ProgramError`."""
 _WATCHED = Path(__file__).with_name("watched.sh").read_text()
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup
 
 
 @dataclass(frozen=True)
 class Base:
-    """The machine itself, on these CPUs (a list for taskset, such as "1"); None for all."""
+    """The machine itself."""
 
-    cpus: str | None = None
     name: str = "base"
     virtualization: str = NONE
     emulated: bool = False
-
-    @property
-    def place(self) -> str:
-        return f"on CPUs {self.cpus}"
-
-    def pinned(self, cpus: str) -> Self:
-        return replace(self, cpus=cpus)
+    place: str = "outside of cgroups"
 
     @contextlib.contextmanager
-    def ready(self) -> Iterator[None]:
-        yield
-
-    def run(self, command: Sequence[str], timeout: float) -> str:
-        pinned = ["taskset", "--cpu-list", self.cpus, *command] if self.cpus else command
-        return output(_named(self.name, command), pinned, timeout)
+    def ready(self, cpus: str | None = None) -> Iterator[Runs]:
+        pinned = ["taskset", "--cpu-list", cpus] if cpus else []
+        yield lambda command, timeout: output(_named(self.name, command), [*pinned, *command], timeout)
 
 
 class Limited(Model):
@@ -58,8 +50,6 @@ class Limited(Model):
     name: Annotated[str, Field(min_length=1)]
     cap: Cap | None = None
     weight: Weight = TierLimits.cpu_weight
-    _cpus: str | None = PrivateAttr(None)
-    _cgroup: Cgroup | None = PrivateAttr(None)
 
     virtualization = property(lambda _: "cgroup")
     emulated = property(lambda _: False)
@@ -68,23 +58,11 @@ class Limited(Model):
     def place(self) -> str:
         return f"in a cgroup with {f'a cap of {self.cap:g} CPUs' if self.cap else 'no cap'} and weight {self.weight}"
 
-    @property
-    def limits(self) -> TierLimits:
-        return TierLimits(self.weight, self.cap, self._cpus)
-
-    def pinned(self, cpus: str) -> Self:
-        self._cpus = cpus
-        return self
-
     @contextlib.contextmanager
-    def ready(self) -> Iterator[None]:
-        self._cgroup = Cgroup("environment", mounted())
-        with guard.guarded(FOLDER, [(self._cgroup, self.limits)]):
-            yield
-
-    def run(self, command: Sequence[str], timeout: float) -> str:
-        assert self._cgroup is not None  # it is ready
-        return output(_named(self.name, command), self._cgroup.joining(command), timeout)
+    def ready(self, cpus: str | None = None) -> Iterator[Runs]:
+        cgroup = Cgroup("environment", mounted())
+        with guard.guarded(FOLDER, [(cgroup, TierLimits(self.weight, self.cap, cpus))]):
+            yield lambda command, timeout: output(_named(self.name, command), cgroup.joining(command), timeout)
 
 
 class Guest(Model):
@@ -101,14 +79,11 @@ class Guest(Model):
     def place(self) -> str:
         return f"by ssh {self.ssh}"
 
-    def pinned(self, _cpus: str) -> Self:
-        return self
-
     @contextlib.contextmanager
-    def ready(self) -> Iterator[None]:
+    def ready(self, _cpus: str | None = None) -> Iterator[Runs]:
         """Raises `LabError` if the guest is unreachable, or lacks timeout(1)."""
         self.run(["true"], timeout=CONNECT_SECONDS)
-        yield
+        yield self.run
 
     def run(self, command: Sequence[str], timeout: float) -> str:
         """The guest itself ends the program if the lab or the connection is gone."""

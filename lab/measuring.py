@@ -44,17 +44,9 @@ BY_CLIENT |= {"clients_cpu", "lateness_mean", "lateness_p95", "late_starts"}
 REASONS = ("neighbour", "self", "host", "cap")  # of app:cpu_wait_caused:rate
 WAITING = ("causes", "caused", "neighbours")  # an application that lacks one of several parts has 0 of it
 JUDGING = {"objectives", "thresholds", "sensor_broken", "client_broken"}  # are in other values
+_SECONDS = {"mean", "p95", "client_mean", "network", "lateness_mean", "lateness_p95"}
 _UNITS = {
-    "s": {
-        "mean",
-        "p95",
-        "client_mean",
-        "network",
-        "lateness_mean",
-        "lateness_p95",
-        "cpu_per_request",
-        "request_cpu_seconds",
-    },
+    "s": _SECONDS | {"cpu_per_request", "request_cpu_seconds"},
     "CPUs": {"tier_cpu", "tiers_cpu", "overhead", "clients_cpu", "step_cpus"},
     "per second": {"requests", "client_requests", "client_answers"},
 }

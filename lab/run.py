@@ -27,7 +27,7 @@ from lab.metrics import RunnerMetrics
 from lab.network import experiment as network
 from lab.progress import Course
 from lab.scrapes import Scrapes, targets_written
-from lab.stage import FOLDER, INSTANCES
+from lab.stage import FOLDER, INSTANCES, SENSORS
 from lab.state import State
 from lab.study import Run, Study
 from lab.suites import running as suites
@@ -86,7 +86,7 @@ def run(study: Study, what: Scenario, *, new: bool = False) -> None:
         unfinished = [] if new else [(run, state) for run in runs if (state := State.unfinished(run))]
         now = datetime.now(UTC)
         for one, state in unfinished or [(run, State.begin(run, now)) for run in runs]:
-            with guard.watching(INSTANCES, FOLDER / "sensors", holding=[lock]):
+            with guard.watching(INSTANCES, SENSORS, holding=[lock]):
                 _carry_out(study, one, state, console, prometheus_port)
             state.over = True
             state.save()

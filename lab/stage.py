@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy import go_programs, programs
@@ -17,7 +17,7 @@ from lab.scenario import Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
-INSTANCES = FOLDER / "instances"  # a guard removes what a killed lab leaves here
+INSTANCES, SENSORS = FOLDER / "instances", FOLDER / "sensors"  # a guard removes what a killed lab leaves here
 BATCH = "batch"  # the cgroup of the batch job
 BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
 BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
@@ -32,13 +32,11 @@ class Stage:
         self._scenario = scenario
         self._logs = logs
         self._cpus_available = os.sched_getaffinity(0)
-        names = [f"auction-{number}" for number in range(1, max(scenario.instances) + 1)]
-        telegraf, cadvisor, *ports = free_ports(2 * len(names) + 2)
-        self._sensor_ports = telegraf, cadvisor
         self._cpus_of_others = cpus(scenario.placement[0], self._cpus_available).others
+        self._telegraf_port, self._cadvisor_port, *ports = free_ports(2 * max(scenario.instances) + 2)
         self._instances = [
-            Instance(name, INSTANCES / name, {WEB: web, DB: db})
-            for name, web, db in zip(names, ports[::2], ports[1::2], strict=True)
+            Instance(f"auction-{number}", INSTANCES / f"auction-{number}", {WEB: web, DB: db})
+            for number, (web, db) in enumerate(zip(ports[::2], ports[1::2], strict=True), 1)
         ]
         self._running: list[Instance] = []
         self._batch: list[Process] = []
@@ -53,9 +51,12 @@ class Stage:
             for instance in self._instances:
                 ending.callback(instance.stop)
             ending.callback(self._stop_batch)
-            folder = FOLDER / "sensors"
-            ending.callback(shutil.rmtree, folder, ignore_errors=True)
-            for sensor in start_sensors(folder, self._logs, self._instances, self._sensor_ports, self._cpus_of_others):
+            ending.callback(shutil.rmtree, SENSORS, ignore_errors=True)
+            for name, command in self._sensor_commands():
+                own = {"TELEGRAF_PORT": str(self._telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF)}
+                environment = {**os.environ, **own, "STATE_DIRECTORY": str(SENSORS)}
+                log = self._logs / f"{name.lower()}.log"
+                sensor = Process(name, beside(self._cpus_of_others, command), log, environment=environment)
                 ending.callback(sensor.stop)
                 self._sensors.append(sensor)
             self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)
@@ -100,8 +101,19 @@ class Stage:
     @property
     def ports(self) -> Mapping[str, tuple[int, ...]]:
         """The ports of sensors and clients, on loopback, by Prometheus's job."""
-        telegraf, cadvisor = self._sensor_ports
-        return {"telegraf": (telegraf,), "cadvisor": (cadvisor,), "lab": (self.clients.port,)}
+        return {"telegraf": (self._telegraf_port,), "cadvisor": (self._cadvisor_port,), "lab": (self.clients.port,)}
+
+    def _sensor_commands(self) -> Iterator[tuple[str, Sequence[str | Path]]]:
+        """Both sensors, for instances that may start later; call `get_sensors` first."""
+        SENSORS.mkdir(parents=True, mode=0o700)  # contains the databases' passwords
+        for instance in self._instances:
+            copy_sensors(instance, SENSORS)
+        configuration = ("--config", TELEGRAF / "telegraf.conf", "--config-directory", SENSORS)
+        yield "Telegraf", [programs.path("telegraf"), *configuration, "--quiet"]  # errors only
+        # As in compose.yaml: it reads at each scrape.
+        housekeeping = ("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m")
+        where = ("--listen_ip=127.0.0.1", f"--port={self._cadvisor_port}", "--raw_cgroup_prefix_whitelist=/virtscope/")
+        yield "cAdvisor", [programs.path("cadvisor"), *where, *housekeeping]
 
     def _limits(self, instance: Instance, where: Cpus) -> dict[str, TierLimits]:
         of = {tier: self._scenario.limit(instance.name, tier) for tier in TIERS}
@@ -121,32 +133,8 @@ def get_sensors() -> None:
         programs.get(suite)
 
 
-def start_sensors(
-    folder: Path, logs: Path, instances: Iterable[Instance], ports: tuple[int, int], cpus: str
-) -> Iterator[Process]:
-    """Start both on these loopback ports, for instances that may start later; call `get_sensors` first.
-
-    folder: created for Telegraf's configuration and state.
-    """
-    telegraf_port, cadvisor_port = ports
-    folder.mkdir(parents=True, mode=0o700)  # contains the databases' passwords
-    for instance in instances:
-        _copy_sensors(instance, folder)
-    telegraf: list[str | Path] = [programs.path("telegraf"), "--config", TELEGRAF / "telegraf.conf"]
-    telegraf += ["--config-directory", folder, "--quiet"]  # errors only
-    cadvisor: list[str | Path] = [
-        *(programs.path("cadvisor"), "--listen_ip=127.0.0.1", f"--port={cadvisor_port}"),
-        "--raw_cgroup_prefix_whitelist=/virtscope/",
-        # As in compose.yaml: it reads at each scrape.
-        *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
-    ]
-    own = {"TELEGRAF_PORT": str(telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF), "STATE_DIRECTORY": str(folder)}
-    for name, command in (("Telegraf", telegraf), ("cAdvisor", cadvisor)):
-        log = logs / f"{name.lower()}.log"
-        yield Process(name, beside(cpus, command), log, environment={**os.environ, **own})
-
-
-def _copy_sensors(instance: Instance, folder: Path) -> None:
+def copy_sensors(instance: Instance, folder: Path) -> None:
+    """Write the configuration of an instance's sensors."""
     places = {
         "apache_access_log": ("/var/log/apache2/access.log", str(instance.web_log)),
         "apache_status": ("http://127.0.0.1/server-status?auto", instance.status_url),

@@ -56,7 +56,7 @@ def measure(step: Step, what: Factors, available: Sequence[int], course: Course)
     """Measure a step; the machine has these CPUs."""
     course.doing(f"{step.name}: measuring")
     case, found = step.case, list[Measurement]()
-    where = _where(case, what, available)
+    where = _where(case, what)
     platform = (where.virtualization, where.emulated) if where else ("cgroup", False)
     for benchmark in BENCHMARKS[step.workload]:
         values = [benchmark.read(text) for text in _said(case, benchmark, what, available, course)]
@@ -71,16 +71,16 @@ def measure(step: Step, what: Factors, available: Sequence[int], course: Course)
     return Outcome(f"{step.name}: {', '.join(values_said)}", found)
 
 
-def _where(case: Case, what: Factors, available: Sequence[int]) -> Environment | None:
+def _where(case: Case, what: Factors) -> Environment | None:
     """Where a case runs; None for virtual servers."""
     if case.elsewhere == BASE:
-        return Base(str(available[-1]))
+        return Base()
     return next((guest for guest in what.guests if scenario.of_guest(guest) == case), None)
 
 
 def _said(case: Case, benchmark: Benchmark, what: Factors, available: Sequence[int], course: Course) -> list[str]:
     """What the benchmark prints in each virtual server of a case, or where the case is."""
-    seconds, where = what.warm_up + what.duration + workloads.TAIL, _where(case, what, available)
+    seconds, where = what.warm_up + what.duration + workloads.TAIL, _where(case, what)
     with contextlib.ExitStack() as ending:
         commands = [benchmark.command(what.warm_up, what.duration)] * case.servers
         if benchmark.has_peer:
@@ -93,7 +93,8 @@ def _said(case: Case, benchmark: Benchmark, what: Factors, available: Sequence[i
         [command] = commands
         if case.elsewhere == BASE:
             command = servers.enclosed(ending.enter_context(servers.own_folder(INSTANCES / "factors")), command)
-        return [where.run(command, 2 * seconds + servers.START_SECONDS)]
+        run = ending.enter_context(where.ready(str(available[-1])))
+        return [run(command, 2 * seconds + servers.START_SECONDS)]
 
 
 STUDY = Study("factors", Factors.parse, plan, planned_seconds, ready)

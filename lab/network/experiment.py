@@ -11,12 +11,13 @@ from functools import partial
 from deploy import go_programs, programs
 from deploy.go_programs import GoProgramsError
 from lab import LabError, machine
-from lab.environments import NONE, Base, Guest
+from lab.environments import NONE, Guest
 from lab.factors.servers import enclosed, own_folder
 from lab.metrics import Measurement
 from lab.network import outputs, paths
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import ON, Network, Step, WebLoad, guest_path
+from lab.processes import output
 from lab.servers import enclosure
 from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
@@ -89,7 +90,7 @@ def reach(guest: Guest) -> Iterator[tuple[Guest, str]]:
     """A guest and its address. Raises `LabError` if ssh fails, or if traffic to the guest stays on this machine."""
     with guest.ready():
         address = guest.address()
-        said = Base(name=guest.name).run(["ip", "-oneline", "route", "get", address], SLACK_SECONDS)
+        said = output(f"{guest.name}: ip route", ["ip", "-oneline", "route", "get", address], SLACK_SECONDS)
         if re.search(r"(?<!\S)dev (?!lo )", said) is None:
             raise LabError(
                 f"{guest.name}: {address}, where ssh reached it, is this machine, or nowhere: {said.strip()}"
@@ -118,7 +119,7 @@ def measured(
         script = paths.script(None if guest else of.path, offloads, ends, by, cpus, events=events)
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
-        said = Base(name=of.name).run(["unshare", "--mount", "sh", "-e", str(file)], seconds + SLACK_SECONDS)
+        said = output(of.name, ["unshare", "--mount", "sh", "-e", file], seconds + SLACK_SECONDS)
     found = outputs.read_web(said, of.rate) if isinstance(of, WebLoad) else outputs.read(said)
     return values(step, found, what.duration, guest)
 

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from lab.allocation.results import CALL_CPU, CALL_SECONDS, CAPACITY, CUT, HOST, RAISED, SWITCH, host_after
 from lab.allocation.scenario import CONTROL, DYNAMIC, STATIC, TRANSACTIONAL, Step
 from lab.cgroups import CAP_PERIOD
 from lab.report.comparison import beyond_noise, by_step, furthest
-from lab.report.page import SPREAD, Columns, Page, Section, Table, load_study, spread, table
+from lab.report.page import SPREAD, Page, Section, Table, load_study, spread, table
 from lab.report.recorded import Recording
 from lab.report.statistics import Estimate, estimate, interval, slope
 from lab.report.units import CPU_TIME, CPUS, RATE, RESPONSE, SHARE, Unit, significant
@@ -60,19 +61,13 @@ class Group:
         Steps of a block (an interval and a repetition) ran one after the other, so a slow drift of the machine affects
         both.
         """
-        static = {
-            (step.interval, step.repetition): found.get(test)
-            for step, found in self.steps.items()
-            if step.mode == STATIC
-        }
-        return estimate(
-            [
-                (before - found[test]) / before
-                for step, found in self.steps.items()
-                if replace(step, repetition=0) == case and test in found
-                if (before := static.get((step.interval, step.repetition)))
-            ]
-        )
+        static = {(step.interval, step.repetition): of for step, of in self.steps.items() if step.mode == STATIC}
+        losses = []
+        for step, found in self.steps.items():
+            before = static.get((step.interval, step.repetition), {}).get(test)
+            if before and test in found and replace(step, repetition=0) == case:
+                losses.append((before - found[test]) / before)
+        return estimate(losses)
 
     def lost(self, test: str) -> list[tuple[Estimate, Step]]:
         switched = [case for case in self.cases if case.mode == DYNAMIC]
@@ -140,22 +135,17 @@ def _answers(group: Group) -> Iterator[tuple[str, Estimate | None, Unit]]:
 
 def _by_case(of: Sequence[Group], test: str, unit: Unit) -> Table:
     """A row for each case with this test, or with its load's tasks if empty."""
+    _, *more = SPREAD
+    head = ("Containers", "Caps", "Interval", f"Mean, {unit.axis}", *more, "Overhead", "95 % interval of that")
     rows = []
     for group, case in [(each, case) for each in of for case in each.cases]:
         name = test or group.tasks
         if found := estimate(group.values(name, case=case)):
             lost = None if name == HOST or case.mode == STATIC else group.loss(case, name)
-            rows.append((group, case, spread(found, unit.number), lost))
-    columns: Columns[tuple[Group, Step, tuple[str, ...], Estimate | None]] = (
-        ("Containers", lambda row: row[0].name),
-        ("Caps", lambda row: f"switched, [{row[1].low:g}, {row[1].high:g}]" if row[1].mode == DYNAMIC else row[1].mode),
-        ("Interval", lambda row: f"{row[1].interval} s"),
-        (f"Mean, {unit.axis}", lambda row: row[2][0]),
-        *((name, lambda row, cell=cell: row[2][cell]) for cell, name in enumerate(SPREAD[1:], 1)),
-        ("Overhead", lambda row: SHARE.write(row[3].value) if row[3] else ""),
-        ("95 % interval of that", lambda row: interval(row[3], SHARE.write)),
-    )
-    return table(rows, columns)
+            caps = f"switched, [{case.low:g}, {case.high:g}]" if case.mode == DYNAMIC else case.mode
+            overhead = SHARE.write(lost.value) if lost else "", interval(lost, SHARE.write)
+            rows.append((group.name, caps, f"{case.interval} s", *spread(found, unit.number), *overhead))
+    return table(rows, [(name, itemgetter(cell)) for cell, name in enumerate(head)])
 
 
 # --- Verdict ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy import programs
 from deploy.programs import Packages, ProgramsError
 from lab import LabError, guard, machine
-from lab.environments import NONE, Environment
+from lab.environments import NONE, Runs
 from lab.processes import ProgramError, and_said
 from lab.study import Experiment, Outcome, Run, Study
 from lab.suites import lmbench, outputs
@@ -61,15 +61,15 @@ class Program:
     """What to install in a guest that has no such place."""
     values: Callable[[Suites], tuple[object, ...]] = lambda _: ()
 
-    def find(self, what: Suites, environment: Environment, suite: str) -> tuple[str, str]:
-        """Its place and libraries; raises `SkippedError`."""
+    def find(self, what: Suites, suite: str, virtualization: str, run: Runs) -> tuple[str, str]:
+        """Its place and libraries in an environment; raises `SkippedError`."""
         if self.packages is None:
             if (folder := what.copies[suite]) is None:
                 raise SkippedError(NO_COPY.format(suite))
             script, missing = '[ -x "$1/$2" ] && echo "$1"; :', f"there is no program {self.pattern} in {folder}"
-            return _line(environment, script, missing, folder, self.pattern), ""
-        if environment.virtualization not in {NONE, "cgroup"}:
-            return _line(environment, self.in_guest, self.missing), ""
+            return _line(run, script, missing, folder, self.pattern), ""
+        if virtualization not in {NONE, "cgroup"}:
+            return _line(run, self.in_guest, self.missing), ""
         try:
             root = programs.root(self.packages)
         except ProgramsError as error:
@@ -85,9 +85,9 @@ class Program:
         return ""
 
 
-def _line(environment: Environment, script: str, missing: str, *arguments: str) -> str:
+def _line(run: Runs, script: str, missing: str, *arguments: str) -> str:
     """The last line that a script prints in an environment; raises `SkippedError` with this reason without any."""
-    said = environment.run(["sh", "-c", script, "find", *arguments], FIND_SECONDS).strip()
+    said = run(["sh", "-c", script, "find", *arguments], FIND_SECONDS).strip()
     if not said:
         raise SkippedError(missing)
     return said.splitlines()[-1]
@@ -135,10 +135,11 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
         places: dict[tuple[str, str], tuple[str, str]] = {}
         skipped: dict[str, list[str]] = {}  # environments by what is missing
         for environment in what.environments:
-            with environment.ready():
+            with environment.ready() as run_there:
                 for suite in what.suites:
                     try:
-                        places[environment.name, suite] = PROGRAMS[suite].find(what, environment, suite)
+                        found = PROGRAMS[suite].find(what, suite, environment.virtualization, run_there)
+                        places[environment.name, suite] = found
                     except SkippedError as error:
                         skipped.setdefault(f"{suite}: {error}", []).append(environment.name)
         said = "; ".join(f"{', '.join(names)} without {reason}" for reason, names in skipped.items())
@@ -158,7 +159,8 @@ def plan(what: Suites) -> list[str]:
     packages = [suite for suite in what.suites if PROGRAMS[suite].packages]
     return [
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
-        f"There and in guests, by sh with lab/suites/*.sh, files in {WORK} and {HELLO}, which are removed at the end",
+        f"On its CPUs {what.cpus} and in guests, sh with lab/suites/*.sh",
+        f"There files in {WORK} and {HELLO}, which are removed at the end",
         *(f"{each.name}: {', '.join(what.runnable)}, {each.place}" for each in what.environments),
         *(f"{suite} is skipped: {NO_COPY.format(suite)}" for suite in what.suites if suite not in what.runnable),
     ]
@@ -175,10 +177,10 @@ def measure(step: Step, what: Suites, run: Run, places: Places) -> Outcome:
     program, place = PROGRAMS[step.suite], places[step.environment, step.suite]
     output = run.state.folder / f"{step.name.replace('/', '_')}.txt"
     try:
-        with environment.ready():
+        with environment.ready(what.cpus) as run_there:
             values = map(str, (*program.values(what), WORK))
             command = ["sh", "-c", program.script, step.suite, *place, *values]
-            said = environment.run(command, MAX_SECONDS + 2 * program.planned(what))
+            said = run_there(command, MAX_SECONDS + 2 * program.planned(what))
     except ProgramError as error:
         output.write_text(error.said)
         raise LabError(f"{step.name} {error.how}, in {output} is all that it said{and_said(error.said)}") from None

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field
 
 from lab import keys
 from lab.environments import Base, Environment, Listed
@@ -40,10 +40,10 @@ def _power_of_two(number: int) -> int:
     return number
 
 
-def _with_base(found: tuple[Environment, ...], info: ValidationInfo) -> tuple[Environment, ...]:
-    if not any(isinstance(one, Base) for one in found):
+def _with_base(found: tuple[Environment, ...]) -> tuple[Environment, ...]:
+    if Base() not in found:
         raise ValueError("base is missing, with which all others are compared: add `- base`")
-    return tuple(one.pinned(info.data.get("cpus", "")) for one in found)
+    return found
 
 
 Folder = Annotated[str, Field(pattern="^/")]

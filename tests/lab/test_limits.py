@@ -159,6 +159,6 @@ class TestVirtualServers:
             self.side_by_side(tmp_path, [endless] * 2, interrupted)
 
     def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
-        words = r"(?s)sysbench in virtual server 1 ended with status 1; .*Cannot find benchmark"
+        words = r"(?s)sysbench in virtual server 1 ended with status 1 and said:.*Cannot find benchmark"
         with pytest.raises(LabError, match=words):
             self.side_by_side(tmp_path, [["sysbench", "nosuch", "run"]])

@@ -100,13 +100,13 @@ def test_sensors_are_copied_for_an_instance_and_one_that_has_changed_is_reported
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = Instance("auction-1", tmp_path, {"web": 1, "db": 2})
-    stage._copy_sensors(instance, tmp_path)
+    stage.copy_sensors(instance, tmp_path)
     for sensor in ("apache_access_log", "apache_status", "mysql"):
         assert 'app = "auction-1"' in (tmp_path / f"auction-1-{sensor}.conf").read_text()
     shutil.copytree(stage.TELEGRAF / "sensors", tmp_path / "sensors")
     (tmp_path / "sensors/mysql.conf").write_text('app = "shop"\n')
     monkeypatch.setattr(stage, "TELEGRAF", tmp_path)
-    assert_refused(LabError, r"sensors/mysql\.conf no longer has", stage._copy_sensors, instance, tmp_path)
+    assert_refused(LabError, r"sensors/mysql\.conf no longer has", stage.copy_sensors, instance, tmp_path)
 
 
 def test_without_a_terminal_progress_is_plain_lines_and_failures_are_not_waited_out() -> None:

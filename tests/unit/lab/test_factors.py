@@ -45,7 +45,7 @@ def test_a_guests_measurement_says_where_it_is_from(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Guest, "run", run)
     found = measured(Step("cpu", Case(elsewhere="guest a guest"), repetition=3))
-    assert [command[:2] for command in asked] == [["sysbench", "cpu"]]  # as the guest has it
+    assert [command[:2] for command in asked] == [["true"], ["sysbench", "cpu"]]  # as the guest has it
     assert found == [Measurement("guest a guest", "xen", True, "cpu", "events/s", "higher", 3, value=5126.67)]
 
 

@@ -10,7 +10,6 @@ from deploy.programs import CHECKOUT
 from lab import run, scenario
 from lab.allocation import switching
 from lab.allocation.scenario import DYNAMIC, Allocation, Step
-from lab.cgroups import TierLimits
 from lab.environments import Base, Guest, Limited
 from lab.factors.scenario import (
     AFFINITY,
@@ -223,15 +222,11 @@ def test_each_configuration_of_a_network_is_read_from_its_name_and_the_plan_name
 def test_an_environment_of_suites_is_the_machine_a_cgroup_or_a_guest() -> None:
     guest = "{name: web, ssh: root@web1, platform: xen, emulated: true}"
     text = SUITES.replace("cap: 0.5}", "cap: 0.5, weight: 50}, {name: light}, " + guest)
-    base, capped, light, web = Suites.parse(text + "cpus: 0-1,3\n", "mine.yml").environments
-    assert base == Base("0-1,3")
-    assert isinstance(capped, Limited)
-    assert isinstance(light, Limited)
-    assert [capped.limits, light.limits] == [TierLimits(50, 0.5, "0-1,3"), TierLimits(100, None, "0-1,3")]
+    base, capped, light, web = Suites.parse(text, "mine.yml").environments
+    assert (base, capped) == (Base(), Limited(name="capped", cap=0.5, weight=50))
+    assert light == Limited(name="light", weight=100)
     assert web == Guest(name="web", ssh="root@web1", platform="xen", emulated=True)
-    alone = Suites.parse(SUITES, "mine.yml").environments[0]
-    assert isinstance(alone, Base)
-    assert str(alone.cpus).isdecimal()
+    assert Suites.parse(SUITES, "mine.yml").cpus.isdecimal()
 
 
 # A scenario, an addition to it, and the message. Keys that all studies share are tried with the first.
