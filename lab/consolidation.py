@@ -47,7 +47,10 @@ def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
 
 def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
     course, check, prometheus = run.course, stage.check, run.scrapes.prometheus
-    scale = _scale(what, run, stage)
+    if run.state.scale is None:  # once per run
+        run.state.scale = _calibrate(what, course, stage)
+        run.state.save()
+    scale = run.state.scale
     clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
     cpu_count = stage.set_up(step.instances, step.placement, beside_batch=step.batch == RUNNING)
@@ -83,15 +86,10 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     )
 
 
-def _scale(what: Consolidation, run: Run, stage: Stage) -> Scale:
-    """The cost of a request on this machine, measured once per run, with one instance under light load."""
-    if run.state.scale is None:
-        run.state.scale = _calibrate(what, run.course, stage) if what.calibration else Scale()
-        run.state.save()
-    return run.state.scale
-
-
 def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
+    """The cost of a request on this machine, with one instance under light load."""
+    if not what.calibration:
+        return Scale()
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
     stage.visit(PROBING_CLIENTS, f"{what.seed}/calibration", PROBING_THINK_SECONDS)

@@ -170,12 +170,12 @@ def _judged(apps: Sequence[Mapping[str, float]]) -> Iterator[tuple[str, float]]:
             continue
         known = []  # excess, target and value of each application
         for of in (of for of in given if test in of):
-            value = 1 - of[test] if test == "errors" else of[test]
-            excess = value / of[target] if objective == "mean" else (1 - value) / (1 - of[target])
-            known.append((excess, of[target], value))
-        found = {"judged": float(len(known)), "missed": sum(excess > 1 + 1e-9 for excess, _, _ in known)}
+            value, promised = 1 - of[test] if test == "errors" else of[test], of[target]
+            excess = value / promised if objective == "mean" else (1 - value) / (1 - promised)
+            known.append((excess, promised, value))
+        found = {"promised": given[0][target], "judged": len(known), "missed": sum(one[0] > 1 + 1e-9 for one in known)}
         found |= dict(zip(("excess", "promised", "measured"), max(known), strict=True)) if known else {}
         seconds = [of[f"thresholds {objective}"] for of in apps if f"thresholds {objective}" in of]
         if seconds and objective != "mean":
             found["seconds"] = seconds[0]
-        yield from ((f"{objective} {name}", value) for name, value in ({"promised": given[0][target]} | found).items())
+        yield from ((f"{objective} {name}", value) for name, value in found.items())

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from deploy import programs
+from deploy import privileges, programs
 from lab import guard
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.factors.scenario import WEIGHT, Case
@@ -42,11 +42,10 @@ def side_by_side(
                     process.wait(0)
 
         for number, ((cgroup, _), command) in enumerate(zip(limited, commands, strict=True), 1):
-            enclosure.make_state(state := folder / str(number))
+            privileges.hand_over(state := folder / str(number))
             together = cgroup.joining(["sh", "-c", _TOGETHER, "together", *enclosed(state, command)])
             running.append(Process(f"{command[0]} in virtual server {number}", together, fed=True))
         for process in running:
-            process.send("\n")
             process.end_input()
         pass_time(seconds, check)
         return [process.wait(seconds + START_SECONDS) for process in running]
@@ -56,7 +55,7 @@ def side_by_side(
 def own_folder(folder: Path) -> Iterator[Path]:
     """A writable folder for a benchmark outside cgroups; a killed lab's guard removes it too."""
     with guard.guarded(folder):
-        enclosure.make_state(folder / "state")
+        privileges.hand_over(folder / "state")
         yield folder / "state"
 
 
@@ -73,7 +72,7 @@ def peers(number: int, cpus: str, folder: Path) -> Iterator[list[int]]:
     """
     cgroup = Cgroup("factors-peers", mounted())
     with guard.guarded(folder, [(cgroup, TierLimits(min(WEIGHT * number, 10_000), None, cpus))]) as started:
-        enclosure.make_state(folder / "state")
+        privileges.hand_over(folder / "state")
         ports = free_ports(number)
         for port in ports:
             command = ["iperf3", "--server", f"--bind={LOOPBACK}", f"--port={port}", "--forceflush"]

@@ -18,6 +18,7 @@ from lab.network import outputs, paths
 from lab.network.outputs import Counted, Served
 from lab.network.scenario import ON, Network, Step, WebLoad, guest_path
 from lab.processes import output
+from lab.progress import Course
 from lab.servers import enclosure
 from lab.stage import INSTANCES
 from lab.study import Experiment, Outcome, Run, Study
@@ -48,14 +49,8 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
-
-        def measure_step(step: Step) -> Outcome:
-            course.doing(f"{step.name}: measuring")
-            found = measured(step, what, reached, cpus, events=counts)
-            values = (f"{one.test} {one.value:.4g} {one.unit}" for one in found)
-            return Outcome(f"{step.name}: {', '.join(values)}", found)
-
-        yield Experiment(measure_step, machine.host(), what.steps)
+        measured = partial(measure, what=what, reached=reached, cpus=cpus, course=course, events=counts)
+        yield Experiment(measured, machine.host(), what.steps)
 
 
 def plan(what: Network) -> list[str]:
@@ -98,10 +93,17 @@ def reach(guest: Guest) -> Iterator[tuple[Guest, str]]:
         yield guest, address
 
 
-def measured(
-    step: Step, what: Network, reached: Mapping[str, tuple[Guest, str]], cpus: paths.Cpus, *, events: bool
-) -> list[Measurement]:
+def measure(
+    step: Step,
+    what: Network,
+    reached: Mapping[str, tuple[Guest, str]],
+    cpus: paths.Cpus,
+    course: Course,
+    *,
+    events: bool,
+) -> Outcome:
     """Run a step on an existing path, or on the one to a guest. Raises `LabError`; in any case everything has ended."""
+    course.doing(f"{step.name}: measuring")
     of, seconds = step.configuration, what.warm_up + what.duration
     guest, address = reached.get(of.path) or (None, paths.ends(of.path)[2])
     with own_folder(STATE) as state, contextlib.ExitStack() as serving:
@@ -121,7 +123,9 @@ def measured(
         file.write_text(script)
         said = output(of.name, ["unshare", "--mount", "sh", "-e", file], seconds + SLACK_SECONDS)
     found = outputs.read_web(said, of.rate) if isinstance(of, WebLoad) else outputs.read(said)
-    return values(step, found, what.duration, guest)
+    measured = values(step, found, what.duration, guest)
+    summary = ", ".join(f"{one.test} {one.value:.4g} {one.unit}" for one in measured)
+    return Outcome(f"{step.name}: {summary}", measured)
 
 
 def values(step: Step, found: Counted | Served, duration: int, guest: Guest | None = None) -> list[Measurement]:

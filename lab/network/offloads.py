@@ -33,10 +33,6 @@ def _ethtool(control: socket.socket, device: str, command: int, value: int) -> i
     return data[1]
 
 
-def main() -> None:
-    for device in sys.argv[2:]:
-        switch(device, on=sys.argv[1] == "on")
-
-
 if __name__ == "__main__":
-    main()
+    for name in sys.argv[2:]:
+        switch(name, on=sys.argv[1] == "on")

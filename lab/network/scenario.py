@@ -7,7 +7,7 @@ is a configuration, once per repetition.
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -41,12 +41,6 @@ class Configuration:
         """In words, such as "veth, send, 256 bytes, offloads on"; `parse` reads it."""
         return f"{self.path}, {self.direction}, {self.size} bytes, offloads {self.offloads}"
 
-    @classmethod
-    def parse(cls, name: str) -> Self | None:
-        """The configuration with this name; None if there is none."""
-        found = _NAME.fullmatch(name)
-        return cls(found[1], found[2], int(found[3]), found[4]) if found else None
-
 
 @dataclass(frozen=True, order=True)
 class WebLoad:
@@ -62,19 +56,20 @@ class WebLoad:
         """In words, such as "veth, web, 1024 bytes, 1000 requests/s"; `parse` reads it."""
         return f"{self.path}, web, {self.size} bytes, {self.rate} requests/s"
 
-    @classmethod
-    def parse(cls, name: str) -> Self | None:
-        """The load with this name; None if there is none."""
-        found = _WEB_NAME.fullmatch(name)
-        return cls(found[1], int(found[2]), int(found[3])) if found else None
-
 
 _NAME = re.compile(
-    rf"({'|'.join(PATHS)}|{GUEST}.+), ({'|'.join(DIRECTIONS)}), (\d{{1,9}}) bytes, "
-    rf"offloads ({'|'.join((*OFFLOADS, UNCHANGED))})",
+    rf"({'|'.join(PATHS)}|{GUEST}.+), ({'|'.join(DIRECTIONS)}|web), (\d{{1,9}}) bytes, "
+    r"(?:offloads (\w+)|(\d{1,9}) requests/s)",
     re.ASCII,
 )
-_WEB_NAME = re.compile(rf"({'|'.join(PATHS)}|{GUEST}.+), web, (\d{{1,9}}) bytes, (\d{{1,9}}) requests/s", re.ASCII)
+
+
+def parse(name: str) -> Configuration | WebLoad | None:
+    """The configuration or the load with this name; None if there is none."""
+    if not (found := _NAME.fullmatch(name)):
+        return None
+    path, direction, size, offloads, rate = found.groups()
+    return WebLoad(path, int(size), int(rate)) if rate else Configuration(path, direction, int(size), offloads)
 
 
 @dataclass(frozen=True)

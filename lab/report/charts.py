@@ -63,27 +63,23 @@ def draw(panels: Sequence[Panel], x_label: str, ticks: Sequence[tuple[float, str
             axis = figure.add_subplot(rows, columns, number, sharey=same, title=panel.title, ylabel=panel.y_label)
             axis.set_xlabel(x_label)
             axis.set_xticks(*zip(*ticks, strict=True))
-            _draw_panel(axis, panel)
+            axis.margins(x=0.08)
+            if panel.logarithmic:
+                axis.set_yscale("log")
+                axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+                axis.yaxis.set_minor_locator(NullLocator())
+            else:
+                axis.axhline(0, linewidth=0).sticky_edges.y.append(0)  # the axis begins here, unless a point is below
+            for curve in panel.curves:
+                _draw_curve(axis, curve)
+            for value, text in panel.limits:
+                axis.axhline(value, color="#222222", linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
+            if panel.curves or panel.limits:
+                axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, borderpad=0)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return out.getvalue()
-
-
-def _draw_panel(axis: Axes, panel: Panel) -> None:
-    axis.margins(x=0.08)
-    if panel.logarithmic:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
-        axis.yaxis.set_minor_locator(NullLocator())
-    for curve in panel.curves:
-        _draw_curve(axis, curve)
-    for value, text in panel.limits:
-        axis.axhline(value, color="#222222", linewidth=1, linestyle=(0, (2, 2)), zorder=1, label=text)
-    if not panel.logarithmic:
-        axis.axhline(0, linewidth=0).sticky_edges.y.append(0)  # the axis begins here, unless a point is below
-    if panel.curves or panel.limits:
-        axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8, borderpad=0)
 
 
 def _draw_curve(axis: Axes, curve: Curve) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from lab.metrics import Measurement
 from lab.network.experiment import CPU, FAILED, P50, P99, PER_BYTE, PER_REQUEST, REQUESTS, THROUGHPUT
 from lab.network.paths import EVENTS
-from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad
+from lab.network.scenario import OFFLOADS, ON, PATHS, UNCHANGED, Configuration, WebLoad, parse
 from lab.report.comparison import Pair, Values, furthest
 from lab.report.page import Columns, Page, Section, Table, load_study, table
 from lab.report.recorded import Recording
@@ -43,7 +43,7 @@ class Compared:
 class Results:
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         self.values = Values(measurements)
-        loads = sorted((one for name in sorted(self.values.tests) if (one := _parse(name))), key=_rank)
+        loads = sorted((one for name in sorted(self.values.tests) if (one := parse(name))), key=_rank)
         self.web_loads = [one for one in loads if isinstance(one, WebLoad)]
         self.judged_by = INSTRUCTIONS if INSTRUCTIONS in self.values.units else CPU
         self.compared = [
@@ -67,10 +67,6 @@ class Results:
                 of_means = counted.value / throughput.value
                 each = cost.ratio.mapped(of_means / cost.ratio.value) if cost and cost.ratio.value > 0 else None
                 yield Compared(group, one, baseline, event, throughput, counted, each, found[test].emulated)
-
-
-def _parse(name: str) -> Load | None:
-    return Configuration.parse(name) or WebLoad.parse(name)
 
 
 def _rank(one: Load) -> tuple[int, str]:
@@ -102,7 +98,7 @@ def write_up(recording: Recording) -> Page:
     first, *others = (Section(group, _compared(results, group)) for group in EACH)
     sections = [first, Section("published", published), *others, Section("loads", _loads(results))]
     said = verdict(results, study["published"]["rows"][GUEST][COST])
-    guests = sorted(load.path for load in map(_parse, results.values.emulated) if load)
+    guests = sorted(load.path for load in map(parse, results.values.emulated) if load)
     return Page(recording, said, sections, emulated=guests)
 
 

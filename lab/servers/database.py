@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from deploy import programs
+from deploy import privileges, programs
 from deploy.programs import CHECKOUT
 from lab.processes import Process, output
 from lab.servers import enclosure
@@ -46,7 +46,8 @@ def _make(target: Path) -> None:
         folder = Path(name)
         enclosure.prepare(folder)
         state = folder / "state"
-        enclosure.make_state(state, fill=lambda folder: (folder / "data" / "mysql").mkdir(parents=True))
+        (state / "data" / "mysql").mkdir(parents=True)
+        privileges.hand_over(state)
         [system_tables] = programs.root(programs.LAB).glob(SYSTEM_TABLES)
         statements = ["USE mysql;", system_tables.read_text(), SCHEMA.read_text(), *data.sql()]
         # Nobody needs an interrupted result, so flushing each step to disk would only cost time.

@@ -6,7 +6,7 @@ the server's own namespace, and disappear with it.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy import privileges, programs
@@ -38,9 +38,3 @@ def prepare(folder: Path) -> None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
         for path in (target, *target.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-def make_state(folder: Path, fill: Callable[[Path], None] = lambda _: None) -> None:
-    folder.mkdir()
-    fill(folder)
-    privileges.hand_over(folder)

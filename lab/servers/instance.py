@@ -108,8 +108,10 @@ class Instance:
 
     def _prepare_folder(self) -> None:
         enclosure.prepare(self.folder)
-        enclosure.make_state(self.folder / WEB)
-        enclosure.make_state(self.folder / DB, fill=lambda folder: database.copy_to(folder / "data"))
+        (self.folder / DB).mkdir()
+        database.copy_to(self.folder / DB / "data")
+        for tier in TIERS:
+            privileges.hand_over(self.folder / tier)
         users = self.folder / "config" / "users.sql"
         users.touch(0o600)
         create = "CREATE OR REPLACE USER {}@'{}' IDENTIFIED BY '{}'"

@@ -18,9 +18,8 @@ USERS = 1_000
 ITEMS_PER_CATEGORY = 120
 MAX_BIDS = 24  # per item
 MAX_COMMENTS = 12  # per user
-ROWS_AT_ONCE = (
-    10  # of up to 4,700 characters: `mariadbd --bootstrap` refuses statements over 60,000 bytes, and lines over 20,000
-)
+# Of up to 4,700 characters: `mariadbd --bootstrap` refuses statements over 60,000 bytes, and lines over 20,000.
+ROWS_AT_ONCE = 10
 
 # The site's dates are fixed, so its pages never change: no auction closes during an experiment.
 OPENED = datetime(2007, 1, 1, tzinfo=UTC)
@@ -44,7 +43,11 @@ def tables(seed: int = SEED) -> Iterator[tuple[str, list[Row]]]:
     """The rows of each table of schema.sql, values in the order of its columns."""
     chance = random.Random(seed)
     yield "categories", [(number, name, ITEMS_PER_CATEGORY) for number, name in enumerate(CATEGORIES, 1)]
-    yield "users", [_user(chance, number) for number in range(1, USERS + 1)]
+    users: list[Row] = []
+    for number in range(1, USERS + 1):
+        since = OPENED - timedelta(days=chance.randrange(2_000))
+        users.append((number, f"{chance.choice(NAMES)}{number}", chance.choice(REGIONS), f"{since:%Y-%m-%d}"))
+    yield "users", users
     items: list[Row] = []
     bids: list[Row] = []
     words: list[tuple[str, int]] = []
@@ -65,11 +68,6 @@ def sql(seed: int = SEED) -> Iterator[str]:
         for first in range(0, len(rows), ROWS_AT_ONCE):
             values = (f"({', '.join(map(_literal, row))})" for row in rows[first : first + ROWS_AT_ONCE])
             yield f"INSERT INTO auction.{table} VALUES\n" + ",\n".join(values) + ";"
-
-
-def _user(chance: random.Random, number: int) -> Row:
-    since = OPENED - timedelta(days=chance.randrange(2_000))
-    return number, f"{chance.choice(NAMES)}{number}", chance.choice(REGIONS), f"{since:%Y-%m-%d}"
 
 
 def _item(chance: random.Random, number: int, category: int) -> tuple[Row, list[Row]]:
@@ -127,10 +125,6 @@ def _literal(value: int | str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n") + "'"
 
 
-def main() -> None:
+if __name__ == "__main__":
     for statement in sql():
         sys.stdout.write(statement + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -61,7 +61,7 @@ def parse(text: str) -> tuple[Row, ...]:
         for test, size, value in _listed(heading, content):
             if value and size >= largest.get(test, (0.0, 0.0))[0]:
                 largest[test] = size, value
-        if (line := _LINE.fullmatch(content)) and (of := _of_line(line[1])):
+        if (line := _LINE.fullmatch(content)) and (of := LINES.get(re.sub("^(Pagefaults on) .*", r"\1", line[1]))):
             if line[3] != _UNITS[of.unit]:
                 raise OutputError(f"{content!r}: {of.name} is in {_UNITS[of.unit]}")
             value = number(f"{line[1]}: {line[2]}")
@@ -74,10 +74,6 @@ def parse(text: str) -> tuple[Row, ...]:
     unreliable = _EXECUTING if re.search(f"{_NO_HELLO}$", text, re.MULTILINE) else set()
     found += (Row(test, value) for test, (_, value) in largest.items())
     return once(row for row in found if row.test not in unreliable)
-
-
-def _of_line(name: str) -> Test | None:
-    return LINES.get("Pagefaults on" if name.startswith("Pagefaults on ") else name)
 
 
 def _listed(heading: str, content: str) -> Iterator[tuple[Test, float, float]]:
