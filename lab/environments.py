@@ -36,7 +36,6 @@ class Base:
     name: str = "base"
     virtualization: str = NONE
     emulated: bool = False
-    place: str = "outside of cgroups"
 
     @contextlib.contextmanager
     def ready(self, cpus: str | None = None) -> Iterator[Runs]:
@@ -54,10 +53,6 @@ class Limited(Model):
     virtualization = property(lambda _: "cgroup")
     emulated = property(lambda _: False)
 
-    @property
-    def place(self) -> str:
-        return f"in a cgroup with {f'a cap of {self.cap:g} CPUs' if self.cap else 'no cap'} and weight {self.weight}"
-
     @contextlib.contextmanager
     def ready(self, cpus: str | None = None) -> Iterator[Runs]:
         cgroup = Cgroup("environment", mounted())
@@ -74,10 +69,6 @@ class Guest(Model):
     emulated: bool = False
 
     virtualization = property(lambda self: self.platform)
-
-    @property
-    def place(self) -> str:
-        return f"by ssh {self.ssh}"
 
     @contextlib.contextmanager
     def ready(self, _cpus: str | None = None) -> Iterator[Runs]:

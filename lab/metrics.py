@@ -44,7 +44,6 @@ class Measurement:
 
 STEP_LABELS = ("run", "scenario", "step", "instances", "clients", "placement", "repetition")
 _OF_MEASUREMENT = ("environment", "virtualization", "emulated", "test", "unit", "better", "repetition", "attempt")
-_UNSETTLED_HELP = "CPUs that others used right before the step, if the machine did not settle."
 
 
 class RunnerMetrics:
@@ -52,7 +51,8 @@ class RunnerMetrics:
         self.registry = CollectorRegistry()
         what = "What a step of the lab has measured, in the label `unit`."
         self._measured = self._gauge(METRIC, what, "run", "step", *_OF_MEASUREMENT)
-        self._unsettled = self._gauge(UNSETTLED, _UNSETTLED_HELP, "run", "step")
+        what = "CPUs that others used right before the step, if the machine did not settle."
+        self._unsettled = self._gauge(UNSETTLED, what, "run", "step")
         self._step = self._gauge("lab_step_info", "The step that is being measured.", *STEP_LABELS)
         self._server, self._thread = start_http_server(0, "127.0.0.1", self.registry)
         self.port = int(self._server.server_port)

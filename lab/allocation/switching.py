@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from lab import LabError, machine
 from lab.allocation import containers
 from lab.allocation.containers import Containers
-from lab.allocation.loads import CLIENTS
 from lab.allocation.results import NEVER, Sums, measurements
-from lab.allocation.scenario import COMPUTATIONAL, STATIC, TRANSACTIONAL, Allocation, Step
+from lab.allocation.scenario import STATIC, Allocation, Step
 from lab.cgroups import PARENT, cap_setting, mounted
 from lab.progress import Course
 from lab.stage import INSTANCES
@@ -79,14 +78,10 @@ def plan(what: Allocation) -> list[str]:
     number = max(step.containers for step in what.steps)
     name, _ = cap_setting(caps[0], mounted().version)
     values = ", ".join(f'"{cap_setting(cap, mounted().version)[1]}"' for cap in caps)
-    loads = {
-        COMPUTATIONAL: "SHA-256 without pause",
-        TRANSACTIONAL: f"pages over TCP on loopback, to {CLIENTS} clients each",
-    }
     return [
         f"On this machine, the cgroups {PARENT}/allocation-1 to -{number}, which are removed at the end:",
         f"  {name} of each is one of {values}",
-        *(f"  in each, {load}: {loads[load]}, by python3 -m lab.allocation.loads" for load in what.load),
+        f"  in each a load, {' and '.join(what.load)}, by python3 -m lab.allocation.loads",
     ]
 
 

@@ -1,10 +1,8 @@
 """The steps of network costs: each configuration, one after the other."""
 
 import contextlib
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
@@ -43,13 +41,12 @@ def ready(what: Network, run: Run) -> Iterator[Experiment]:
             go_programs.path("vegeta")  # built before a step needs it
         except GoProgramsError as error:
             raise LabError(f"no vegeta for the web load: {error}; leave web_rates out") from None
-    available, counts, course = sorted(os.sched_getaffinity(0)), counts_events(), run.course
-    cpus = paths.Cpus(str(available[-2:][0]), str(available[-1]))
+    counts, course = counts_events(), run.course
     with contextlib.ExitStack() as ending:
         reached = {guest_path(guest): ending.enter_context(reach(guest)) for guest in what.guests}
         if not counts:
             course.say("This machine counts no instructions and cycles, or has no perf: costs are in CPU seconds.")
-        measured = partial(measure, what=what, reached=reached, cpus=cpus, course=course, events=counts)
+        measured = partial(measure, what=what, reached=reached, course=course, events=counts)
         yield Experiment(measured, machine.host(), what.steps)
 
 
@@ -73,11 +70,9 @@ def planned_seconds(what: Network, steps: Sequence[Step]) -> float:
 
 def counts_events() -> bool:
     command = ["perf", "stat", "-a", "-x,", f"--event={','.join(paths.EVENTS)}", "--", "true"]
-    try:
-        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stderr
-    except OSError:
-        return False
-    return set(outputs.events(said)) == set(paths.EVENTS)
+    with contextlib.suppress(LabError, OSError):
+        return set(outputs.events(output("perf", command, SLACK_SECONDS))) == set(paths.EVENTS)
+    return False
 
 
 @contextlib.contextmanager
@@ -87,20 +82,12 @@ def reach(guest: Guest) -> Iterator[tuple[Guest, str]]:
         address = guest.address()
         said = output(f"{guest.name}: ip route", ["ip", "-oneline", "route", "get", address], SLACK_SECONDS)
         if re.search(r"(?<!\S)dev (?!lo )", said) is None:
-            raise LabError(
-                f"{guest.name}: {address}, where ssh reached it, is this machine, or nowhere: {said.strip()}"
-            )
+            raise LabError(f"{guest.name}: {address}, where ssh reached it, is this machine, or nowhere")
         yield guest, address
 
 
 def measure(
-    step: Step,
-    what: Network,
-    reached: Mapping[str, tuple[Guest, str]],
-    cpus: paths.Cpus,
-    course: Course,
-    *,
-    events: bool,
+    step: Step, what: Network, reached: Mapping[str, tuple[Guest, str]], course: Course, *, events: bool
 ) -> Outcome:
     """Run a step on an existing path, or on the one to a guest. Raises `LabError`; in any case everything has ended."""
     course.doing(f"{step.name}: measuring")
@@ -118,7 +105,7 @@ def measure(
             for name, server in ends.in_guest.items():
                 there = guest.serving(server, ends.listening, seconds + 2 * SLACK_SECONDS, name)
                 serving.enter_context(there)
-        script = paths.script(None if guest else of.path, offloads, ends, by, cpus, events=events)
+        script = paths.script(None if guest else of.path, offloads, ends, by, events=events)
         file = STATE / "step.sh"  # not an argument, or it would be in each message
         file.write_text(script)
         said = output(of.name, ["unshare", "--mount", "sh", "-e", file], seconds + SLACK_SECONDS)

@@ -9,13 +9,13 @@ due at its time whether or not earlier ones are answered. Response time counts f
 client would be a waiting user.
 """
 
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from deploy import go_programs
 from deploy.programs import CHECKOUT
@@ -52,11 +52,6 @@ class Ends:
     warm_up: Sequence[str]
     client: Sequence[str]
     afterwards: Sequence[str] = ()
-
-
-class Cpus(NamedTuple):
-    server: str
-    client: str
 
 
 def ends(path: str) -> tuple[str, str, str, list[tuple[str, str]]]:
@@ -138,20 +133,15 @@ def web(of: WebLoad, address: str, warm_up: int, duration: int, folder: Path) ->
 
 
 def script(
-    path: str | None,
-    offloads: str,
-    of: Ends,
-    enclosed: Callable[[Sequence[str]], list[str]],
-    cpus: Cpus,
-    *,
-    events: bool,
+    path: str | None, offloads: str, of: Ends, enclosed: Callable[[Sequence[str]], list[str]], *, events: bool
 ) -> str:
     """A whole step: CPU times before and after, the client's output between, and perf's counts.
 
     path: None for the path to a guest, where the servers already run.
     """
     lines = [shlex.join(["cd", str(CHECKOUT)]), "mount -t tmpfs -o mode=755 tmpfs /run"]
-    run = ["taskset", "--cpu-list", cpus.client]
+    cpus = sorted(os.sched_getaffinity(0))
+    run, apart = (["taskset", "--cpu-list", str(cpu)] for cpu in (cpus[-1], cpus[-2:][0]))
     if path is not None:
         serving, calling, _, devices = ends(path)
         switch = [sys.executable, "-m", "lab.network.offloads", offloads]
@@ -160,7 +150,7 @@ def script(
         there = ["ip", "netns", "exec", serving]
         for port, server in of.servers.items():
             lines += [
-                f"{shlex.join([*there, 'taskset', '--cpu-list', cpus.server, *enclosed(server)])} >/run/server 2>&1 &",
+                f"{shlex.join([*there, *apart, *enclosed(server)])} >/run/server 2>&1 &",
                 'servers="$servers $!" tries=0',
                 f"until {shlex.join([*there, 'grep', '-q', f':{port:04X} 00000000:0000 0A', '/proc/net/tcp'])}; do",
                 "  kill -0 $! 2>/dev/null || tries=end",

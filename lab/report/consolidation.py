@@ -17,7 +17,6 @@ from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
 from lab.scenario import Step
 
 OBJECTIVES = ("mean", "latency", "availability")
-SCALE = ("request_cpu_seconds", "study_clients")
 UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
@@ -79,11 +78,6 @@ class Load:
     def size(self) -> tuple[int, int]:
         return self.step.instances * self.step.clients, self.step.instances
 
-    @property
-    def singly(self) -> "list[Load]":
-        """Each step on its own."""
-        return [Load({step: found}) for step, found in self.steps.items()]
-
     def values(self, of: str) -> tuple[float, ...]:
         return tuple(found[of] for found in self.steps.values() if of in found)
 
@@ -113,9 +107,8 @@ class Load:
         return significant(run[0]) if run and run[0] != self.step.clients else ""
 
     def __str__(self) -> str:
-        return f"{count(self.step.instances, 'instance')} with {self.step.clients} clients" + " each" * (
-            self.step.instances > 1
-        )
+        each = " each" if self.step.instances > 1 else ""
+        return f"{count(self.step.instances, 'instance')} with {self.step.clients} clients{each}"
 
 
 PLACEMENT = "Placement"
@@ -134,9 +127,14 @@ def loads(steps: Mapping[Step, Values]) -> list[Load]:
     return [Load(group) for _, group in sorted(groups.items(), key=lambda one: one[0])]
 
 
+def singly(of: Sequence[Load]) -> list[Load]:
+    """Each step on its own."""
+    return [Load({step: found}) for load in of for step, found in load.steps.items()]
+
+
 def write_up(recording: Recording) -> Page:
     study, of = load_study("consolidation"), loads(by_step(recording.measurements, Step.parse))
-    steps = sorted((each for load in of for each in load.singly), key=lambda load: load.values("end"))
+    steps = sorted(singly(of), key=lambda load: load.values("end"))
     asked, remarks = [], defaultdict[str, list[str]](list)
     for load in steps:
         step, found = load.step, load.steps[load.step]
@@ -171,7 +169,8 @@ def _start(load: Load) -> int:
 
 
 def _calibration(steps: Sequence[Load]) -> str:
-    cost, scale = (next((found for load in steps for found in load.values(of)), 0.0) for of in SCALE)
+    [load, *_] = steps or [Load({})]
+    cost, scale = load.mean("request_cpu_seconds") or 0.0, load.mean("study_clients")
     if scale == 1:
         return "not scaled: its own numbers of clients were run"
     if not scale:
@@ -229,7 +228,8 @@ def verdict(of: Sequence[Load]) -> list[str]:
 
 
 def _why(load: Load) -> str:
-    broken = Load({one.step: one.steps[one.step] for one in load.singly if any(each.missed for each in one.judged)})
+    missed = [one for one in singly([load]) if any(each.missed for each in one.judged)]
+    broken = Load({step: found for one in missed for step, found in one.steps.items()})
     used, cpus = broken.mean("tiers_cpu"), broken.mean("step_cpus")
     full = f" All tiers together used {CPUS.write(used)} of the {cpus:g} they share." if used and cpus else ""
     cause, share = next(iter(broken.parts("causes").items()), ("", 0.0))
@@ -317,7 +317,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
         ("Neighbours named", lambda load: shares(load, "neighbours")),
         ("Alerts that fire at its end", lambda load: ", ".join(sorted(load.parts("firing")))),
     )
-    return table([each for load in of for each in load.singly], columns, PLACEMENT)
+    return table(singly(of), columns, PLACEMENT)
 
 
 # --- Charts -----------------------------------------------------------------------------------------------------------

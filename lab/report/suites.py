@@ -30,12 +30,9 @@ class Results:
         others = (name for name in names if name != self.base)
         self.others = sorted(others, key=lambda name: name in self.values.emulated)  # emulated ones last
         self.groups = sorted({tuple(test.split("/", 2)[:2]) for test in self.values.units})
+        self.suites = list(dict.fromkeys(suite for suite, _ in self.groups))
         found = self.values.compare(Pair(name, name, self.base) for name in self.others)
         self._compared = sorted(found, key=lambda one: one.test)
-
-    @property
-    def suites(self) -> list[str]:
-        return list(dict.fromkeys(suite for suite, _ in self.groups))
 
     def inside(self, environment: str, *of: str) -> list[Comparison]:
         """The tests of a suite, or of one of its groups, that an environment and the base have."""

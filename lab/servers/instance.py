@@ -84,7 +84,9 @@ class Instance:
             flags = [f"--bind-address={LOOPBACK}", f"--port={port}", "--init-file=/srv/config/users.sql"]
             self._start(DB, [*database.MARIADBD, *flags], {})
         else:
-            self._start(WEB, _php(), {"DB_HOST": LOOPBACK, "DB_PORT": port, "DB_PASSWORD": self._passwords["site"]})
+            [manager] = programs.root(programs.LAB).glob("usr/sbin/php-fpm[0-9]*")  # the version is in its name
+            php = [f"/usr/sbin/{manager.name}", *PHP_OPTIONS]
+            self._start(WEB, php, {"DB_HOST": LOOPBACK, "DB_PORT": port, "DB_PASSWORD": self._passwords["site"]})
             self._start(WEB, APACHE, {"WEB_LISTEN": f"{LOOPBACK}:{self.ports[WEB]}"})
 
         def answered() -> bool:
@@ -134,9 +136,3 @@ class Instance:
             process.stop(STOP_SECONDS)
         if self._processes[tier]:
             self.kill(tier)
-
-
-def _php() -> list[str]:
-    """The command of PHP's process manager, whose name includes the distribution's version of PHP."""
-    [program] = programs.root(programs.LAB).glob("usr/sbin/php-fpm[0-9]*")
-    return [f"/usr/sbin/{program.name}", *PHP_OPTIONS]

@@ -148,9 +148,7 @@ def ready(what: Suites, run: Run) -> Iterator[Experiment]:
         steps = [step for step in what.steps if (step.environment, step.suite) in places]
         if not steps:
             raise LabError("none of the scenario's suites can run: see above")
-        versions = {
-            suite.replace("-", "_"): PROGRAMS[suite].version for suite in what.suites if PROGRAMS[suite].packages
-        }
+        versions = {suite.replace("-", "_"): PROGRAMS[suite].version for suite in what.suites}
         facts = {**machine.host(), **versions, "skipped": said[:_LONGEST_LABEL]}
         yield Experiment(lambda step: measure(step, what, run, places), facts, steps)
 
@@ -161,7 +159,7 @@ def plan(what: Suites) -> list[str]:
         *([f"On this machine, unpacked below .stack/programs: {', '.join(packages)}"] if packages else []),
         f"On its CPUs {what.cpus} and in guests, sh with lab/suites/*.sh",
         f"There files in {WORK} and {HELLO}, which are removed at the end",
-        *(f"{each.name}: {', '.join(what.runnable)}, {each.place}" for each in what.environments),
+        *(f"{each.name} ({each.virtualization}): {', '.join(what.runnable)}" for each in what.environments),
         *(f"{suite} is skipped: {NO_COPY.format(suite)}" for suite in what.suites if suite not in what.runnable),
     ]
 

@@ -151,6 +151,6 @@ def test_a_guest_that_cannot_be_reached_or_is_this_machine_is_named(monkeypatch:
     with pytest.raises(LabError, match=r"^web: true (ended with status 255 and said:|wasn't done)"), far.ready():
         pass
     monkeypatch.setattr(Guest, "run", lambda *_, **__: "198.51.100.9 22 127.0.0.1 22")
-    words = r"^web: 127\.0\.0\.1, where ssh reached it, is this machine, or nowhere: "
+    words = r"^web: 127\.0\.0\.1, where ssh reached it, is this machine, or nowhere$"
     with pytest.raises(LabError, match=words), experiment.reach(Guest(name="web", ssh="web1", platform="kvm")):
         raise AssertionError("it was reached")
