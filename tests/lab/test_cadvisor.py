@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,32 +34,27 @@ def program() -> Path:
         pytest.skip(str(error))
 
 
-class Cadvisor:
-    """cAdvisor, running on a loopback port."""
+@contextlib.contextmanager
+def running(program: Path, *options: str) -> Iterator[Callable[[], dict[str, dict[str, float]]]]:
+    """cAdvisor on a loopback port: its current metrics, value by metric, by the cgroup's path. It ends as asked."""
+    port = free_port()
+    command = [program, "--listen_ip=127.0.0.1", f"--port={port}", *options]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-    def __init__(self, program: Path, *options: str) -> None:
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            [program, "--listen_ip=127.0.0.1", f"--port={self.port}", *options],
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def page(self) -> dict[str, dict[str, float]]:
-        """Its current metrics: value by metric, by the cgroup's path."""
-        answer = requests.get(f"http://127.0.0.1:{self.port}/metrics", params={"max_age": "0s"}, timeout=30)
+    def page() -> dict[str, dict[str, float]]:
+        answer = requests.get(f"http://127.0.0.1:{port}/metrics", params={"max_age": "0s"}, timeout=30)
         found: dict[str, dict[str, float]] = {}
         for family in text_string_to_metric_families(answer.text):
             for sample in family.samples:
                 found.setdefault(sample.labels.get("id", ""), {})[sample.name] = sample.value
         return found
 
-    def stop(self) -> int:
-        """Stop it like a supervisor; return its exit status."""
-        self.process.terminate()
-        self.process.communicate(timeout=30)
-        return self.process.returncode
+    try:
+        yield page
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 @pytest.fixture
@@ -91,39 +86,34 @@ def kernel(cgroup: Cgroup) -> dict[str, float]:
 
 
 def test_it_reports_what_the_kernel_counts_at_the_time_of_the_scrape(program: Path, capped: Cgroup) -> None:
-    cadvisor = Cadvisor(program, "--housekeeping_interval=1m", "--max_housekeeping_interval=1m")
-    try:
-        wait_for(lambda: all(kernel(capped).values()) and capped.path in cadvisor.page())
+    with running(program, "--housekeeping_interval=1m", "--max_housekeeping_interval=1m") as page:
+        wait_for(lambda: all(kernel(capped).values()) and capped.path in page())
         for _ in range(3):
             before = kernel(capped)
-            reported = cadvisor.page()[capped.path]
+            reported = page()[capped.path]
             after = kernel(capped)
             for metric, value in before.items():
                 assert 0 < value <= reported[metric] <= after[metric], metric
         limit = reported["container_spec_cpu_quota"] / reported["container_spec_cpu_period"]
         assert limit == pytest.approx(0.05)
         assert reported["container_memory_usage_bytes"] > 0
-        assert cadvisor.page()[""]["process_cpu_seconds_total"] > 0  # its own cost
-    finally:
-        assert cadvisor.stop() == 0
+        assert page()[""]["process_cpu_seconds_total"] > 0  # its own cost
 
 
 def test_cgroups_appear_and_disappear_while_it_runs(program: Path) -> None:
-    beside = [root / name("other") for root in require_cgroups().roots]
-    cadvisor = Cadvisor(program, "--raw_cgroup_prefix_whitelist=/virtscope/")
     with contextlib.ExitStack() as ending:
-        ending.callback(cadvisor.stop)
-        for folder in beside:
-            folder.mkdir()
-            ending.callback(folder.rmdir)
-        wait_for(lambda: "/" in cadvisor.page())
+        page = ending.enter_context(running(program, "--raw_cgroup_prefix_whitelist=/virtscope/"))
+        for root in require_cgroups().roots:
+            (root / name("other")).mkdir()
+            ending.callback((root / name("other")).rmdir)
+        wait_for(lambda: "/" in page())
         cgroup = Cgroup(name("passing"), mounted())
         cgroup.make(TierLimits())
         ending.callback(cgroup.remove)
-        wait_for(lambda: cgroup.path in cadvisor.page())
-        assert f"/{name('other')}" not in cadvisor.page()
+        wait_for(lambda: cgroup.path in page())
+        assert f"/{name('other')}" not in page()
         cgroup.remove()
-        wait_for(lambda: cgroup.path not in cadvisor.page())
+        wait_for(lambda: cgroup.path not in page())
 
 
 def test_wrong_options_and_a_port_in_use_are_reported(program: Path) -> None:

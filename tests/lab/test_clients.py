@@ -1,6 +1,5 @@
 """The clients' process against a test server that records its requests."""
 
-import contextlib
 import itertools
 import json
 import os
@@ -32,7 +31,7 @@ def page_of(address: str) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """Answers at once, except for the pages in `slow_pages`."""
+    """Answers at once, except for the pages in `slow_pages`, until the end of the `with` block."""
 
     request_queue_size = 128
 
@@ -44,6 +43,11 @@ class Server(ThreadingHTTPServer):
         self.slow_pages: dict[str, str] = {}  # failure by page
         self.slow_seconds = 0.0
         self.closing = threading.Event()
+        self._background = BackgroundServer(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._background.close()
 
     def pages(self) -> list[str]:
         """Names of the requested pages."""
@@ -75,20 +79,9 @@ class Handler(QuietHandler):
             self.server.broken_off += 1
 
 
-@contextlib.contextmanager
-def serving() -> Iterator[Server]:
-    server = Server()
-    background = BackgroundServer(server)
-    try:
-        yield server
-    finally:
-        server.closing.set()
-        background.close()
-
-
-@pytest.fixture(name="server")
-def a_server() -> Iterator[Server]:
-    with serving() as server:
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
         yield server
 
 
@@ -172,7 +165,7 @@ def test_clients_come_and_go_while_it_runs(process: Clients, server: Server) -> 
 
 
 def test_applications_are_separate(process: Clients, server: Server) -> None:
-    with serving() as other:
+    with Server() as other:
         visit(process, {"left": (server, 3), "right": (other, 6)})
         wait_for_requests(server, 50)
         wait_for_requests(other, 50)
@@ -188,7 +181,7 @@ def test_applications_are_separate(process: Clients, server: Server) -> None:
 
 def test_a_timeout_ends_the_session(process: Clients) -> None:
     """Whether no data or only a trickle arrives. The timeout of five seconds is long for all other pages."""
-    with serving() as hangs, serving() as trickles:
+    with Server() as hangs, Server() as trickles:
         to = {"hangs": hangs, "trickles": trickles}
         for how, server in to.items():
             server.slow_pages = {"category": how}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from deploy import programs
 from lab import LabError
@@ -15,6 +16,7 @@ from lab.allocation.scenario import LOADS
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits
 from lab.factors import servers
 from lab.factors.scenario import Case
+from lab.progress import Course
 from tests.lab.conftest import name, require_packages
 from tests.support.waiting import wait_for
 
@@ -129,36 +131,28 @@ def test_a_container_works_within_its_cap_until_it_is_removed(
     assert not cgroups_named("allocation-*", hierarchies)
 
 
-class TestVirtualServers:
-    @pytest.fixture(autouse=True)
-    def benchmarks(self, hierarchies: Hierarchies) -> Iterator[None]:
-        """Nothing remains, however a test ends."""
-        require_packages(programs.BENCHMARKS)
-        yield
-        assert not cgroups_named("factors-*", hierarchies)
+@pytest.fixture
+def benchmarks(hierarchies: Hierarchies) -> Iterator[None]:
+    """Nothing remains, however a test ends."""
+    require_packages(programs.BENCHMARKS)
+    yield
+    assert not cgroups_named("factors-*", hierarchies)
 
-    @staticmethod
-    def pass_time(seconds: float, check: Callable[[], None]) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            check()
-            time.sleep(0.05)
 
-    def side_by_side(self, folder: Path, commands: list[list[str]], waiting: servers.Waiting | None = None) -> None:
-        case = Case(len(commands), cap=0.05)
-        pass_time = waiting or self.pass_time
-        servers.side_by_side(case, [CPU], folder / "servers", commands, seconds=3, pass_time=pass_time)
+@pytest.mark.usefixtures("benchmarks")
+def test_virtual_servers_end_with_ctrl_c_and_one_that_fails_is_named_with_what_it_says(tmp_path: Path) -> None:
+    course = Course(3, Console(quiet=True))
 
-    def test_ctrl_c_ends_those_that_run(self, tmp_path: Path) -> None:
-        def interrupted(seconds: float, check: Callable[[], None]) -> None:
-            self.pass_time(seconds, check)
-            raise KeyboardInterrupt
+    def interrupted(seconds: float, check: Callable[[], None]) -> None:
+        course.pass_time(seconds, check)
+        raise KeyboardInterrupt
 
-        endless = ["sysbench", "cpu", "--time=0", "--events=0", "run"]
-        with pytest.raises(KeyboardInterrupt):
-            self.side_by_side(tmp_path, [endless] * 2, interrupted)
+    def side_by_side(command: list[str], waiting: servers.Waiting) -> None:
+        case = Case(2, cap=0.05)
+        servers.side_by_side(case, [CPU], tmp_path / "servers", [command] * 2, seconds=3, pass_time=waiting)
 
-    def test_one_that_fails_is_named_with_what_it_says(self, tmp_path: Path) -> None:
-        words = r"(?s)sysbench in virtual server 1 ended with status 1 and said:.*Cannot find benchmark"
-        with pytest.raises(LabError, match=words):
-            self.side_by_side(tmp_path, [["sysbench", "nosuch", "run"]])
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(["sysbench", "cpu", "--time=0", "--events=0", "run"], interrupted)
+    words = r"(?s)sysbench in virtual server 1 ended with status 1 and said:.*Cannot find benchmark"
+    with pytest.raises(LabError, match=words):
+        side_by_side(["sysbench", "nosuch", "run"], course.pass_time)

@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,23 @@ from lab.suites.running import WORK
 from tests.lab.conftest import require_cgroups, require_packages
 from tests.lab.reached import guest
 from tests.lab.runs import complete, left, measured, report, running_stack
+from tests.stack.conftest import Checkout
 from tests.support.program import program_path
 
 RUN_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+
+@contextlib.contextmanager
+def studied(folder: Path, scenario: str, cgroups: str = "none") -> Iterator[tuple[Checkout, str, str]]:
+    """The stack after a complete run, which has left nothing; its name and its report."""
+    with running_stack(folder, scenario) as checkout:
+        stack = set(checkout.processes())
+        name, _ = complete(checkout, RUN_SECONDS)
+        assert left(checkout, stack, cgroups) == []
+        text = report(checkout, name)
+        assert "not complete" not in text
+        yield checkout, name, text
 
 
 def test_allocation_switches_caps(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -30,18 +44,14 @@ warm_up: 0s
 repetitions: 2
 load: transactional
 """
-    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
-        stack = set(checkout.processes())
-        name, _ = complete(checkout, RUN_SECONDS)
-        assert left(checkout, stack, "allocation-*") == []
+    with studied(tmp_path_factory.mktemp("s"), scenario, "allocation-*") as (checkout, name, text):
         steps = {f"transactional-2x{of}-3s-{number}" for of in ("static", "control", "0.2-0.8") for number in (1, 2)}
         # The containers used all the CPU that their caps allow.
         for test, limit in (("containers' CPU", 1.5), ("requests", float("inf"))):
             found = measured(checkout, name, test, "step")
             assert found.keys() == steps
             assert all(0 < value < limit for value in found.values())
-        assert "2 containers, unpinned, transactional: " in report(checkout, name)
-        assert "not complete" not in report(checkout, name)
+        assert "2 containers, unpinned, transactional: " in text
 
 
 def test_factors_obey_overcommitment_and_caps(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -60,10 +70,7 @@ duration: 2s
 warm_up: 1s
 repetitions: 2
 """
-    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
-        stack = set(checkout.processes())
-        name, _ = complete(checkout, RUN_SECONDS)
-        assert left(checkout, stack, "factors-*") == []
+    with studied(tmp_path_factory.mktemp("s"), scenario, "factors-*") as (checkout, name, text):
         of_cpu = ("base", "1on1-pinned", "1on1-free", "2on1-free", "1on1-pinned-cap-0.2")
         assert measured(checkout, name, "cpu", "step").keys() == {f"cpu-{of}-{n}" for of in of_cpu for n in (1, 2)}
         value = measured(checkout, name, "cpu")
@@ -74,8 +81,7 @@ repetitions: 2
             sent = measured(checkout, name, test, "step")
             assert sent.keys() == {f"network-{of}-{n}" for of in ("base", "1on1-pinned") for n in (1, 2)}
             assert all(rate > 0 for rate in sent.values())
-        assert "**With 2 busy virtual servers per CPU" in report(checkout, name)
-        assert "not complete" not in report(checkout, name)
+        assert "**With 2 busy virtual servers per CPU" in text
 
 
 def test_suites_measure_a_cgroup_beside_the_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -92,17 +98,12 @@ megabytes: 4
 interval: 0.001s
 stress_time: 1s
 """
-    with running_stack(tmp_path_factory.mktemp("s"), scenario) as checkout:
-        stack = set(checkout.processes())
-        name, _ = complete(checkout, RUN_SECONDS)
-        assert left(checkout, stack, "environment") == []
+    with studied(tmp_path_factory.mktemp("s"), scenario, "environment") as (checkout, name, text):
         assert not WORK.exists()
         counted = f'count by (environment, repetition) (last_over_time(lab_measurement{{run="{name}"}}[1h]))'
         assert [series["value"][1] for series in checkout.query(counted)] == ["47"] * 4
-        text = report(checkout, name)
         assert "capped: lmbench's 39 tests reach " in text  # 2p/0K is in two tables and counts once
         assert "base, capped without nbench: no distribution packages it" in text
-        assert "not complete" not in text
 
 
 def namespaces() -> set[str]:
@@ -133,9 +134,10 @@ duration: 1s
 warm_up: 1s
 repetitions: 2
 """
-    with guest(tmp_path_factory.mktemp("guest")), running_stack(tmp_path_factory.mktemp("n"), scenario) as checkout:
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(guest(tmp_path_factory.mktemp("guest")))
         before = namespaces()
-        name, _ = complete(checkout, RUN_SECONDS)
+        checkout, name, text = ending.enter_context(studied(tmp_path_factory.mktemp("n"), scenario))
         assert namespaces() <= before
         # Small messages cost more per byte on every path.
         cost = measured(checkout, name, "CPU per byte")
@@ -150,8 +152,6 @@ repetitions: 2
             assert all(value > 0 for value in found.values())
         marked = checkout.query(f'last_over_time(lab_measurement{{run="{name}", emulated="yes"}}[15m])')
         assert {series["metric"]["environment"].partition(",")[0] for series in marked} == {"guest reached"}
-        text = report(checkout, name)
         assert "Over bridge, a byte costs up to " in text
         assert "Over bridge, a request costs up to " in text
         assert "On emulated hardware, so no more than a sign that it works. To and from guest reached, a byte " in text
-        assert "not complete" not in text

@@ -47,14 +47,15 @@ class Kernel:
     def read(self, path: str) -> str:
         return (self.root / path).read_text()
 
+    def cgroup(self, name: str, limits: TierLimits) -> Cgroup:
+        made = Cgroup(name, Hierarchies(self.root, {}))
+        made.make(limits)
+        return made
+
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(tmp_path, monkeypatch)
-
-
-def cgroup(kernel: Kernel) -> Cgroup:
-    return Cgroup("auction-1-web", Hierarchies(kernel.root, {}))
 
 
 def test_hierarchies_are_found_among_the_mounts() -> None:
@@ -86,19 +87,19 @@ def test_same_limits_in_the_words_of_either_version() -> None:
 
 
 def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(kernel: Kernel) -> None:
-    made = cgroup(kernel)
-    made.make(TierLimits(cpu_weight=50, cap=0.5, cpus="1"))
+    made = kernel.cgroup("web", TierLimits(cpu_weight=50, cap=0.5, cpus="1"))
     for parent in (".", "virtscope"):
         assert kernel.read(f"{parent}/cgroup.subtree_control") == "+cpu +cpuset +memory"
-    assert kernel.read("virtscope/auction-1-web/cpu.weight") == "50"
-    assert kernel.read("virtscope/auction-1-web/cpu.max") == "10000 20000"
-    assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "1"
-    (kernel.root / "virtscope/auction-1-web/cpu.weight").write_text("as it was")
+    limits = {"cpu.weight": "50", "cpu.max": "10000 20000", "cpuset.cpus": "1"}
+    assert {name: kernel.read(f"virtscope/web/{name}") for name in limits} == limits
+    (kernel.root / "virtscope/web/cpu.weight").write_text("as it was")
     made.cap(0.2)  # and no other setting
-    assert kernel.read("virtscope/auction-1-web/cpu.max") == "4000 20000"
-    assert kernel.read("virtscope/auction-1-web/cpu.weight") == "as it was"
+    assert (kernel.read("virtscope/web/cpu.max"), kernel.read("virtscope/web/cpu.weight")) == (
+        "4000 20000",
+        "as it was",
+    )
     made.limit(TierLimits())
-    assert kernel.read("virtscope/auction-1-web/cpuset.cpus") == "0-3"
+    assert kernel.read("virtscope/web/cpuset.cpus") == "0-3"
     assert made.cpu_seconds() == pytest.approx(1.234567)
 
 
@@ -107,35 +108,33 @@ def test_another_run_that_ends_may_take_away_their_parent(kernel: Kernel, monkey
     mkdir = Path.mkdir
 
     def just_before(folder: Path, **options: bool) -> None:
-        if folder.name == "auction-1-web" and not ended:
+        if folder.name == "web" and not ended:
             ended.append(folder)
             shutil.rmtree(folder.parent)
         mkdir(folder, **options)
 
     monkeypatch.setattr(Path, "mkdir", just_before)
-    cgroup(kernel).make(TierLimits(cap=0.2))
+    kernel.cgroup("web", TierLimits(cap=0.2))
     assert ended
-    assert kernel.read("virtscope/auction-1-web/cpu.max") == "4000 20000"
+    assert kernel.read("virtscope/web/cpu.max") == "4000 20000"
 
 
 def test_virtual_servers_compete_with_the_machine_one_by_one(kernel: Kernel) -> None:
-    web, db = (Cgroup(name, Hierarchies(kernel.root, {})) for name in ("web", "db"))
-    web.make(TierLimits(cpu_weight=300))
+    web = kernel.cgroup("web", TierLimits(cpu_weight=300))
     assert kernel.read("virtscope/cpu.weight") == "300"
-    db.make(TierLimits())
+    kernel.cgroup("db", TierLimits())
     assert kernel.read("virtscope/cpu.weight") == "400"
     web.limit(TierLimits(cpu_weight=10_000))
     assert kernel.read("virtscope/cpu.weight") == "10000"
 
 
 def test_what_the_kernel_lacks_or_refuses_is_named_with_what_to_do(kernel: Kernel) -> None:
-    made = cgroup(kernel)
-    made.make(TierLimits())
-    file = kernel.root / "virtscope/auction-1-web/cpu.max"
+    made = kernel.cgroup("web", TierLimits())
+    file = kernel.root / "virtscope/web/cpu.max"
     file.unlink()
     file.mkdir()
-    words = rf"writing '2000 20000' to {file}: Is a directory; "
+    words = rf"writing '2000 20000' to {file}: Is a directory; cgroups need root"
     assert_refused(CgroupError, words, made.limit, TierLimits(cap=0.1))
     (kernel.root / "cgroup.controllers").write_text("cpu memory\n")
     words = rf"{kernel.root}/cgroup\.controllers lacks cpuset: the lab needs"
-    assert_refused(CgroupError, words, Cgroup("db", Hierarchies(kernel.root, {})).make, TierLimits())
+    assert_refused(CgroupError, words, kernel.cgroup, "db", TierLimits())

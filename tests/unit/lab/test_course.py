@@ -24,7 +24,7 @@ _, SCENARIO = run.load(scenario.find("scale"))
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_goes_on_where_it_was_and_a_damaged_state_is_reported(tmp_path: Path) -> None:
     assert State.unfinished(SCENARIO, tmp_path) is None
     begun = State.begin(SCENARIO, NOON, tmp_path)
     assert begun.run == "20261121T120000-scale"
@@ -37,12 +37,8 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     begun.over = True
     begun.save()
     assert State.unfinished(SCENARIO, tmp_path) is None
-
-
-def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
-    file = State.begin(SCENARIO, NOON, tmp_path).folder / "state.json"
     for content in ("", "{}", "[]", '{"scale": {"clients": 3}}'):
-        file.write_text(content)
+        (begun.folder / "state.json").write_text(content)
         assert_refused(LabError, r"state\.json is damaged.*NEW=1", State.unfinished, SCENARIO, tmp_path)
 
 
@@ -50,12 +46,9 @@ def test_clients_follow_from_the_cost_of_a_request() -> None:
     # 20 s of CPU for 2,000 answers is 10 ms each; 0.3 CPUs serve 30 of them per second, for 30 * 7.01 clients.
     scale = calibrated(cpu_seconds=20, answers=2000, think_seconds=7)
     assert scale.request_cpu_seconds == pytest.approx(0.010)
-    assert scale.clients(800) == 210
-    assert scale.clients(400) == 105
-    assert scale.clients(1) == 1
+    assert [scale.clients(of_study) for of_study in (800, 400, 1)] == [210, 105, 1]
     assert Scale().clients(3) == 3, "without calibration"
-    with pytest.raises(LabError, match="only 12 answers"):
-        calibrated(cpu_seconds=1, answers=12, think_seconds=7)
+    assert_refused(LabError, "only 12 answers", calibrated, 1, 12, 7)
 
 
 def test_nodes_are_the_last_cpus_and_clients_keep_off_them() -> None:

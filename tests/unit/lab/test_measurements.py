@@ -1,10 +1,12 @@
 """Measurements as exposed, and as read back by a report."""
 
+from typing import Any
+
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.metrics import Measurement, RunnerMetrics
-from lab.prometheus import Prometheus, Recorded, Sample
+from lab.prometheus import Recorded, Sample
 from lab.report import recorded
 
 FAST = Measurement("base", "none", False, "fork", "microseconds", "lower", 1, 131.5)
@@ -27,44 +29,37 @@ def test_what_is_exposed_is_read_back_unchanged() -> None:
 
 
 def test_runs_go_from_the_first_sample_to_the_last_and_the_newest_is_the_first() -> None:
-    def series(run: str, times: list[float], instance: str) -> Recorded:
-        labels = {"run": run, "study": "suites", "scenario": "mine", "host": "lab", "instance": instance}
-        return Recorded(labels, tuple((time, 1.0) for time in times))
-
-    found = recorded.runs([series("a", [5, 10], "1"), series("b", [40], "1"), series("a", [20, 25], "2")])
+    series = [
+        Recorded({"run": run, "instance": instance}, tuple((time, 1.0) for time in times))
+        for run, instance, times in (("a", "1", (5.0, 10.0)), ("b", "1", (40.0,)), ("a", "2", (20.0, 25.0)))
+    ]
+    found = recorded.runs(series)
     assert [(run.name, run.start, run.end) for run in found] == [("b", 40, 40), ("a", 5, 25)]
     assert recorded.query("lab_measurement", found[1]) == 'last_over_time(lab_measurement{run="a"}[21s] @ 25)'
 
 
-class Answers(Prometheus):
-    """A Prometheus with these answers by metric."""
-
-    def __init__(self, given: dict[str, list[Sample]]) -> None:
-        super().__init__("http://127.0.0.1:1")
-        self._given = given
-
-    def vector(self, query: str) -> list[Sample]:
-        return next((found for metric, found in self._given.items() if f"({metric}{{" in query), [])
-
-
 def test_of_two_attempts_at_a_step_the_later_counts() -> None:
-    def sample(attempt: str, value: float, instance: str) -> Sample:
-        labels = {
-            "run": "run-1", "step": "base-1", "environment": "base", "virtualization": "none", "emulated": "no",
-            "test": "fork", "unit": "s", "better": "lower", "repetition": "1", "attempt": attempt, "instance": instance,
-        }  # fmt: skip
-        return Sample(labels, value)
+    common = {
+        "run": "run-1", "step": "base-1", "environment": "base", "virtualization": "none", "emulated": "no",
+        "test": "fork", "unit": "s", "better": "lower", "repetition": "1",
+    }  # fmt: skip
 
-    prometheus = Answers(
-        {
-            "lab_run_planned_steps": [Sample({"run": "run-1"}, 6)],
-            "lab_step_unsettled_cpus": [Sample({"run": "run-1", "step": "base-1"}, 1.5)],
-            "lab_measurement": [sample("1795424799", 7.0, "new"), sample("1795424712", 5.0, "old")],
-        }
-    )
-    info = {"run": "run-1", "study": "suites", "scenario": "mine", "host": "lab", "cpus": "2"}
-    run = recorded.Run(info, 1_795_424_700, 1_795_424_900)
+    class Prometheus:
+        url = "http://127.0.0.1:1"
+
+        def vector(self, query: str) -> list[Sample]:
+            given = {
+                "lab_run_planned_steps": [Sample({}, 6)],
+                "lab_step_unsettled_cpus": [Sample({"step": "base-1"}, 1.5)],
+                "lab_measurement": [
+                    Sample({**common, "attempt": "1795424799", "instance": "new"}, 7.0),
+                    Sample({**common, "attempt": "1795424712", "instance": "old"}, 5.0),
+                ],
+            }
+            return next(found for metric, found in given.items() if f"({metric}{{" in query)
+
+    prometheus: Any = Prometheus()
+    run = recorded.Run({"run": "run-1", "study": "suites", "scenario": "mine"}, 1_795_424_700, 1_795_424_900)
     found = recorded.collect(prometheus, run, asked_at=1_795_425_000)
     assert [one.value for one in found.measurements] == [7.0]
-    assert (found.finished_steps, found.planned_steps, found.info["cpus"]) == (1, 6, "2")
-    assert found.unsettled == {"base-1": 1.5}
+    assert (found.finished_steps, found.planned_steps, found.unsettled) == (1, 6, {"base-1": 1.5})

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from lab import LabError
-from lab.environments import Guest
 from lab.machine import TICKS
 from lab.network import experiment, outputs
 from lab.network.scenario import Configuration, Step, WebLoad
@@ -126,11 +125,3 @@ def test_costs_of_requests_are_those_of_the_answered_ones() -> None:
 
     slower = experiment.values(step, outputs.Served([0.001] * 100, 4.0, 0, 4.0, {}), 2)  # took longer than planned
     assert next(one.value for one in slower if one.test == "requests") == 25
-
-
-def test_what_is_measured_with_an_emulated_guest_is_marked() -> None:
-    step = Step(Configuration("guest web 1", "send", 256, "unchanged"), 1)
-    guest = Guest(name="web 1", ssh="root@web1", platform="kvm", emulated=True)
-    where = "guest web 1, send, 256 bytes, offloads unchanged", "kvm", True
-    for one in experiment.values(step, outputs.Counted(1e9, 15.0, {}), 10, guest):
-        assert (one.environment, one.virtualization, one.emulated) == where

@@ -1,29 +1,28 @@
 """The arithmetic of the lab's reports: means with intervals, and lines."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from lab.report.statistics import Estimate, estimate, ratio, slope, t_quantile
 
 
-def test_five_repetitions() -> None:
-    found = estimate([2.1, 1.9, 2.0, 2.3, 1.7])
+def of(*values: float) -> Estimate:
+    found = estimate(values)
     assert found is not None
+    return found
+
+
+def test_a_mean_has_its_spread_and_is_noise_within_its_interval_of_zero() -> None:
+    found = of(2.1, 1.9, 2.0, 2.3, 1.7)
     # s = sqrt((0.01 + 0.01 + 0 + 0.09 + 0.09) / 4); half = 2.776 * s / sqrt(5)
     numbers = (found.value, found.deviation, found.half, *found.ends)
     assert numbers == pytest.approx((2.0, 0.223607, 0.2776, 1.7224, 2.2776), abs=1e-4)
     assert (found.n, found.differs()) == (5, True)
-
-
-def test_one_repetition_and_a_mean_within_its_interval_of_zero_are_noise() -> None:
-    one, noise = estimate([3.0]), estimate([0.02, -0.01, 0.01])
-    assert one is not None
-    assert noise is not None
+    one = of(3.0)
     assert (one.value, one.deviation, one.low, one.high, one.differs()) == (3.0, None, None, None, False)
-    assert not noise.differs()
+    assert not of(0.02, -0.01, 0.01).differs()
     assert estimate([]) is None
-
-
-def test_quantiles_of_students_distribution() -> None:
     quantiles = {1: 12.706, 4: 2.776, 30: 2.042, 31: 2.0395, 60: 2.0003, 120: 1.9799}
     assert {freedom: t_quantile(freedom) for freedom in quantiles} == pytest.approx(quantiles, abs=5e-4)
 
@@ -39,28 +38,21 @@ def test_the_slope_of_a_line_through_points_beside_it() -> None:
         assert slope(points) is None, "no freedom or no spread"
 
 
-def ratio_of(values: list[float], base: list[float]) -> Estimate | None:
-    over, under = estimate(values), estimate(base)
-    assert over is not None
-    assert under is not None
-    return ratio(over, under)
-
-
 def test_a_ratio_has_the_spread_of_both_or_is_noise() -> None:
-    found = ratio_of([2.1, 1.9, 2.0, 2.3, 1.7], [1.0, 1.1, 0.9, 1.0, 1.0])
+    found = ratio(of(2.1, 1.9, 2.0, 2.3, 1.7), of(1.0, 1.1, 0.9, 1.0, 1.0))
     assert found is not None
     # Variances of the means, calculated manually: 0.05 / 5 over 1 ** 2, and 2 ** 2 * 0.005 / 5; 6.76 degrees of
     # freedom.
     half = 2.447 * (0.01 + 0.004) ** 0.5
     assert (found.value, *found.ends) == pytest.approx((2, 2 - half, 2 + half))
-    for values, base, differs in (
+    cases: tuple[tuple[Sequence[float], Sequence[float], bool], ...] = (
         ([1.02, 0.98, 1.01], [1.0, 1.03, 0.97], False),
         ([3.0], [1.0, 1.1], False),  # needs two repetitions of each
         ([5.0, 5.0], [5.0, 5.0], False),
         ([10.0, 10.0], [5.0, 5.0], True),
-    ):
-        found = ratio_of(values, base)
+    )
+    for values, base, differs in cases:
+        found = ratio(of(*values), of(*base))
         assert found is not None
-        assert found.differs(1) is differs, values
-        assert (found.low is None) is (len(values) == 1)
-    assert ratio_of([1.0, 2.0], [0.0, 0.0]) is None
+        assert (found.differs(1), found.low is None) == (differs, len(values) == 1), values
+    assert ratio(of(1.0, 2.0), of(0.0, 0.0)) is None

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,8 +75,7 @@ def test_a_run_goes_on_with_the_first_step_that_prometheus_does_not_have(
 def test_each_run_of_a_scenario_has_its_report_and_one_that_failed_is_run_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "about: Two hosts.\n"
-    what, hosts = Scenario.parse(text, "mine.yml"), [Scenario.parse(text, f"mine-{host}.yml") for host in ("a", "b")]
+    what, *hosts = [Scenario.parse("about: Two hosts.\n", f"{name}.yml") for name in ("mine", "mine-a", "mine-b")]
     done: list[str] = []
     away = {"mine-b"}
 
@@ -86,18 +84,14 @@ def test_each_run_of_a_scenario_has_its_report_and_one_that_failed_is_run_later(
             raise LabError("no answer")
         done.append(one.name)
 
-    for name, instead in {
-        "_carry_out": carry_out,
-        "_alone": contextlib.nullcontext,
-        "guard": SimpleNamespace(watching=lambda *_, **__: contextlib.nullcontext()),
-        "_stack": lambda: 9090,
-        "_report": lambda run, _port: done.append(f"report {run.partition('-')[2]}"),
-    }.items():
-        monkeypatch.setattr(run, name, instead)
+    monkeypatch.setattr(run, "_carry_out", carry_out)
+    monkeypatch.setattr(run, "_alone", contextlib.nullcontext)
+    monkeypatch.setattr(run.guard, "watching", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(run, "_stack", lambda: 9090)
+    monkeypatch.setattr(run, "_report", lambda run, _port: done.append(f"report {run.partition('-')[2]}"))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     for name in ("begin", "unfinished"):
-        at = getattr(State, name)
-        monkeypatch.setattr(State, name, partial(at, runs=tmp_path))
+        monkeypatch.setattr(State, name, partial(getattr(State, name), runs=tmp_path))
     unused: Any = None
     study = Study("test", unused, unused, unused, unused, lambda _: hosts)
     with pytest.raises(LabError, match="no answer"):

@@ -9,20 +9,10 @@ import pytest
 from deploy.programs import CHECKOUT
 from lab import run, scenario
 from lab.allocation import switching
-from lab.allocation.scenario import DYNAMIC, Allocation, Step
+from lab.allocation.scenario import Allocation, Elsewhere
+from lab.allocation.scenario import Guest as Switched
 from lab.environments import Base, Guest, Limited
-from lab.factors.scenario import (
-    AFFINITY,
-    CAPS,
-    FACTORS,
-    OVERCOMMIT,
-    SERVERS,
-    SPARE_CORE,
-    VIRTUALISATION,
-    WEIGHTS,
-    Case,
-    Factors,
-)
+from lab.factors.scenario import FACTORS, Case, Factors
 from lab.keys import Scenario, ScenarioError
 from lab.network import experiment
 from lab.network.scenario import Network
@@ -112,97 +102,81 @@ def test_steps_run_one_after_the_other() -> None:
         assert tuple(step.name for step in steps[first : first + len(names)]) == names
 
 
-class TestConsolidation:
-    def test_limits_of_one_server_come_before_those_of_its_tier(self) -> None:
-        parsed = Consolidation.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
-        assert parsed.limit("auction-1", "web") == Limit(weight=200, cap=None)
-        assert parsed.limit("auction-2", "web") == Limit(cap=0.2)
-        assert parsed.limit("auction-2", "db") == Limit()
-
-    def test_they_are_found_by_name_and_by_path_and_say_which_study_they_are(self, tmp_path: Path) -> None:
-        assert_refused(ScenarioError, r"no scenario 'sclae' .*; did you mean scale\?", scenario.find, "sclae")
-        mine = tmp_path / "mine.yml"
-        assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
-        mine.write_text(SITES)
-        found = run.load(scenario.find(str(mine)))[1]
-        assert (found.name, found.steps) == ("mine", Consolidation.parse(SITES, "mine.yml").steps)
-        assert found.digest != Consolidation.parse(SITES + "seed: 2\n", "mine.yml").digest
-        mine.write_bytes(b"about: \xff\n")
-        assert_refused(ScenarioError, "is not UTF-8", run.load, mine)
-        mine.write_text(SWITCHED.replace("allocation", "allocations"))
-        words = "mine.yml:1: study: there is no study 'allocations'; did you mean allocation?; without this key"
-        assert_refused(ScenarioError, re.escape(words), run.load, mine)
+def test_limits_of_one_server_come_before_those_of_its_tier() -> None:
+    parsed = Consolidation.parse(SITES + "limits: {web: {weight: 200}, auction-2-web: {cap: 0.2}}\n", "mine.yml")
+    found = [parsed.limit(*of) for of in (("auction-1", "web"), ("auction-2", "web"), ("auction-2", "db"))]
+    assert found == [Limit(weight=200, cap=None), Limit(cap=0.2), Limit()]
 
 
-class TestAllocation:
-    def test_caps_change_places_and_always_add_up_to_one_cpu(self) -> None:
-        for containers, low, high in ((2, 0.2, 0.8), (4, 0.1, 0.4), (2, 0.5, 0.5)):
-            step = Step(containers, "unpinned", 6, DYNAMIC, low, high, repetition=1)
-            for switches in range(3):
-                caps = [step.cap(container, switches) for container in range(containers)]
-                assert sum(caps) == pytest.approx(1)
-                assert caps[0] == (low, high)[switches % 2]
-                assert set(caps) == {low, high}
-
-    def test_guests_of_another_host_and_each_host_of_a_list_has_a_run(self) -> None:
-        of_one = Allocation.parse(OF_TWO + TARGET, "mine.yml")
-        assert of_one.target is not None
-        assert (of_one.target.platform, of_one.target.host, of_one.target.emulated) == ("xen", "root@xen1", False)
-        assert [(guest.name, guest.ssh) for guest in of_one.target.guests] == [("web1", "root@web1"), ("db 1", None)]
-        assert [each.name for each in of_one.runs] == ["mine"]
-        emulated = Allocation.parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target
-        assert emulated == of_one.target.model_copy(update={"emulated": True})
-        hosts = f"target: [{AT.format('root@xen1')}, {AT.format('ssh://root@kvm1:22')}]\n"
-        what = Allocation.parse(OF_TWO + hosts, "mine.yml")
-        assert [(each.name, each.target and each.target.host, each.steps) for each in what.runs] == [
-            ("mine-xen1", "root@xen1", what.steps),
-            ("mine-kvm1-22", "ssh://root@kvm1:22", what.steps),
-        ]
-        on = [line for line in switching.plan(what) if line.startswith("On ")]
-        assert on == ["On root@xen1, over ssh:", "On ssh://root@kvm1:22, over ssh:"]
+def test_they_are_found_by_name_and_by_path_and_say_which_study_they_are(tmp_path: Path) -> None:
+    assert_refused(ScenarioError, r"no scenario 'sclae' .*; did you mean scale\?", scenario.find, "sclae")
+    mine = tmp_path / "mine.yml"
+    assert_refused(ScenarioError, r"mine\.yml: no such file", scenario.find, str(mine))
+    mine.write_text(SITES)
+    found = run.load(scenario.find(str(mine)))[1]
+    assert (found.name, found.steps) == ("mine", Consolidation.parse(SITES, "mine.yml").steps)
+    assert found.digest != Consolidation.parse(SITES + "seed: 2\n", "mine.yml").digest
+    mine.write_bytes(b"about: \xff\n")
+    assert_refused(ScenarioError, "is not UTF-8", run.load, mine)
+    mine.write_text(SWITCHED.replace("allocation", "allocations"))
+    words = "mine.yml:1: study: there is no study 'allocations'; did you mean allocation?; without this key"
+    assert_refused(ScenarioError, re.escape(words), run.load, mine)
 
 
-class TestFactors:
-    def test_each_factor_is_a_few_cases_that_differ_in_it_alone(self) -> None:
-        found = Factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
-        assert {factor: [case.name for case in found.cases(factor, "cpu")] for factor in FACTORS} == {
-            VIRTUALISATION: ["base", "1 server on 1 CPU, pinned", "guest a guest"],
-            SERVERS: [f"{n} server{'s' if n > 1 else ''} on 4 CPUs, free" for n in (1, 2, 3, 4)],
-            OVERCOMMIT: [f"{n} servers on 4 CPUs, free" for n in (4, 8, 12)],
-            AFFINITY: [
-                *("1 server on 4 CPUs, free", "1 server on 4 CPUs, pinned"),
-                *("4 servers on 4 CPUs, free", "4 servers on 4 CPUs, pinned"),
-            ],
-            SPARE_CORE: ["4 servers on 4 CPUs, pinned", "3 servers on 4 CPUs, pinned"],
-            WEIGHTS: ["1 server on 1 CPU, pinned", "2 servers on 1 CPU, pinned, weights 100:300"],
-            CAPS: ["1 server on 1 CPU, pinned", "1 server on 1 CPU, pinned, cap 0.5"],
-        }
-        single = Factors.parse(CASES.replace("4", "1") + "factors: [overcommit]\n", "mine.yml")
-        names = [case.name for case in single.cases(OVERCOMMIT, "cpu")]
-        assert names[:2] == ["1 server on 1 CPU, free", "2 servers on 1 CPU, free"]
+def test_guests_of_another_host_and_each_host_of_a_list_has_a_run() -> None:
+    of_one = Allocation.parse(OF_TWO + TARGET, "mine.yml")
+    guests = (Switched(name="web1", ssh="root@web1"), Switched(name="db 1"))
+    assert of_one.target == Elsewhere(platform="xen", host="root@xen1", guests=guests)
+    assert [each.name for each in of_one.runs] == ["mine"]
+    emulated = Allocation.parse(OF_TWO + TARGET + "  emulated: true\n", "mine.yml").target
+    assert emulated == of_one.target.model_copy(update={"emulated": True})
+    hosts = f"target: [{AT.format('root@xen1')}, {AT.format('ssh://root@kvm1:22')}]\n"
+    what = Allocation.parse(OF_TWO + hosts, "mine.yml")
+    assert [(each.name, each.target and each.target.host, each.steps) for each in what.runs] == [
+        ("mine-xen1", "root@xen1", what.steps),
+        ("mine-kvm1-22", "ssh://root@kvm1:22", what.steps),
+    ]
+    on = [line for line in switching.plan(what) if line.startswith("On ")]
+    assert on == ["On root@xen1, over ssh:", "On ssh://root@kvm1:22, over ssh:"]
 
-    def test_a_case_of_several_factors_is_measured_once_and_none_is_always_the_first(self) -> None:
-        found = Factors.parse(CASES + "repetitions: 2\nworkloads: cpu\n", "mine.yml")
-        first, second = ([step for step in found.steps if step.repetition == number] for number in (1, 2))
-        assert len({step.case for step in first}) == len(first)
-        assert {step.case for step in first} == {step.case for step in second}
-        assert second[-1].case == first[0].case
-        assert first[0].name == "cpu-base-1"
-        of_disk = Factors.parse(
-            CASES + "workloads: disk\nrepetitions: 1\n" + GUESTS, "mine.yml"
-        )  # what doesn't compute
-        cases = ("base", "1 server on 1 CPU, pinned", *(case.name for case in of_disk.cases(SERVERS, "disk")))
-        assert {step.case.name for step in of_disk.steps} == set(cases)
 
-    def test_the_name_of_a_case_says_all_of_it(self) -> None:
-        many = Case(3, 4, weights=(1, 10_000, 7), cap=0.125)
-        for case in (Case(), Case(8, 2, pinned=False), Case(2, weights=(100, 300)), Case(cap=0.05), many):
-            assert Case.parse(case.name) == case
-            assert case.overcommit == case.servers / case.cpus
-        places = [Case(4, 2).places([6, 7]), Case(3, 4).places([4, 5, 6, 7]), Case(2, 4, pinned=False).places([4, 5])]
-        assert places == [["6", "7", "6", "7"], ["4", "5", "6"], ["4,5", "4,5"]]
-        for name in ("base", "a guest", "4 servers", "2 servers on 1 CPU, pinned, weights 100:300, server 1"):
-            assert Case.parse(name) is None
+def test_each_factor_is_a_few_cases_that_differ_in_it_alone() -> None:
+    found = Factors.parse(CASES + "caps: 0.5\novercommit: [2, 3]\n" + GUESTS, "mine.yml")
+    of_4, one = "on 4 CPUs,", "1 server on 1 CPU, pinned"
+    assert {factor: [case.name for case in found.cases(factor, "cpu")] for factor in FACTORS} == {
+        "virtualisation": ["base", one, "guest a guest"],
+        "servers": [f"{n} server{'s' if n > 1 else ''} {of_4} free" for n in (1, 2, 3, 4)],
+        "overcommit": [f"{n} servers {of_4} free" for n in (4, 8, 12)],
+        "affinity": [f"{servers} {of_4} {how}" for servers in ("1 server", "4 servers") for how in ("free", "pinned")],
+        "spare core": [f"4 servers {of_4} pinned", f"3 servers {of_4} pinned"],
+        "weights": [one, "2 servers on 1 CPU, pinned, weights 100:300"],
+        "caps": [one, f"{one}, cap 0.5"],
+    }
+    single = Factors.parse(CASES.replace("4", "1") + "factors: [overcommit]\n", "mine.yml")
+    names = [case.name for case in single.cases("overcommit", "cpu")]
+    assert names[:2] == ["1 server on 1 CPU, free", "2 servers on 1 CPU, free"]
+
+
+def test_a_case_of_several_factors_is_measured_once_and_none_is_always_the_first() -> None:
+    found = Factors.parse(CASES + "repetitions: 2\nworkloads: cpu\n", "mine.yml")
+    first, second = ([step for step in found.steps if step.repetition == number] for number in (1, 2))
+    assert len({step.case for step in first}) == len(first)
+    assert {step.case for step in first} == {step.case for step in second}
+    assert second[-1].case == first[0].case
+    assert first[0].name == "cpu-base-1"
+    of_disk = Factors.parse(CASES + "workloads: disk\nrepetitions: 1\n" + GUESTS, "mine.yml")  # what doesn't compute
+    cases = ("base", "1 server on 1 CPU, pinned", *(case.name for case in of_disk.cases("servers", "disk")))
+    assert {step.case.name for step in of_disk.steps} == set(cases)
+
+
+def test_the_name_of_a_case_says_all_of_it() -> None:
+    many = Case(3, 4, weights=(1, 10_000, 7), cap=0.125)
+    for case in (Case(), Case(8, 2, pinned=False), Case(2, weights=(100, 300)), Case(cap=0.05), many):
+        assert Case.parse(case.name) == case
+    places = [Case(4, 2).places([6, 7]), Case(3, 4).places([4, 5, 6, 7]), Case(2, 4, pinned=False).places([4, 5])]
+    assert places == [["6", "7", "6", "7"], ["4", "5", "6"], ["4,5", "4,5"]]
+    for name in ("base", "a guest", "4 servers", "2 servers on 1 CPU, pinned, weights 100:300, server 1"):
+        assert Case.parse(name) is None
 
 
 def test_each_configuration_of_a_network_is_read_from_its_name_and_the_plan_names_its_commands() -> None:
