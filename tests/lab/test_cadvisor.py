@@ -38,7 +38,7 @@ def program() -> Path:
 def running(program: Path, *options: str) -> Iterator[Callable[[], dict[str, dict[str, float]]]]:
     """cAdvisor on a loopback port: its current metrics, value by metric, by the cgroup's path. It ends as asked."""
     port = free_port()
-    command = [program, "--listen_ip=127.0.0.1", f"--port={port}", *options]
+    command = [str(program), "--listen_ip=127.0.0.1", f"--port={port}", *options]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def page() -> dict[str, dict[str, float]]:

@@ -86,7 +86,7 @@ def test_each_run_of_a_scenario_has_its_report_and_one_that_failed_is_run_later(
 
     monkeypatch.setattr(run, "_carry_out", carry_out)
     monkeypatch.setattr(run, "_alone", contextlib.nullcontext)
-    monkeypatch.setattr(run.guard, "watching", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr("lab.guard.watching", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(run, "_stack", lambda: 9090)
     monkeypatch.setattr(run, "_report", lambda run, _port: done.append(f"report {run.partition('-')[2]}"))
     monkeypatch.setattr("os.geteuid", lambda: 0)
