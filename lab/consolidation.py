@@ -73,8 +73,7 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
         seconds = time.monotonic() - began
     answers, cpu_seconds = stage.clients.answers() - before, stage.cpu_seconds() - cpu_before
     course.pass_time(SCRAPE_SECONDS, check)  # until Prometheus has its last samples and rules of all targets
-    planned = {"step_clients": float(clients), "step_cpus": float(cpu_count), "study_clients": scale.study_clients}
-    planned["request_cpu_seconds"] = scale.request_cpu_seconds
+    planned = {"step_clients": clients, "step_cpus": cpu_count, **vars(scale)}
     [series] = run.scrapes.ask(marks, check)
     span = measuring.span(series)
     found = run.scrapes.ask(lambda: measuring.measured(prometheus, step, span, planned), check)
