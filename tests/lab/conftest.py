@@ -16,17 +16,11 @@ from lab.cgroups import Cgroup, Hierarchies, TierLimits, mounted
 from lab.servers.instance import TIERS, Instance
 from tests.ssh.sshd import Sshd
 from tests.support.ports import free_port
+from tests.support.program import shell_program
 
 
 def get(instance: Instance, path: str) -> requests.Response:
     return requests.get(f"{instance.url}{path}", headers={"User-Agent": "-"}, timeout=30)
-
-
-def program(folder: Path, name: str, script: str) -> None:
-    """A shell script as a program in a folder."""
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-    (folder / name).chmod(0o755)
 
 
 @contextlib.contextmanager
@@ -42,7 +36,7 @@ def reachable(
         path = f"PATH={programs}:$PATH " if programs else ""
         for host in hosts:
             sshd.add_host(host, f'{path}sh -c "$SSH_ORIGINAL_COMMAND"')
-        program(folder / "bin", "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"')
+        shell_program(folder / "bin", "ssh", f'exec {shutil.which("ssh")} -F {shlex.quote(str(sshd.config))} "$@"')
         patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         yield
 

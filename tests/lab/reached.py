@@ -9,7 +9,8 @@ from pathlib import Path
 
 from deploy import programs
 from lab.environments import Guest
-from tests.lab.conftest import program, reachable
+from tests.lab.conftest import reachable
+from tests.support.program import shell_program
 
 HOST, GUEST = "198.51.100.1", "198.51.100.2"  # of TEST-NET-2 (RFC 5737)
 LIBRARIES = f"usr/lib/{platform.machine()}-linux-gnu"
@@ -33,7 +34,7 @@ def guest(folder: Path) -> Iterator[Guest]:
         for packages, path in ((programs.BENCHMARKS, "usr/bin/iperf3"), (programs.WEB_SERVER, "usr/sbin/nginx")):
             root = programs.root(packages)
             script = f'LD_LIBRARY_PATH={root}/{LIBRARIES} exec {root}/{path} "$@"'
-            program(folder / "there", Path(path).name, script)
+            shell_program(folder / "there", Path(path).name, script)
         within = ("ip", "netns", "exec", name)
         ending.enter_context(reachable(folder, "reached", programs=folder / "there", address=GUEST, within=within))
         yield Guest(name="reached", ssh="reached", platform="kvm", emulated=True)

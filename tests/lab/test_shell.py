@@ -16,7 +16,8 @@ from lab import LabError
 from lab.allocation.containers import guests
 from lab.allocation.scenario import Elsewhere, Guest
 from lab.shell import Shell
-from tests.lab.conftest import program, reachable
+from tests.lab.conftest import reachable
+from tests.support.program import shell_program
 from tests.support.waiting import wait_for
 
 XL = """\
@@ -45,7 +46,7 @@ def sshd(tmp_path: Path) -> Iterator[None]:
     """The host "xen1", whose xl is a script that records its arguments, and its guest "web1"."""
     (tmp_path / "list").write_text(LIST)
     (tmp_path / "caps").touch()
-    program(tmp_path / "bin", "xl", XL.format(folder=shlex.quote(str(tmp_path))))
+    shell_program(tmp_path / "bin", "xl", XL.format(folder=shlex.quote(str(tmp_path))))
     with reachable(tmp_path, "xen1", "web1", programs=tmp_path / "bin"):
         yield
 

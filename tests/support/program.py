@@ -89,3 +89,10 @@ def require_sloth() -> None:
     if os.environ.get("CI") != "true" and not go_programs.is_built("sloth"):
         pytest.skip("Sloth is not built yet: `make rules` builds it in about two minutes")
     go_programs.path("sloth")
+
+
+def shell_program(folder: Path, name: str, script: str) -> None:
+    """A shell script as a program in a folder, which is made if it isn't there."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)

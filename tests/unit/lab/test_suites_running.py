@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,18 +66,6 @@ def test_a_suite_is_where_a_guest_has_it_or_is_skipped_with_the_reason() -> None
         assert assert_refused(SkippedError, "", find, WHAT, suite, "xen", nothing) == reason
         if suite in {"lmbench", "stress-ng"}:  # they need no libraries there
             assert find(WHAT, suite, "xen", Guest(prints="/usr/bin/suite\n").run) == ("/usr/bin/suite", "")
-
-
-@pytest.mark.parametrize(("setpriv", "found"), [("exit 0", True), ("exit 1", False)])
-def test_stress_ng_needs_a_setpriv_that_becomes_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setpriv: str, found: bool
-) -> None:
-    for name, script in (("setpriv", setpriv), ("stress-ng", ""), ("id", "echo 0")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    said = subprocess.run(["/bin/sh", "-c", PROGRAMS["stress-ng"].in_guest], capture_output=True, text=True, check=True)
-    assert said.stdout == f"{tmp_path}/stress-ng\n" * found
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from lab.suites import lmbench, running
 from lab.suites.outputs import stress_ng
+from tests.support.program import shell_program
 
 SCRIPTS = Path(running.__file__).parent
 SERVERS = ("lat_udp", "lat_tcp", "lat_connect", "bw_tcp")
@@ -25,19 +26,11 @@ LMBENCH = dict.fromkeys((*SILENT, *SERVERS, "bw_file_rd", "bw_mmap_rd", "bw_mem"
 }
 
 
-def program(folder: Path, name: str, script: str) -> None:
-    file = folder / name
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(0o755)
-
-
 @pytest.fixture
 def fakes(tmp_path: Path) -> Path:
-    folder = tmp_path / "bin"
-    folder.mkdir()
     for name, script in LMBENCH.items():
-        program(folder, name, script.replace("HELLO", str(tmp_path / "hello")))
-    return folder
+        shell_program(tmp_path / "bin", name, script.replace("HELLO", str(tmp_path / "hello")))
+    return tmp_path / "bin"
 
 
 def run(script: str, *arguments: object, hello: Path = Path("/nowhere")) -> str:
@@ -94,11 +87,10 @@ def test_stress_ngs_measures_leave_nothing_and_what_fails_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libraries: str
 ) -> None:
     # As root, this covers programs that nobody can't run: pytest's own folder is closed to others, so it is copied.
-    program(tmp_path, "stress-ng", STRESS)
-    for name in ("lib", "bin"):
-        (tmp_path / name).mkdir()
+    shell_program(tmp_path, "stress-ng", STRESS)
+    (tmp_path / "lib").mkdir()
     if not libraries:  # of an empty folder's name, it would copy /
-        program(tmp_path / "bin", "cp", f'[ "$1" != -R ] && exec {shutil.which("cp")} "$@"')
+        shell_program(tmp_path / "bin", "cp", f'[ "$1" != -R ] && exec {shutil.which("cp")} "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
@@ -108,3 +100,14 @@ def test_stress_ngs_measures_leave_nothing_and_what_fails_is_named(
     measured = dict.fromkeys(("fork", "get", "pipe", "switch", "cpu", "qsort"), 3.5)
     assert {row.test.name: row.value for row in stress_ng(said)} == measured
     assert "# [exec: status 3: stress-ng: info: exec stressor must not run as root]" in said
+
+
+@pytest.mark.parametrize(("setpriv", "found"), [("exit 0", True), ("exit 1", False)])
+def test_stress_ng_needs_a_setpriv_that_becomes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setpriv: str, found: bool
+) -> None:
+    for name, script in (("setpriv", setpriv), ("stress-ng", ""), ("id", "echo 0")):
+        shell_program(tmp_path, name, script)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    find = ["/bin/sh", "-c", running.PROGRAMS["stress-ng"].in_guest]
+    assert subprocess.run(find, capture_output=True, text=True, check=True).stdout == f"{tmp_path}/stress-ng\n" * found
