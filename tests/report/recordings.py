@@ -3,12 +3,13 @@
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lab.metrics import METRIC, Measurement
 from lab.report.page import Page
 from lab.report.recorded import Asked, Recording, Run, facts, query
+from lab.scenario import Step
 from tests.support.program import program_path
 from tests.support.prometheus import Prometheus
 
@@ -25,6 +26,13 @@ def recorded(
     done, found = steps if finished is None else finished, tuple(measured)
     title, known = f"Run {run.name}: scenario mine", facts(run, found, done)
     return Recording(title, study, found, known, (Asked("the whole run", asked),), run.info, steps, done)
+
+
+def of_consolidation(step: Step, values: Mapping[str, float]) -> list[Measurement]:
+    """A step's measurements from its values by test."""
+    whole = {"seconds": 180, "sensors": step.instances, "clients_seen": step.instances, **values}
+    kind = (step.environment, "cgroup", False)
+    return [Measurement(*kind, test, "ratio", "lower", step.repetition, value) for test, value in whole.items()]
 
 
 def assert_whole(page: Page, of: Recording) -> str:

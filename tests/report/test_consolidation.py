@@ -4,7 +4,6 @@ import doctest
 import importlib
 import itertools
 import pkgutil
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from lab.report.consolidation import Judged, loads, verdict, write_up
 from lab.report.page import Page
 from lab.scenario import Step
 from tests.dashboards.promtool import assert_answers
-from tests.report.recordings import assert_whole, backfilled, hours_ago, recorded
+from tests.report.recordings import assert_whole, backfilled, hours_ago, of_consolidation, recorded
 
 # Seconds of a warm-up, the step's first two minutes, of which no rate over two minutes counts, its rest, and a pause.
 PHASES = (60, 120, 100, 40)
@@ -219,27 +218,19 @@ def test_each_objective_is_judged_apart_and_met_just_at_its_promise() -> None:
 
 # --- Page -------------------------------------------------------------------------------------------------------------
 
-OF_A_STEP = {"seconds": 180, "end": 1_795_425_000, "client_answers": 20, "tiers_cpu": 0.7, "step_cpus": 1}
+OF_A_STEP = {"end": 1_795_425_000, "client_answers": 20, "tiers_cpu": 0.7, "step_cpus": 1}
+ALONE: Mapping[str, float] = {}
 
 
 def step(
-    clients: int,
-    mean: float | None,
-    instances: int = 1,
-    repetition: int = 1,
-    more: Mapping[str, float] = types.MappingProxyType({}),
+    clients: int, mean: float | None, instances: int = 1, repetition: int = 1, more: Mapping[str, float] = ALONE
 ) -> list[Measurement]:
     """A step's measurements, and `more` by test; without a mean no objective is judged."""
-    found = {**OF_A_STEP, "sensors": instances, "clients_seen": instances, "step_clients": clients / 20}
-    found |= {"mean promised": 0.1, "mean missed": 0, "mean judged": 0}
+    found = {**OF_A_STEP, "step_clients": clients / 20, "mean promised": 0.1, "mean missed": 0, "mean judged": 0}
     if mean is not None:
         found |= {"mean": mean, "mean measured": mean, "mean excess": mean / 0.1, "mean judged": instances}
         found["mean missed"] = instances * (mean > 0.1)
-    of = Step(instances, clients, "one node", repetition)
-    return [
-        Measurement(of.environment, "cgroup", False, test, "ratio", "lower", repetition, value)
-        for test, value in {**found, **more}.items()
-    ]
+    return of_consolidation(Step(instances, clients, "one node", repetition), {**found, **more})
 
 
 def page(*steps: list[Measurement], planned: int = 0) -> Page:

@@ -11,10 +11,10 @@ import pytest
 from markdown_it import MarkdownIt
 from prometheus_client import generate_latest
 
-from lab.metrics import Measurement, RunnerMetrics
+from lab.metrics import RunnerMetrics
 from lab.report.charts import SHADES, Curve, Panel, draw
 from lab.scenario import Step
-from tests.report.recordings import backfilled, hours_ago
+from tests.report.recordings import backfilled, hours_ago, of_consolidation
 from tests.support.prometheus import ROOT
 
 OLD, NEW = "20261120T090000-smoke", "20261121T090000-scale"
@@ -32,12 +32,7 @@ def samples(run: str, begin: int, steps: Sequence[Step]) -> Iterator[str]:
     metrics = RunnerMetrics()
     metrics.describe_run(run, "consolidation", run.rpartition("-")[2], len(steps), LAB)
     for number, step in enumerate(steps, 1):
-        tests = OF_A_STEP | {"sensors": step.instances, "clients_seen": step.instances, "end": begin + 100 * number}
-        found = [
-            Measurement(step.environment, "cgroup", False, test, "ratio", "lower", step.repetition, value)
-            for test, value in tests.items()
-        ]
-        metrics.add(run, step.name, found)
+        metrics.add(run, step.name, of_consolidation(step, OF_A_STEP | {"end": begin + 100 * number}))
     lines = [line for line in generate_latest(metrics.registry).decode().splitlines() if not line.startswith("#")]
     metrics.stop()
     yield from (f"{line} {begin}\n" for line in lines if line.startswith("lab_run_info"))
