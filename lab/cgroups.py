@@ -109,7 +109,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        needed = "cgroups need root, and in a container /sys/fs/cgroup to write to"
+        needed = "cgroups need root and, in a container, a writable /sys/fs/cgroup"
         raise CgroupError(f"{error.filename}: {error.strerror}; {needed}") from None
 
 

@@ -24,7 +24,7 @@ from lab.processes import CONNECT_SECONDS, Process, output, over_ssh
 NONE = "none"
 Platform = Literal["xen", "openvz", "kvm"]
 Runs = Callable[[Sequence[str], float], str]
-"""Runs a program for so many seconds at most, and returns its standard output and error; raises `ProgramError`."""
+"""Runs a program for at most this many seconds; returns its standard output and error. Raises `ProgramError`."""
 _WATCHED = Path(__file__).with_name("watched.sh").read_text()
 FOLDER = CHECKOUT / ".stack" / "lab" / "instances" / "environment"  # of the cgroup
 

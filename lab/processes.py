@@ -96,7 +96,7 @@ class Process:
             raise self.failure(f"has ended with status {status}")
 
     def logged(self) -> str:
-        """What its log has, even if a server has put something else in its place."""
+        """The text of its log, even if a server has replaced the file."""
         return Path(f"/proc/self/fd/{self._log.fileno()}").read_text(errors="replace")
 
     def failure(self, how: str) -> ProgramError:
