@@ -20,13 +20,23 @@ RUN_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
+def namespaces() -> set[str]:
+    """The network namespaces that processes are in."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # already ended
+            found.add(str((process / "ns/net").readlink()))
+    return found
+
+
 @contextlib.contextmanager
 def studied(folder: Path, scenario: str, cgroups: str = "none") -> Iterator[tuple[Checkout, str, str]]:
     """The stack after a complete run, which has left nothing; its name and its report."""
     with running_stack(folder, scenario) as checkout:
-        stack = set(checkout.processes())
+        stack, before = set(checkout.processes()), namespaces()
         name, _ = complete(checkout, RUN_SECONDS)
         assert left(checkout, stack, cgroups) == []
+        assert namespaces() <= before
         text = report(checkout, name)
         assert "not complete" not in text
         yield checkout, name, text
@@ -106,15 +116,6 @@ stress_time: 1s
         assert "base, capped without nbench: no distribution packages it" in text
 
 
-def namespaces() -> set[str]:
-    """The network namespaces that processes are in."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # already ended
-            found.add(str((process / "ns/net").readlink()))
-    return found
-
-
 def test_network_costs_in_namespaces_and_to_a_guest_over_ssh(tmp_path_factory: pytest.TempPathFactory) -> None:
     if subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode:
         pytest.skip("network namespaces need root")
@@ -134,11 +135,8 @@ duration: 1s
 warm_up: 1s
 repetitions: 2
 """
-    with contextlib.ExitStack() as ending:
-        ending.enter_context(guest(tmp_path_factory.mktemp("guest")))
-        before = namespaces()
-        checkout, name, text = ending.enter_context(studied(tmp_path_factory.mktemp("n"), scenario))
-        assert namespaces() <= before
+    folders = tmp_path_factory.mktemp("guest"), tmp_path_factory.mktemp("n")
+    with guest(folders[0]), studied(folders[1], scenario) as (checkout, name, text):
         # Small messages cost more per byte on every path.
         cost = measured(checkout, name, "CPU per byte")
         assert len(cost) == 4 * (len(PATHS) + 1)
