@@ -11,6 +11,8 @@ local stack = import 'stack.libsonnet';
     // monitor.
     prometheusSelector: 'job="prometheus"',
     alertmanagerSelector: 'job="alertmanager"',
+    // PromQL label matcher for kube-state-metrics, which names pods.
+    kubeStateMetricsSelector: 'job="kube-state-metrics"',
 
     // Label by which clusters (sites, data centres) differ whose hosts may have the same names, such as 'cluster': every
     // target has it then, as each of Prometheus's external labels in Thanos or Mimir.

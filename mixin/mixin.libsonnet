@@ -78,6 +78,8 @@ local overWindow = [
   local rule(rule) =
     if std.get(rule, 'record') == 'monitor:cpu_usage:rate'
     then rule { expr: onOwnTargets(super.expr, 'process_cpu_seconds_total{', 'process_cpu_seconds_total{%s, ') }
+    else if std.get(rule, 'record') == 'container:name:info'
+    then rule { expr: replaced(super.expr, 'job="kube-state-metrics"', config.kubeStateMetricsSelector) }
     else if std.get(rule, 'record') == 'target:process:info'
     then rule { expr: onOwnTargets(super.expr, '{host!=""}', '{%s, host!=""}') }
     else if !std.objectHas(rule, 'alert') then rule

@@ -1,8 +1,9 @@
-// Objects for Prometheus Operator, by file name: rules, ScrapeConfigs as prometheus.yml's jobs, and dashboards as
-// ConfigMaps, which Grafana's sidecar finds by their label.
+// Objects for Prometheus Operator, by file name: rules, ScrapeConfigs as prometheus.yml's jobs, monitors for the exporters
+// of the Helm chart and the kubelet, and dashboards as ConfigMaps, which Grafana's sidecar finds by their label.
 local stack = import 'stack.libsonnet';
 
 local prometheus = std.parseYaml(stack.prometheus);
+local jobs = { [job.job_name]: job for job in prometheus.scrape_configs };
 
 local renamed(names, from) = {
   [names[name]]: from[name]
@@ -80,6 +81,59 @@ local targetsFile(job) =
       },
     }),
 
+  // Scrapes the same job on each node, which is the host. Labels of the Operator's own are dropped: a pod's name would change
+  // with each update, and hide the names in the kubelet's series.
+  local monitor(kind, name, job, node, platform, endpoints, endpoint, content) =
+    local scraped = scrapeConfig(jobs[job]).spec;
+    object('monitoring.coreos.com/v1', kind, name, {
+      spec: content {
+        [limit]: scraped[limit]
+        for limit in ['bodySizeLimit', 'labelLimit', 'labelNameLengthLimit', 'labelValueLengthLimit', 'sampleLimit']
+      } + {
+        [endpoints]: [{
+          interval: scraped.scrapeInterval,
+          honorLabels: false,
+          followRedirects: false,
+          relabelings: [
+            { sourceLabels: [node], targetLabel: 'host' },
+            { targetLabel: 'platform', replacement: platform },
+            { targetLabel: 'job', replacement: job },
+            { regex: 'container|endpoint|namespace|node|pod|service', action: 'labeldrop' },
+          ],
+          metricRelabelings: scraped.metricRelabelings,
+        } + endpoint],
+      },
+    }),
+  local podMonitor(job, platform) = monitor(
+    'PodMonitor',
+    job,
+    job,
+    '__meta_kubernetes_pod_node_name',
+    platform,
+    'podMetricsEndpoints',
+    { port: job, honorTimestamps: false },
+    { selector: { matchLabels: { 'app.kubernetes.io/name': 'virtscope' } } },
+  ),
+  // The kubelet reads its cgroups every ten seconds, so its timestamps make rates exact.
+  local kubelet = monitor(
+    'ServiceMonitor',
+    'kubelet',
+    'cadvisor',
+    'node',
+    'cgroup',
+    'endpoints',
+    {
+      port: 'https-metrics',
+      scheme: 'https',
+      path: '/metrics/cadvisor',
+      bearerTokenFile: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+      tlsConfig: { insecureSkipVerify: true },
+      honorTimestamps: true,
+      trackTimestampsStaleness: true,
+    },
+    { selector: { matchLabels: { 'k8s-app': 'kubelet' } }, namespaceSelector: { matchNames: ['kube-system'] } },
+  ),
+
   prometheusOperator+:: {
     'prometheusRule-rules.yaml': object('monitoring.coreos.com/v1', 'PrometheusRule', 'rules', { spec: mixin.prometheusRules }),
     'prometheusRule-alerts.yaml': object('monitoring.coreos.com/v1', 'PrometheusRule', 'alerts', { spec: mixin.prometheusAlerts }),
@@ -87,6 +141,11 @@ local targetsFile(job) =
     ['scrapeConfig-%s.yaml' % std.strReplace(job.job_name, '_', '-')]: scrapeConfig(job)
     for job in prometheus.scrape_configs
     if std.objectHas(stack.targets, targetsFile(job))
+  } + {
+    'podMonitor-sched.yaml': podMonitor('sched', 'base'),
+    'podMonitor-perf.yaml': podMonitor('perf', 'base'),
+    'podMonitor-kvm.yaml': podMonitor('kvm', 'kvm'),
+    'serviceMonitor-kubelet.yaml': kubelet,
   } + {
     ['configMap-dashboard-%s.yaml' % name]: object('v1', 'ConfigMap', 'dashboard-' + name, {
       local file = 'virtscope-%s.json' % name,

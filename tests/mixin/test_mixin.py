@@ -120,6 +120,7 @@ SETTINGS: dict[str, Changes] = {
     "alertmanagerSelector: 'job=\"am\"'": [
         (of("NotificationsFailing|ConfigurationRejected|FileDescriptorsRunOut"), ('job="alertmanager"', 'job="am"'))
     ],
+    "kubeStateMetricsSelector: 'job=\"ksm\"'": [(of("container:name:info"), ('job="kube-state-metrics"', 'job="ksm"'))],
     "objectives: ['auction']": [(f"/alerts/({'|'.join(RUBIS)})/.*", None)],
     "alertsLeftOut: ['Watchdog']": [(of("Watchdog", ".*"), None)],
     "runbookURLPattern: 'https://wiki.example.org/%s'": [
@@ -154,6 +155,7 @@ SETTINGS: dict[str, Changes] = {
     "scrapeInterval: '15s'": [  # over ssh it is 15 s by default
         ("/objects/scrapeConfig-(?!.*over-ssh).*/spec/scrapeInterval", "15s"),
         ("/objects/scrapeConfig-(?!.*over-ssh).*/spec/scrapeTimeout", "14s"),
+        ("/objects/(pod|service)Monitor-.*/interval", "15s"),
     ],
 }
 

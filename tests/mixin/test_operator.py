@@ -40,7 +40,7 @@ def definitions() -> dict[tuple[str, str], Json]:
             raise
         pytest.skip(f"no CRDs: {error}")
     found = {}
-    for name in ("prometheusrules", "scrapeconfigs"):
+    for name in ("prometheusrules", "scrapeconfigs", "podmonitors", "servicemonitors"):
         spec = loaded((folder / f"monitoring.coreos.com_{name}.yaml").read_text())["spec"]
         for version in spec["versions"]:
             schema = version["schema"]["openAPIV3Schema"]
@@ -80,7 +80,7 @@ def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[
         assert all(isinstance(value, str) for value in texts)
         # `kubectl apply` keeps each object in an annotation of at most 256 KiB. A ConfigMap's own limit is 1 MiB.
         assert len(json.dumps(made)) < 256 * 1024, name
-    assert kinds == {"PrometheusRule", "ScrapeConfig", "ConfigMap"}
+    assert kinds == {"PrometheusRule", "ScrapeConfig", "PodMonitor", "ServiceMonitor", "ConfigMap"}
     names = [(made["kind"], made["metadata"]["name"]) for made in objects.values()]
     assert len(set(names)) == len(names)
 
@@ -107,6 +107,27 @@ def test_jobs_are_scraped_as_the_stack_does(objects: dict[str, Json]) -> None:
         for part in ("relabel_configs", "metric_relabel_configs"):
             expected[part] = [only_empty(step) for step in expected[part]]
         assert as_configured(spec) == expected, job
+
+
+def test_nodes_are_scraped_as_hosts_are(objects: dict[str, Json]) -> None:
+    """The kubelet has cAdvisor's series, with labels of pods that the Operator's own would hide."""
+    limits = ("sampleLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit", "bodySizeLimit")
+    for name, job, platform, endpoints in (
+        ("podMonitor-sched", "sched", "base", "podMetricsEndpoints"),
+        ("podMonitor-perf", "perf", "base", "podMetricsEndpoints"),
+        ("podMonitor-kvm", "kvm", "kvm", "podMetricsEndpoints"),
+        ("serviceMonitor-kubelet", "cadvisor", "cgroup", "endpoints"),
+    ):
+        spec, scraped = objects[f"{name}.yaml"]["spec"], objects[f"scrapeConfig-{job}.yaml"]["spec"]
+        assert [spec[limit] for limit in limits] == [scraped[limit] for limit in limits]
+        (endpoint,) = spec[endpoints]
+        assert endpoint["metricRelabelings"] == scraped["metricRelabelings"]
+        assert (endpoint["honorLabels"], endpoint["followRedirects"]) == (False, False)
+        of_node, *fixed, dropped = endpoint["relabelings"]
+        assert of_node["targetLabel"] == "host"
+        assert {step["targetLabel"]: step["replacement"] for step in fixed} == {"platform": platform, "job": job}
+        for label in ("namespace", "pod", "container", "node", "service", "endpoint"):
+            assert re.fullmatch(dropped["regex"], label)
 
 
 def only_empty(step: Json) -> Json:

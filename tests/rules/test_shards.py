@@ -17,8 +17,10 @@ from tools.vocabulary_reference import rules as shipped_rules
 ABOUT_ITSELF = {
     *("ShardUnreadable", "HostsUnreachable", "target:ssh_exporter_down:info", "SamplesNotStored", "Watchdog")
 }
-# Joins with Sloth's records of constants, which have no host.
-CONSTANTS = {"on (sloth_id, sloth_slo, sloth_service)"}
+# Joins with Sloth's records of constants, and with pods' names by UIDs, which have no host.
+CONSTANTS = {
+    *("on (sloth_id, sloth_slo, sloth_service)", "on (uid)", "by (uid)", "by (uid, name)", "by (uid, namespace, pod)")
+}
 
 
 def in_files(files: Iterable[Path]) -> list[Rule]:
