@@ -152,7 +152,7 @@ sbom: $(READY) ## Write what the packages and the wheel depend on into dist/, as
 	$(BIN)/python -m deploy.packages.sbom dist
 
 ##@ Develop
-.PHONY: format rules dashboards docs bpf mixin golden requirements licences tools-update clean
+.PHONY: format rules dashboards docs bpf mixin chart manifests golden requirements licences tools-update clean
 format: $(READY) ## Format the code
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -170,6 +170,11 @@ golden: $(READY) ## Rewrite the golden expositions; review the diff before you c
 	UPDATE_GOLDEN=1 $(BIN)/pytest tests/unit tests/e2e -k golden
 mixin: $(READY) ## Write rules, alerts, dashboards and manifests for your own stack into dist/mixin/; CONFIG=FILE for settings
 	$(BIN)/python -m tools.mixin $(if $(CONFIG),--config $(CONFIG)) dist/mixin
+chart: $(READY) ## Write the Helm chart into dist/chart/; CONFIG=FILE for the mixin's settings
+	$(BIN)/python -m tools.chart $(if $(CONFIG),--config $(CONFIG)) dist/chart
+manifests: $(READY) ## Write the chart as plain manifests into dist/kubernetes.yaml; VALUES=FILE for the chart's settings
+	$(BIN)/python -m tools.chart $(if $(CONFIG),--config $(CONFIG)) --manifests dist/kubernetes.yaml \
+	  $(if $(VALUES),--values $(VALUES)) dist/chart
 requirements: ## Pin the current Python dependencies (needs uv)
 	cd requirements && for set in exporters:3.9 stack:3.11 lab:3.11 dev:3.11 go:3.11 mutants:3.11; do \
 	  uv pip compile --quiet --universal --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --no-header \

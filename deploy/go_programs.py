@@ -113,6 +113,7 @@ def _read() -> tuple[dict[str, Module], dict[str, Program]]:
 
 _MODULES, PROGRAMS = _read()
 PROMETHEUS_OPERATOR, PYTHON = _MODULES["prometheus-operator"], _MODULES["python"]
+KUBERNETES = _MODULES["kubernetes"]
 
 
 def path(name: str) -> Path:
@@ -139,6 +140,14 @@ def custom_resource_definitions() -> Path:
     Raises `GoProgramsError`.
     """
     return _released(PROMETHEUS_OPERATOR, "example/prometheus-operator-crd")
+
+
+def kubernetes_api() -> Path:
+    """The folder of OpenAPI documents of Kubernetes' own objects, from its release, downloaded first if missing.
+
+    Raises `GoProgramsError`.
+    """
+    return _released(KUBERNETES, "api/openapi-spec")
 
 
 def standalone_python_files(architecture: str) -> Path:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from deploy import go_programs
+from tests.kubernetes.schemas import strict
 from tests.mixin.rendered import loaded, rendered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,22 +47,6 @@ def definitions() -> dict[tuple[str, str], Json]:
             schema = version["schema"]["openAPIV3Schema"]
             found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = strict(schema)
     return found
-
-
-def strict(schema: Json) -> Json:
-    """As JSON Schema without unknown fields, like `kubectl --validate=strict`."""
-    if isinstance(schema, list):
-        return [strict(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: strict(value) for key, value in schema.items()}
-    of_fields = isinstance(made.get("properties"), dict) and made.get("type") == "object"
-    if of_fields and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        made.setdefault("additionalProperties", False)
-    if schema.get("x-kubernetes-int-or-string") is True:
-        made.pop("type", None)
-        made["anyOf"] = [{"type": "integer"}, {"type": "string"}]
-    return made
 
 
 def test_an_api_server_accepts_them(objects: dict[str, Json], definitions: dict[tuple[str, str], Json]) -> None:

@@ -1,0 +1,48 @@
+// Command kubernetes is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl in one program,
+// for tests: the first argument says which. They share most of their packages, so one link takes the place of six.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+
+	"context"
+)
+
+var programs = map[string]func() *cobra.Command{
+	"kube-apiserver":          apiserver.NewAPIServerCommand,
+	"kube-controller-manager": controllers.NewControllerManagerCommand,
+	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
+	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubectl":                 kubectl.NewDefaultKubectlCommand,
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: kubernetes PROGRAM [OPTION]...")
+		os.Exit(2)
+	}
+	os.Args = os.Args[1:]
+	if os.Args[0] == "etcd" {
+		etcdmain.Main(os.Args)
+		return
+	}
+	program, known := programs[os.Args[0]]
+	if !known {
+		fmt.Fprintf(os.Stderr, "error: no program %s\n", os.Args[0])
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(program()))
+}
