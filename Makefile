@@ -110,9 +110,9 @@ bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 v
 	$(BIN)/python -m tests.proofs.bench.rules
 
 ##@ Parts of make test-all
-PARTS := folders xen kvm kernels distributions packages lab fleet faults truth mutants fuzz soak
+PARTS := folders xen kvm kernels kubernetes distributions packages lab fleet faults truth mutants fuzz soak
 .PHONY: $(PARTS:%=part-%)
-OWN_PARTS := xen kvm kernels distributions packages lab fleet faults truth
+OWN_PARTS := xen kvm kernels kubernetes distributions packages lab fleet faults truth
 LONG := $(BIN)/pytest -m long --durations 5
 part-folders: $(READY) ## The long tests of all other folders: half an hour
 	$(LONG) tests $(OWN_PARTS:%=--ignore=tests/%)
@@ -122,6 +122,8 @@ part-kvm: $(READY) ## An emulated KVM host with libvirt: a quarter of an hour
 	$(LONG) tests/kvm
 part-kernels: $(READY) ## sched-exporter on Debian's kernels, cgroups v1 too: half an hour
 	$(LONG) tests/kernels
+part-kubernetes: $(READY) ## The chart on a real kubelet and API server: ten minutes, and half an hour to build them
+	$(LONG) tests/kubernetes
 part-distributions: $(READY) ## The stack from packages of other releases of Debian and Ubuntu: half an hour
 	$(LONG) tests/distributions
 part-packages: $(READY) ## deb packages, wheel, Ansible and services on other releases: 40 minutes
