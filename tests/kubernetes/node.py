@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,12 @@ class Node:
             }
 
         wait_for(ready, seconds, until=set(names).issubset, explain=self.log_tail)
+
+    def started(self, name: str) -> float:
+        """When the container of a pod was started, as Unix time."""
+        (pod,) = (pod for pod in self.pods() if pod["metadata"]["name"] == f"{name}-{NAME}")
+        (container,) = pod["status"]["containerStatuses"]
+        return datetime.fromisoformat(container["state"]["running"]["startedAt"]).timestamp()
 
     def log_tail(self) -> str:
         return (self.folder / "log").read_text()[-5000:]
