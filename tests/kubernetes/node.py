@@ -28,7 +28,7 @@ START_SECONDS = 180
 RUNTIME = """
 mount --make-rslave /
 mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /var/log
+mount -t overlay -o "lowerdir=/var,upperdir=$1/var,workdir=$1/work" overlay /var
 containerd --config "$1/containerd.toml" &
 ctr() { command ctr --address "$1/containerd.sock" --namespace k8s.io "${@:2}"; }
 until ctr "$1" version; do sleep 0.2; done
@@ -47,7 +47,7 @@ class Node:
         self.folder = folder
         self.api = free_port()
         self.process: subprocess.Popen[bytes]
-        for part in ("pods", "kubelet", "pki"):
+        for part in ("pods", "kubelet", "pki", "var", "work"):
             (folder / part).mkdir()
         (folder / "images").symlink_to(images)
 
@@ -174,6 +174,7 @@ state = "{folder}/state"
         "evictionHard": {"memory.available": "1Mi"},
         "makeIPTablesUtilChains": False,
         "maxPods": 300,
+        "volumePluginDir": f"{folder}/plugins",
         "syncFrequency": "5s",
     }
     if standalone:
