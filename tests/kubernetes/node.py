@@ -137,7 +137,7 @@ def running(
         finally:
             node.process.kill()
             node.process.wait()
-            _remove_cgroups()
+            wait_for(_remove_cgroups, 30)
     finally:
         shutil.rmtree(node.folder, ignore_errors=True)
 
@@ -183,9 +183,11 @@ state = "{folder}/state"
     return {"containerd.toml": containerd, "kubelet.yaml": yaml.safe_dump(kubelet)}
 
 
-def _remove_cgroups() -> None:
-    """Remove the kubelet's cgroups, whose processes have ended."""
-    for top in [*Path("/sys/fs/cgroup").glob("kubepods"), *Path("/sys/fs/cgroup").glob("*/kubepods")]:
+def _remove_cgroups() -> bool:
+    """Remove the kubelet's cgroups, which are in use until all processes have ended; whether none is left."""
+    tops = [*Path("/sys/fs/cgroup").glob("kubepods"), *Path("/sys/fs/cgroup").glob("*/kubepods")]
+    for top in tops:
         for folder in sorted([top, *(each for each in top.rglob("*") if each.is_dir())], reverse=True):
             with contextlib.suppress(OSError):
                 folder.rmdir()
+    return not any(top.exists() for top in tops)
