@@ -159,6 +159,13 @@ def _merged(name: str) -> str:
     return f"usr/{name}" if name.partition("/")[0] in MERGED else name
 
 
+def packed(folder: Path, name: str) -> bytes:
+    """The files of a folder as a compressed tar file, below this name: the same content gives the same bytes."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    entries = {f"{name}/{file.relative_to(folder)}": _Entry(0o644, file.read_bytes()) for file in files}
+    return gzip.compress(_tar(entries, deb.source_date()), 6, mtime=deb.source_date())
+
+
 def _tar(entries: Mapping[str, _Entry], date: int) -> bytes:
     """A tar file of root's, sorted by name: folders before what is in them, files before links to them."""
     written = io.BytesIO()

@@ -40,6 +40,7 @@ def write(folder: Path, key: str | None) -> Iterator[str]:
         yield "apt/ is not signed: pass KEY=, a key of your GnuPG"
     _wheel(packages)
     image.build(packages)
+    _chart(packages)
     for architecture in image.ARCHITECTURES:
         with tempfile.TemporaryDirectory(prefix="virtscope-python-") as python:
             try:
@@ -75,6 +76,17 @@ def _wheel(target: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise StackError(f"the wheel can't be built: {done.stdout}{done.stderr}")
+
+
+def _chart(target: Path) -> None:
+    """The Helm chart as `helm package` would write it, but reproducibly."""
+    with tempfile.TemporaryDirectory(prefix="virtscope-chart-") as folder:
+        command = [sys.executable, "-m", "tools.chart", folder]
+        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise StackError(f"the chart can't be made: {done.stderr.strip()}")
+        chart = image.packed(Path(folder), "virtscope")
+    (target / f"virtscope-{deb.version()}.tgz").write_bytes(chart)
 
 
 def _for_grafana_com(file: Path) -> str:

@@ -10,12 +10,13 @@ from deploy.packages import deb
 from deploy.places import CHECKOUT
 
 CODE = CHECKOUT / "exporters/virtscope/__init__.py"
+CHART = CHECKOUT / "deploy/kubernetes/chart/Chart.yaml"
 CHANGES = CHECKOUT / "CHANGELOG.md"
 _UNRELEASED = "## [Unreleased]\n"
 
 
 def set_version(new: str, date: str) -> None:
-    """Write it into the code, from which packages have it, and give the changelog's newest section its name.
+    """Write it into the code, from which packages have it, and the chart; the changelog's newest section gets its name.
 
     Raises `StackError` for anything but three numbers that are higher than the version before.
     """
@@ -26,6 +27,8 @@ def set_version(new: str, date: str) -> None:
     if _UNRELEASED not in changes:
         raise StackError(f"{CHANGES.name} has no line {_UNRELEASED.strip()}")
     CHANGES.write_text(changes.replace(_UNRELEASED, f"{_UNRELEASED}\n## [{new}] - {date}\n", 1))
+    chart = re.sub(rf'(?m)^(version|appVersion): ("?){re.escape(before)}\2$', rf"\1: \g<2>{new}\2", CHART.read_text())
+    CHART.write_text(chart)
     CODE.write_text(CODE.read_text().replace(f'"{before}"', f'"{new}"', 1))
 
 

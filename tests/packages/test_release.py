@@ -64,6 +64,7 @@ def test_each_file_is_in_the_sums(written: Path) -> None:
     version = deb.version()
     archives = {f"virtscope-{version}-linux-{machine}.tar.gz" for machine in ("x86_64", "aarch64")}
     others = {f"virtscope-{version}-py3-none-any.whl", f"virtscope-exporters-{version}.oci.tar"}
+    others |= {f"virtscope-{version}.tgz"}
     boms = {f"{name.removesuffix('.tar.gz')}.cdx.json" for name in archives} | {f"virtscope-{version}.cdx.json"}
     assert {file.name for file in (written / "packages").iterdir()} == archives | others | boms
 
@@ -115,6 +116,14 @@ def test_the_image_has_what_each_exporter_needs_for_both_architectures(written: 
             assert said.startswith(f"{exporter}-exporter, version {deb.version()} ")
         for program in (["virsh", "--version"], ["busybox", "true"]):
             subprocess.run(["/usr/sbin/chroot", root, *program], env=environment, check=True, capture_output=True)
+
+
+def test_helm_takes_the_chart(written: Path) -> None:
+    chart = written / "packages" / f"virtscope-{deb.version()}.tgz"
+    shown = yaml.safe_load(run("helm", "show", "chart", chart))
+    assert (shown["name"], shown["version"]) == ("virtscope", deb.version())
+    kinds = {each["kind"] for each in yaml.safe_load_all(run("helm", "template", chart)) if each}
+    assert kinds >= {"DaemonSet", "PrometheusRule", "ConfigMap"}
 
 
 def test_no_linter_complains_about_the_rules(written: Path) -> None:
