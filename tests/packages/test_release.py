@@ -122,7 +122,8 @@ def test_helm_takes_the_chart(written: Path) -> None:
     chart = written / "packages" / f"virtscope-{deb.version()}.tgz"
     shown = yaml.safe_load(run("helm", "show", "chart", chart))
     assert (shown["name"], shown["version"]) == ("virtscope", deb.version())
-    kinds = {each["kind"] for each in yaml.safe_load_all(run("helm", "template", chart)) if each}
+    objects = run("helm", "template", chart, "--set=image.repository=registry.example.org/virtscope/exporters")
+    kinds = {each["kind"] for each in yaml.safe_load_all(objects) if each}
     assert kinds >= {"DaemonSet", "PrometheusRule", "ConfigMap"}
 
 
