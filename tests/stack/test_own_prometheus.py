@@ -101,7 +101,7 @@ def test_a_prometheus_and_an_alertmanager_of_one_s_own(tmp_path: Path) -> None:
             prometheus.stop()
             alertmanager.stop()
     assert "ok    1 of 1 hosts are recorded" in said
-    assert said.splitlines()[-1] == "nothing wrong"
+    assert "nothing wrong" in said.splitlines()  # below another make, its own last line follows
 
 
 def test_no_snippet_is_left_out() -> None:
