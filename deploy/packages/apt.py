@@ -1,6 +1,6 @@
 """A folder that apt can install the Debian packages from, once a web server has it.
 
-Format: https://wiki.debian.org/DebianRepository/Format
+Format: page DebianRepository/Format of Debian's wiki, and apt-secure(8).
 """
 
 import gzip
