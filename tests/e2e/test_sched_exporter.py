@@ -20,7 +20,7 @@ from tests.golden_pages import assert_lints
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
 from virtscope.sched import privileges
-from virtscope.sched.program import MAX_PAIRS, OTHER, THROTTLED, Program
+from virtscope.sched.cpu import MAX_PAIRS, OTHER, THROTTLED, Waits
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
@@ -119,9 +119,9 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Hierarchy:
 
 
 @pytest.fixture
-def program(mounted: Hierarchy) -> Iterator[Program]:
+def program(mounted: Hierarchy) -> Iterator[Waits]:
     privileges.raise_memory_lock()
-    with contextlib.closing(Program(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
+    with contextlib.closing(Waits(mounted.version, Machine.read(Path("/proc"), Path("/sys")))) as program:
         yield program
 
 
@@ -175,7 +175,7 @@ def test_top_names_who_waits_for_whom(containers: list[Container]) -> None:
 
 
 @pytest.mark.system
-def test_nothing_is_lost_while_there_is_room(program: Program) -> None:
+def test_nothing_is_lost_while_there_is_room(program: Waits) -> None:
     """Pairs are forgotten all the time, so all CPUs insert the same ones again, often simultaneously."""
     busy = [subprocess.Popen(["sh", "-c", "while :; do /bin/true; done"]) for _ in range(3 * (os.cpu_count() or 1))]
     try:
@@ -190,17 +190,17 @@ def test_nothing_is_lost_while_there_is_room(program: Program) -> None:
     assert program.totals().lost == 0
 
 
-def fill(program: Program, name: bytes, rooms: int, key_words: int, value_words: int) -> None:
+def fill(program: Waits, name: bytes, rooms: int, key_words: int, value_words: int) -> None:
     """Fill one of the program's maps like a user with many cgroups, with ids that no cgroup of this machine has."""
-    update = program._lib.bpf_map_update_elem
-    values = (ctypes.c_uint64 * (value_words * program._lib.libbpf_num_possible_cpus()))(1)
+    update = program.loaded._lib.bpf_map_update_elem
+    values = (ctypes.c_uint64 * (value_words * program.loaded._lib.libbpf_num_possible_cpus()))(1)
     for number in range(rooms):
         key = (ctypes.c_uint64 * key_words)(2**40 + number)
-        if update(program._lib.bpf_map__fd(program._map(name)), key, values, ctypes.c_uint64(0)):
+        if update(program.loaded._lib.bpf_map__fd(program.loaded._map(name)), key, values, ctypes.c_uint64(0)):
             return  # full: pairs of this machine are in it too
 
 
-def waited_by(program: Program, container: Container) -> dict[int, float]:
+def waited_by(program: Waits, container: Container) -> dict[int, float]:
     """Seconds that a container has waited, by the id of what ran."""
     cgroup = container.folder.stat().st_ino
     return {running: waited.ns / 1e9 for (waiting, running), waited in program.pairs().items() if waiting == cgroup}
@@ -208,7 +208,7 @@ def waited_by(program: Program, container: Container) -> dict[int, float]:
 
 @pytest.mark.system
 def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
-    program: Program, containers: list[Container]
+    program: Waits, containers: list[Container]
 ) -> None:
     shop, batch = containers
     shop.cap(0.01)
@@ -225,7 +225,7 @@ def test_its_own_cap_stays_its_own_where_others_have_filled_the_room_for_caps(
 
 @pytest.mark.system
 def test_what_finds_no_room_among_the_pairs_is_counted_and_in_the_rest(
-    program: Program, containers: list[Container]
+    program: Waits, containers: list[Container]
 ) -> None:
     shop, batch = containers
     fill(program, b"pairs", MAX_PAIRS, key_words=2, value_words=2)
@@ -243,15 +243,17 @@ def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path)
     with running(tmp_path, python=python) as exporter:
         page = exporter.get().text
         exporter.get()
-        (said,) = exporter.log_lines("source absent")
+        waits, delays = exporter.log_lines("source absent")
         assert exporter.stop() == 0
     assert_lints(page)
     assert "\nsched_up 1.0\n" in page
-    assert f'detail="absent: {said["why"]}"' in page
+    assert waits["why"] == delays["why"]
+    assert page.count(f'detail="absent: {waits["why"]}"') == 2
     assert f"\n{WAIT}" not in page
+    assert "\nblk_" not in page
     assert "sched_source_up{" not in page, "so that no alert fires"
-    if Path("/sys/kernel/btf/vmlinux").exists() and "libbpf" not in said["why"]:
-        assert "CAP_BPF and CAP_PERFMON" in said["why"]
+    if Path("/sys/kernel/btf/vmlinux").exists() and "libbpf" not in waits["why"]:
+        assert "CAP_BPF and CAP_PERFMON" in waits["why"]
 
 
 def test_a_glob_that_chooses_nothing_is_reported_in_one_line() -> None:

@@ -1,4 +1,4 @@
-"""sched-exporter: run-queue wait by victim and by what ran meanwhile: containers, KVM guests and systemd units.
+"""sched-exporter: who waits for a CPU or a disk, and who has it meanwhile: containers, KVM guests and systemd units.
 
-waits.bpf.c is the BPF program that counts it; `make bpf` compiles it to waits.bpf.o.
+cpu.bpf.c and disk.bpf.c are the BPF programs that count it; `make bpf` compiles them.
 """

@@ -1,4 +1,4 @@
-"""Waits by name: the kernel's program, the cgroups' names and the pairs of them."""
+"""Waits by name: the kernel's programs, the cgroups' names and the pairs of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import argparse
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Callable
 
-from virtscope.sched import privileges
+from virtscope.sched import cpu, disk, privileges
 from virtscope.sched.names import Names
 from virtscope.sched.pairs import Pairs, Row
 from virtscope.sched.privileges import CAP_BPF, CAP_SYS_ADMIN
-from virtscope.sched.program import Program, Totals
 from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import Folders, hierarchy
-
-CONTROLLER = "cpu"
 
 
 def add_flags(flags: argparse.ArgumentParser) -> None:
@@ -30,44 +28,96 @@ def add_flags(flags: argparse.ArgumentParser) -> None:
         cli.add(flags, f"--cgroup.{name}", "GLOB", text, dest=name, action="append", default=[])
 
 
-class Counting:
-    """The loaded program, and what it has counted since."""
+class CpuWaits:
+    """Waiting for a CPU, since the program was loaded."""
 
     def __init__(self, given: argparse.Namespace) -> None:
-        """Load the program, by these flags. Raises GlobError for a flag, and SourceError like Program."""
-        folders = Folders(given.include, given.exclude, all_of_them=True)
-        procfs = Path(given.procfs)
-        machine = Machine.read(procfs, Path(given.sysfs))
-        reason = before_loading(machine)
-        if reason:
-            raise reason
-        self._root, self._version, _ = hierarchy(procfs, CONTROLLER)
-        self._names = Names(self._root, folders)
-        privileges.raise_memory_lock()
-        self._program = Program(self._version, machine)
-        self._pairs = Pairs()
+        """Load the program, by these flags. Raises GlobError for a flag, and SourceError like Object."""
+        machine = _machine(given)
+        self._names, version, self._where = _names(given, "cpu", vcpus_alone=True)
+        self._waits = cpu.Waits(version, machine)
+        self._pairs = Pairs(cpu.NOBODY, cpu.MAX_PAIRS)
 
-    def read(self) -> tuple[Mapping[str, Row], Totals]:
+    def read(self) -> tuple[Mapping[str, Row], cpu.Totals]:
         """Return each container's waits by its name, and the totals; raises SourceError."""
-        waited, totals = self._program.pairs(), self._program.totals()
+        waited, totals = self._waits.pairs(), self._waits.totals()
         unneeded = self._pairs.add(waited, self._names.find(), time.monotonic())
-        self._program.forget(unneeded)
+        self._waits.forget(unneeded)
         self._pairs.forget(unneeded)
         return self._pairs.rows, totals
 
     def origin(self) -> str:
         """Return the library and the hierarchy."""
-        return f"{self._program.library}, cgroup v{self._version} at {self._root}"
+        return f"{self._waits.loaded.library}, {self._where}"
 
     def needed(self) -> int:
-        """Return the capability needed to read on (a bit).
+        """Return the capability needed to read on (a bit)."""
+        return _needed(self._waits.totals)
 
-        Mostly none. Before Linux 5.19 every bpf(2) call needs one if kernel.unprivileged_bpf_disabled is set.
-        """
+
+class DiskDelays:
+    """Delays of disk requests, since the programs were loaded."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        """Load the programs, by these flags. Raises GlobError for a flag, and SourceError like Object."""
+        machine = _machine(given)
+        self._names, version, self._where = _names(given, "blkio", vcpus_alone=False)
+        self._delays = disk.Delays(version, machine)
+        self._sysfs = Path(given.sysfs)
+        self._ledger = disk.Ledger()
+
+    def read(self) -> tuple[Mapping[str, Mapping[str, Row]], Mapping[str, disk.Device]]:
+        """Return delays by device and container, and each device's totals; raises SourceError."""
+        delayed, devices = self._delays.pairs(), self._delays.devices()
+        unneeded = self._ledger.add(delayed, self._names.find(), time.monotonic())
+        for number, pairs in unneeded.items():
+            self._delays.forget(number, pairs)
+        named = {name: device for device in devices if (name := self._name(device))}
+        known = self._ledger.devices
+        return {name: known[each.number].rows for name, each in named.items() if each.number in known}, named
+
+    def _name(self, device: disk.Device) -> str:
+        """Return the device's name, such as sda, or nothing if it is gone."""
         try:
-            with privileges.none_in_use():
-                self._program.totals()
-        except SourceError:
-            has = privileges.effective()
-            return has & 1 << CAP_BPF or has & 1 << CAP_SYS_ADMIN
-        return 0
+            return (self._sysfs / "dev/block" / device.numbers).resolve(strict=True).name
+        except OSError:
+            return ""
+
+    def origin(self) -> str:
+        """Return the library and the hierarchy, and what isn't seen."""
+        unseen = "" if self._delays.loaded.complete else "; the wait for io.max isn't seen: this kernel refuses fexit"
+        return f"{self._delays.loaded.library}, {self._where}{unseen}"
+
+    def needed(self) -> int:
+        """Return the capability needed to read on (a bit)."""
+        return _needed(self._delays.devices)
+
+
+def _machine(given: argparse.Namespace) -> Machine:
+    machine = Machine.read(Path(given.procfs), Path(given.sysfs))
+    reason = before_loading(machine)
+    if reason:
+        raise reason
+    privileges.raise_memory_lock()
+    return machine
+
+
+def _names(given: argparse.Namespace, controller: str, *, vcpus_alone: bool) -> tuple[Names, int, str]:
+    """Return the names of the controller's cgroups, their version, and where they are."""
+    folders = Folders(given.include, given.exclude, all_of_them=True)
+    root, version, _ = hierarchy(Path(given.procfs), controller)
+    return Names(root, folders, vcpus_alone=vcpus_alone), version, f"cgroup v{version} at {root}"
+
+
+def _needed(read: Callable[[], object]) -> int:
+    """Return the capability needed to read (a bit).
+
+    Mostly none. Before Linux 5.19 every bpf(2) call needs one if kernel.unprivileged_bpf_disabled is set.
+    """
+    try:
+        with privileges.none_in_use():
+            read()
+    except SourceError:
+        has = privileges.effective()
+        return has & 1 << CAP_BPF or has & 1 << CAP_SYS_ADMIN
+    return 0

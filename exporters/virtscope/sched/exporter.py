@@ -1,4 +1,4 @@
-"""Exposes run-queue wait by victim and by what ran meanwhile: containers, KVM guests, systemd units."""
+"""Exposes who waits for a CPU or a disk, and who has it meanwhile: containers, KVM guests, systemd units."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Callable
 
 from prometheus_client import Metric
 
-from virtscope.sched import privileges, top
-from virtscope.sched.counting import Counting, add_flags
-from virtscope.sched.metrics import families
+from virtscope.sched import metrics, privileges, top
+from virtscope.sched.counting import CpuWaits, DiskDelays, add_flags
 from virtscope.sched.privileges import PrivilegesError
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
@@ -34,29 +34,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_flags(known_flags)
     given = cli.start(known_flags, arguments)
     try:
-        source = _source(given)
+        sources = _sources(given)
     except (GlobError, PrivilegesError) as error:
         sys.exit(f"sched-exporter: {error}")
-    cli.serve(Exporter("sched", [source]), given)
+    cli.serve(Exporter("sched", sources), given)
 
 
-def _source(given: argparse.Namespace) -> Source:
-    """Load the program, or return why that failed; then drop all capabilities that aren't needed any more.
+def _sources(given: argparse.Namespace) -> list[Source]:
+    """Load the programs, or return why that failed; then drop all capabilities that aren't needed any more.
 
-    The program is loaded once, before other threads start; without the capabilities it can't be loaded later.
+    They are loaded once, before other threads start; without the capabilities they can't be loaded later.
     """
+    sources, needed = [], 0
     try:
-        counting = Counting(given)
+        waits = CpuWaits(given)
+        needed |= waits.needed()
+        sources.append(_source("sched_switch", lambda: metrics.of_cpu(*waits.read()), waits.origin))
     except SourceError as error:
-        privileges.keep_only(0)
-        log.warning("waits can't be measured", extra={"fields": {"why": error}})
-        return _absent(error)
-    privileges.keep_only(counting.needed())
-    return Source("sched_switch", lambda: families(*counting.read()), counting.origin, required=False)
+        sources.append(_absent("sched_switch", error))
+    try:
+        delays = DiskDelays(given)
+        needed |= delays.needed()
+        sources.append(_source("block", lambda: metrics.of_disks(*delays.read()), delays.origin))
+    except SourceError as error:
+        sources.append(_absent("block", error))
+    privileges.keep_only(needed)
+    return sources
 
 
-def _absent(error: SourceError) -> Source:
+def _source(name: str, read: Callable[[], list[Metric]], origin: Callable[[], str]) -> Source:
+    return Source(name, read, origin, required=False)
+
+
+def _absent(name: str, error: SourceError) -> Source:
+    log.warning("source can't be measured", extra={"fields": {"source": name, "why": error}})
+
     def read() -> list[Metric]:
         raise error.with_traceback(None)  # raising the same exception again would accumulate tracebacks
 
-    return Source("sched_switch", read, str, required=False)
+    return _source(name, read, str)

@@ -1,19 +1,21 @@
-"""The metrics: run-queue wait by victim and by what ran meanwhile, and its share of all waiting.
+"""The metrics: waits for a CPU and for disks, by victim and by what had them meanwhile.
 
-By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat.
+By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat; `biolatency-bpfcc -D`,
+or r_await and w_await of `iostat -x`.
 """
 
 from collections.abc import Mapping
 
 from prometheus_client import Metric
 
+from virtscope.sched.cpu import Totals
+from virtscope.sched.disk import Device
 from virtscope.sched.pairs import Row
-from virtscope.sched.program import Totals
 from virtscope.toolkit.families import family, scalar
 
 
-def families(rows: Mapping[str, Row], totals: Totals) -> list[Metric]:
-    """Return the families."""
+def of_cpu(rows: Mapping[str, Row], totals: Totals) -> list[Metric]:
+    """Return the families of waiting for a CPU."""
     return [
         family(
             "sched_wait_seconds_total",
@@ -48,5 +50,44 @@ def families(rows: Mapping[str, Row], totals: Totals) -> list[Metric]:
             "Time that runnable tasks waited for a CPU as the kernel counts it (run_delay), in seconds; "
             "absent without CONFIG_SCHEDSTATS.",
             totals.run_delay / 1e9 if totals.run_delay else None,
+        ),
+    ]
+
+
+def of_disks(rows: Mapping[str, Mapping[str, Row]], devices: Mapping[str, Device]) -> list[Metric]:
+    """Return the families of delays of disk requests; `rows` by device and container."""
+    each = [(device, name, row) for device, rows_of_device in rows.items() for name, row in rows_of_device.items()]
+    return [
+        family(
+            "blk_delay_seconds_total",
+            "Time from queueing a synchronous disk request of the cgroup to its completion, in seconds summed over "
+            "requests, by whose request the device served meanwhile: a cgroup, (self) (others of the same cgroup), a "
+            "systemd unit, (host), (device) (the request itself), (throttled) (held back by the kernel while the "
+            "device was free, or by io.max), (rest) (no series, or unknown).",
+            [
+                ({"cgroup": name, "device": device, "by": "(self)" if by == name else by}, ns / 1e9)
+                for device, name, row in each
+                for by, ns in row.ns.items()
+            ],
+        ),
+        family(
+            "blk_requests_total",
+            "Synchronous disk requests of the cgroup: reads, and writes for which a task waits.",
+            [({"cgroup": name, "device": device}, row.waits) for device, name, row in each],
+        ),
+        family(
+            "blk_asynchronous_requests_total",
+            "Disk requests for which no task waits, such as writeback; they delay others.",
+            [({"device": name}, device.asynchronous) for name, device in devices.items()],
+        ),
+        family(
+            "blk_delay_charged_seconds_total",
+            "Attributed time of synchronous disk requests, in seconds, cgroups without series included.",
+            [({"device": name}, device.waited / 1e9) for name, device in devices.items()],
+        ),
+        family(
+            "blk_delay_lost_seconds_total",
+            "Time of synchronous disk requests not attributed because a BPF map was full, in seconds.",
+            [({"device": name}, device.lost / 1e9) for name, device in devices.items()],
         ),
     ]

@@ -53,10 +53,14 @@ NONE = Found({}, frozenset(), frozenset())
 class Names:
     """Finds the cgroups at each scrape."""
 
-    def __init__(self, root: Path, folders: Folders) -> None:
-        """`root` is the mount point; all `folders` are walked, and their globs choose cgroups besides containers."""
+    def __init__(self, root: Path, folders: Folders, *, vcpus_alone: bool) -> None:
+        """`root` is the mount point; all `folders` are walked, and their globs choose cgroups besides containers.
+
+        `vcpus_alone`: only guests' vCPUs wait for them; their other threads wait as the host's.
+        """
         self._root = root
         self._folders = folders
+        self._vcpus_alone = vcpus_alone
         self._crowded = False  # as logged
 
     def find(self) -> Found:
@@ -79,7 +83,7 @@ class Names:
             elif "/vcpu" in path and (vcpu := VCPU.fullmatch(path)) and label(vcpu[1]) == name.waiting:
                 vcpus.setdefault(name.waiting, set()).add(inode)
             names[inode] = name
-        if vcpus:
+        if self._vcpus_alone and vcpus:
             _count_vcpus_alone(names, vcpus)
         self._leave_out(names, _too_many(containers))
         there = set(names.values())

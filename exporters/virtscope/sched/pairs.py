@@ -4,12 +4,21 @@
 its wait. All others add up to "(rest)", so the sum of a container's series is its total wait.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from virtscope.sched.names import HOST, NONE, REST, Found
-from virtscope.sched.program import IDLE, MAX_PAIRS, OTHER, STOLEN, THROTTLED, Pair, Waited
 
-NO_CGROUP = {IDLE: "(idle)", OTHER: REST, THROTTLED: "(cap)", STOLEN: "(stolen)"}
+Pair = tuple[int, int]
+"""Ids of the cgroup that waited and of the one that had the resource meanwhile, which may be a pseudo id."""
+
+
+class Waited(NamedTuple):
+    """A pair's totals since the program was loaded, or since the pair was deleted."""
+
+    ns: int
+    waits: int  # each wait counts in one pair only
+
 
 MAX_NAMED = 8  # named causes per container: containers and units together
 _FLOOR = 1_000_000  # ns: minimum wait caused by a named one
@@ -18,13 +27,13 @@ _TWICE = 2  # times the smallest named cause's weight, to replace it
 
 
 class Row:
-    """A container's wait, by what ran meanwhile. Its name is the label `cgroup`."""
+    """A container's wait, by what had the resource meanwhile. Its name is the label `cgroup`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, nobody: Iterable[str]) -> None:
         self.waits = 0
-        # ns by the label `running`. Counters that aren't another cgroup's exist from the start: rate() misses a
+        # ns by what had the resource. Counters that aren't another cgroup's exist from the start: rate() misses a
         # counter's first value.
-        self.ns = dict.fromkeys((name, HOST, *NO_CGROUP.values()), 0)
+        self.ns = dict.fromkeys((name, HOST, *nobody), 0)
         self._own = frozenset(self.ns)
         self._named: list[str] = []  # those of other cgroups
         self._lately: dict[str, float] = {}  # decaying ns by other cgroups, named or not
@@ -62,8 +71,10 @@ class Row:
 class Pairs:
     """Adds up the growth of the kernel's pairs."""
 
-    def __init__(self) -> None:
+    def __init__(self, nobody: Mapping[int, str], most: int) -> None:
+        """`nobody` names the pseudo ids; the kernel's map has room for `most` pairs."""
         self.rows: dict[str, Row] = {}  # by name
+        self._nobody, self._most = nobody, most
         self._counted: dict[Pair, Waited] = {}
         self._found = NONE
         self._added = 0.0
@@ -76,17 +87,17 @@ class Pairs:
         """
         grown: dict[str, dict[str, int]] = {}
         unneeded: list[Pair] = []
-        crowded = len(pairs) > MAX_PAIRS // 2
+        crowded = len(pairs) > self._most // 2
         for name in self.rows.keys() - found.shown:
             del self.rows[name]
         for name in sorted(found.shown - self.rows.keys()):
-            self.rows[name] = Row(name)
+            self.rows[name] = Row(name, self._nobody.values())
         for pair, waited in pairs.items():
             idle = self._counted.get(pair) == waited
             if not idle:
                 self._count(pair, waited, found, grown)
             waiting, running = pair
-            gone = waiting not in found.names or not (running in found.names or running in NO_CGROUP)
+            gone = waiting not in found.names or not (running in found.names or running in self._nobody)
             if gone or (idle and crowded):
                 unneeded.append(pair)
         fade = 0.5 ** ((now - self._added) / _HALF_LIFE)
@@ -104,7 +115,7 @@ class Pairs:
         if row is None or waiting is None:
             return  # created and deleted since the last call: unknown
         row.waits += waited.waits - before.waits
-        name = NO_CGROUP.get(pair[1]) or (running.running if running else REST)
+        name = self._nobody.get(pair[1]) or (running.running if running else REST)
         of_row = grown.setdefault(waiting.waiting, {})
         of_row[name] = of_row.get(name, 0) + waited.ns - before.ns
 

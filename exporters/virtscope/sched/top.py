@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from virtscope.sched import privileges
-from virtscope.sched.counting import Counting, add_flags
+from virtscope.sched.counting import CpuWaits, add_flags
+from virtscope.sched.cpu import Totals
 from virtscope.sched.privileges import PrivilegesError
-from virtscope.sched.program import Totals
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import GlobError
@@ -45,18 +45,18 @@ def main(arguments: Sequence[str]) -> None:
     add_flags(flags)
     given = flags.parse_args(arguments)
     try:
-        counting = Counting(given)
-        privileges.keep_only(counting.needed())
-        _show(counting, given.interval, given.count)
+        waits = CpuWaits(given)
+        privileges.keep_only(waits.needed())
+        _show(waits, given.interval, given.count)
     except (GlobError, PrivilegesError, SourceError) as error:
         sys.exit(f"sched-exporter: {error}")
 
 
-def _show(counting: Counting, interval: float, count: int) -> None:
-    before, shown = _look(counting), 0
+def _show(waits: CpuWaits, interval: float, count: int) -> None:
+    before, shown = _look(waits), 0
     while not count or shown < count:
         time.sleep(interval)
-        after = _look(counting)
+        after = _look(waits)
         width, height = shutil.get_terminal_size()
         in_a_terminal = sys.stdout.isatty()
         text = "\n".join(lines(before, after, width, height - 1 if in_a_terminal else sys.maxsize))
@@ -65,8 +65,8 @@ def _show(counting: Counting, interval: float, count: int) -> None:
         before, shown = after, shown + 1
 
 
-def _look(counting: Counting) -> Look:
-    rows, totals = counting.read()
+def _look(waits: CpuWaits) -> Look:
+    rows, totals = waits.read()
     return Look(time.monotonic(), {name: dict(row.ns) for name, row in rows.items()}, totals)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.proofs.bench import scraping
-from virtscope.sched.program import Program
+from virtscope.sched.cpu import Waits
 from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
@@ -72,7 +72,7 @@ def measure() -> None:
         if reason := before_loading(machine):
             raise reason
         mounted = hierarchy(Path("/proc"), "cpu")
-        with contextlib.closing(Program(mounted.version, machine)) as program:
+        with contextlib.closing(Waits(mounted.version, machine)) as program:
             _by_the_kernels_count(mounted)
             _reading(program)
         _by_a_pipe(mounted, machine)
@@ -136,7 +136,7 @@ def _by_a_pipe(mounted: Hierarchy, machine: Machine) -> None:
     without, with_it = [], []
     for _ in range(PIPE_ROUNDS):
         without.append(_pipe())
-        with contextlib.closing(Program(mounted.version, machine)):
+        with contextlib.closing(Waits(mounted.version, machine)):
             with_it.append(_pipe())
     print(
         f"  perf bench sched pipe, SCHED_FIFO on one CPU, {PIPE_ROUNDS} times each in turn; bar: {SWITCH_BAR} ns"
@@ -161,7 +161,7 @@ def _pipe() -> float:
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
-def _reading(program: Program) -> None:
+def _reading(program: Waits) -> None:
     maps = sum(int(text.partition("memlock:")[2].split()[0]) for text in _fdinfo() if "map_type:" in text)
     _fill(program)
     least = float("inf")
@@ -176,14 +176,14 @@ def _reading(program: Program) -> None:
     )
 
 
-def _fill(program: Program) -> None:
+def _fill(program: Waits) -> None:
     """Fill the kernel's map with this many pairs of nonexistent cgroups."""
-    lib = program._lib
+    lib, cpus = program.loaded._lib, program._pairs._copies
     lib.bpf_map_update_elem.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
     for number in range(PAIRS):
         key = (ctypes.c_uint64 * 2)(1 << 40, (1 << 40) + number)
-        value = (ctypes.c_uint64 * (2 * program._cpus))(*([10**12 + number] * (2 * program._cpus)))
-        if lib.bpf_map_update_elem(program._fds[b"pairs"], key, value, 0):
+        value = (ctypes.c_uint64 * (2 * cpus))(*([10**12 + number] * (2 * cpus)))
+        if lib.bpf_map_update_elem(program._pairs._fd, key, value, 0):
             raise OSError(ctypes.get_errno(), "a pair can't be added")
 
 

@@ -1,12 +1,12 @@
-"""The page: each named pair, from monotonic counters."""
+"""The page: each named pair, from monotonic counters, and what becomes of the kernel's pairs of a device."""
 
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.sched.metrics import families
+from virtscope.sched import disk, metrics
+from virtscope.sched.cpu import IDLE, MAX_PAIRS, NOBODY, OTHER, STOLEN, THROTTLED, Totals
 from virtscope.sched.names import HOST, Found, Name
-from virtscope.sched.pairs import Pairs
-from virtscope.sched.program import IDLE, OTHER, STOLEN, THROTTLED, Totals, Waited
+from virtscope.sched.pairs import Pairs, Waited
 from virtscope.toolkit.exposition import Encoder
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
@@ -32,14 +32,64 @@ KERNEL = {
 TOTALS = Totals(switches=2_400_000, waited=393 * SECOND, run_delay=394 * SECOND, lost=0)
 
 
+DISK = 8 << 20
+DELAYED = {
+    (2, disk.DEVICE): Waited(62 * SECOND, 31_000),
+    (2, 2): Waited(7 * SECOND, 0),
+    (2, disk.THROTTLED): Waited(0, 0),
+    (2, disk.OTHER): Waited(SECOND // 10, 0),
+    (2, 3): Waited(22 * SECOND, 0),
+    (2, 4): Waited(3 * SECOND, 0),
+    (1, disk.DEVICE): Waited(5 * SECOND, 2_000),
+    (1, 2): Waited(SECOND // 2, 0),
+}
+DEVICE = disk.Device(DISK, requests=40_000, waited=99_600_000_000, lost=0, asynchronous=7_000)
+
+
 def test_golden_exposition() -> None:
-    pairs = Pairs()
+    pairs = Pairs(NOBODY, MAX_PAIRS)
     pairs.add(KERNEL, FOUND, 0)
-    exposed = Encoder().text(families(pairs.rows, TOTALS))
+    ledger = disk.Ledger()
+    ledger.add({DISK: DELAYED}, FOUND, 0)
+    of_disks = metrics.of_disks({"sda": ledger.devices[DISK].rows}, {"sda": DEVICE})
+    exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *of_disks])
     assert_golden(GOLDEN, exposed)
     assert_lints(exposed)
     # Where the kernel counts nothing there is no count of it.
     lines = exposed.splitlines(keepends=True)
-    assert Encoder().text(families(pairs.rows, TOTALS._replace(run_delay=0))) == b"".join(
+    assert Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS._replace(run_delay=0)), *of_disks]) == b"".join(
         line for line in lines if not line.startswith(b"sched_wait_kernel_seconds_total")
     )
+
+
+def test_of_a_device_only_its_users_have_series_and_only_ended_cgroups_are_forgotten_whole() -> None:
+    ledger = disk.Ledger()
+    assert ledger.add({DISK: DELAYED, DISK + 16: {(3, disk.DEVICE): Waited(SECOND, 1)}}, FOUND, 0) == {
+        DISK: [],
+        DISK + 16: [],
+    }
+    assert {number: set(pairs.rows) for number, pairs in ledger.devices.items()} == {
+        DISK: {SHOP, HOST},
+        DISK + 16: {BATCH},
+    }
+    names = {number: name for number, name in NAMES.items() if number != 2}
+    without = Found(names, FOUND.shown - {SHOP}, FOUND.running - {SHOP})
+    (unneeded,) = ledger.add({DISK: DELAYED}, without, 15).values()
+    assert set(unneeded) == {pair for pair in DELAYED if 2 in pair}
+    assert set(ledger.devices[DISK].rows) == {HOST}
+
+
+def test_a_crowded_map_loses_idle_pairs_but_no_victim_s_own_sums() -> None:
+    names = NAMES | {number: Name(f"/docker/{number}", f"/docker/{number}") for number in range(10, 110)}
+    found = Found(names, *(frozenset(name[part] for name in names.values()) for part in (0, 1)))
+    delayed = {(waiting, served): Waited(SECOND, 1) for waiting in range(10, 110) for served in range(10, 110)}
+    delayed |= {(2, disk.DEVICE): Waited(SECOND, 1)}
+    ledger = disk.Ledger()
+    ledger.add({DISK: delayed}, found, 0)
+    unneeded = ledger.add({DISK: delayed}, found, 15)[DISK]
+    assert set(unneeded) == {(waiting, served) for waiting, served in delayed if waiting != served} - {(2, disk.DEVICE)}
+
+
+def test_a_device_is_called_by_its_numbers() -> None:
+    assert DEVICE.numbers == "8:0"
+    assert DEVICE._replace(number=259 << 20 | 3).numbers == "259:3"

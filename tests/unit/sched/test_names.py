@@ -16,7 +16,7 @@ GUEST = r"/machine.slice/machine-qemu\x2d1\x2dweb.scope"
 
 
 def there(root: Path, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> Names:
-    return Names(root, Folders(include, exclude, all_of_them=True))
+    return Names(root, Folders(include, exclude, all_of_them=True), vcpus_alone=True)
 
 
 def names(root: Path, *paths: str, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> dict[str, Name]:
@@ -50,6 +50,8 @@ def test_containers_and_guests_are_the_outermost_and_the_waiting_of_all_else_is_
         **dict.fromkeys(("/system.slice", "/some/folder", "/lxc.monitor.web"), Name(HOST, HOST)),
     }
     assert names(tmp_path, *owners) == owners
+    whole = Names(tmp_path, Folders((), (), all_of_them=True), vcpus_alone=False).find()
+    assert whole.names[(tmp_path / f"{GUEST}/libvirt/emulator".strip("/")).stat().st_ino] == own(GUEST), "its disk I/O"
 
 
 def test_chosen_cgroups_are_shown_as_containers_are(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What `sched-exporter top` shows."""
 
-from virtscope.sched.program import Totals
+from virtscope.sched.cpu import Totals
 from virtscope.sched.top import Look, lines
 
 SHOP, BATCH = f"/docker/{'5' * 64}", "/system.slice/batch.service"

@@ -1,6 +1,6 @@
-"""The BPF program waits.bpf.c: loaded by libbpf through ctypes, attached to sched_switch; reads its maps.
+"""BPF objects: loaded by libbpf through ctypes, attached; their maps read.
 
-The watched host needs no compiler, headers or tracefs: libbpf relocates the one waits.bpf.o by the running kernel's
+The watched host needs no compiler, headers or tracefs: libbpf relocates the committed objects by the running kernel's
 types (BTF). Notes on libbpf:
 - Failed calls return the negative errno as a pointer in libbpf.so.0 (Debian 11, Ubuntu 22.04), and NULL with errno in
   libbpf.so.1. All functions used here are in both.
@@ -15,132 +15,134 @@ import ctypes
 import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from ctypes import c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from collections.abc import Iterator, Sequence
+from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import IO, Any, Callable, NamedTuple
+from typing import IO, Any, Callable
 
 from virtscope.sched.reasons import Machine, no_library, why
 from virtscope.toolkit.collect import SourceError
 
-OBJECT = Path(__file__).with_name("waits.bpf.o")
-
-# Pseudo ids from waits.bpf.c.
-IDLE, OTHER, THROTTLED, STOLEN = 0, 2**64 - 1, 2**64 - 2, 2**64 - 3
-
-MAX_PAIRS = 8192  # size of the kernel's map
-_BATCH = 1024  # pairs per read
-
-Pair = tuple[int, int]
-"""Ids of the cgroup that waited and of the one that ran meanwhile, which may be a pseudo id."""
+_BATCH = 1024  # entries per read
+_PER_CPU = (5, 6, 10)  # types of maps, include/uapi/linux/bpf.h
 
 
-class Waited(NamedTuple):
-    """A pair's totals since the program was loaded, or since the pair was deleted."""
+class Object:
+    """An object file in the kernel, until close()."""
 
-    ns: int
-    waits: int  # each wait counts in one pair only
+    def __init__(
+        self,
+        path: Path,
+        constants: Sequence[int],
+        programs: Sequence[bytes],
+        machine: Machine,
+        open_library: Callable[..., Any] = ctypes.CDLL,
+        *,
+        optional: bytes = b"",
+    ) -> None:
+        """Load it with the values of its constants, and attach these programs.
 
-
-class Totals(NamedTuple):
-    """The first fields of struct cpu, summed over CPUs, since the program was loaded."""
-
-    switches: int
-    waited: int  # attributed ns
-    run_delay: int  # ns of wait by the kernel's own count; 0 if it has none
-    lost: int  # ns not attributed because the map of pairs was full
-
-
-class Program:
-    """The loaded program, until close()."""
-
-    def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
-        """Load and attach it, for cgroups of this version.
-
-        Raises SourceUnavailable, with the remedy, if this machine can't run it; SourceError if loading fails otherwise.
+        A kernel that refuses the `optional` one runs the others. Raises SourceUnavailable, with the remedy, if this
+        machine can't run them; SourceError if loading fails otherwise.
         """
         self.library, lib = _library(open_library)
         self._lib = lib
-        self._object = self._link = 0
-        with _kept_away() as said:
-            try:
-                self._load(version)
-            except OSError as error:
-                self.close()
-                raise why(error.errno or 0, said(), self.library, machine) from None
-        self._cpus = lib.libbpf_num_possible_cpus()
-        self._words = lib.bpf_map__value_size(self._map(b"cpus")) // 8
-        self._fds = {name: lib.bpf_map__fd(self._map(name)) for name in (b"pairs", b"rests", b"cpus")}
-        self._keys = (c_uint64 * (2 * _BATCH))()
-        self._values = (c_uint64 * (2 * self._cpus * _BATCH))()
-        self._total = (c_uint64 * (self._words * self._cpus))()
+        self._object = 0
+        self._links: list[int] = []
+        attempts = [(programs, optional)]
+        if optional:
+            attempts.insert(0, ([*programs, optional], b""))
+        for attached, without in attempts:
+            with _kept_away() as said:
+                try:
+                    self._load(path, constants, attached, without)
+                    break
+                except OSError as error:
+                    self.close()
+                    failure = why(error.errno or 0, said(), self.library, machine)
+        else:
+            raise failure
+        self.complete = not without
 
-    def _load(self, version: int) -> None:
+    def _load(self, path: Path, constants: Sequence[int], programs: Sequence[bytes], without: bytes) -> None:
         lib = self._lib
-        self._object = _have(lib.bpf_object__open_file(os.fsencode(OBJECT), None))
-        constants, rodata = c_uint32(version), self._map(b"waits.rodata")
-        _succeed(lib.bpf_map__set_initial_value(rodata, ctypes.byref(constants), ctypes.sizeof(constants)))
+        self._object = _have(lib.bpf_object__open_file(os.fsencode(path), None))
+        values = (c_uint32 * len(constants))(*constants)
+        rodata = self._map(path.name.partition(".")[0].encode() + b".rodata")
+        _succeed(lib.bpf_map__set_initial_value(rodata, values, ctypes.sizeof(values)))
+        if without:
+            _succeed(lib.bpf_program__set_autoload(self._program(without), False))
         _succeed(lib.bpf_object__load(self._object))
-        program = _have(lib.bpf_object__find_program_by_name(self._object, b"on_switch"))
-        self._link = _have(lib.bpf_program__attach(program))
+        for name in programs:
+            self._links.append(_have(lib.bpf_program__attach(self._program(name))))
+
+    def _program(self, name: bytes) -> int:
+        return _have(self._lib.bpf_object__find_program_by_name(self._object, name))
 
     def _map(self, name: bytes) -> int:
         return _have(self._lib.bpf_object__find_map_by_name(self._object, name))
 
     def close(self) -> None:
         """Detach and unload it. (So does the end of the process.)"""
-        if self._link:
-            self._lib.bpf_link__destroy(self._link)
+        for link in self._links:
+            self._lib.bpf_link__destroy(link)
         if self._object:
             self._lib.bpf_object__close(self._object)
-        self._link = self._object = 0
+        self._links, self._object = [], 0
 
-    def pairs(self) -> dict[Pair, Waited]:
-        """Return the totals of each pair, OTHER including pairs that didn't fit; raises SourceError."""
-        found = {(words[0], words[1]): waited for words, waited in self._entries(b"pairs", 2)}
-        for (waiting,), (ns, waits) in self._entries(b"rests", 1):
-            known = found.get((waiting, OTHER), Waited(0, 0))
-            found[waiting, OTHER] = Waited(known.ns + ns, known.waits + waits)
-        return found
+    def table(self, name: bytes) -> Table:
+        """Return a map of the object."""
+        lib, found = self._lib, self._map(name)
+        copies = lib.libbpf_num_possible_cpus() if lib.bpf_map__type(found) in _PER_CPU else 1
+        return Table(lib, lib.bpf_map__fd(found), lib.bpf_map__key_size(found), lib.bpf_map__value_size(found), copies)
 
-    def _entries(self, name: bytes, key_words: int) -> Iterator[tuple[list[int], Waited]]:
-        """Yield each key of a map, of this many words, with its sums over all CPUs."""
+
+class Table:
+    """A map, whose values consist of 64-bit counters; those of a map per CPU are summed over CPUs.
+
+    All methods raise SourceError if the kernel refuses.
+    """
+
+    def __init__(self, lib: Any, fd: int, key_bytes: int, value_bytes: int, copies: int) -> None:
+        self._lib, self._fd = lib, fd
+        self._key_words, self._words, self._copies = key_bytes // 8, value_bytes // 8, copies
+        self._keys = (c_uint64 * (max(1, self._key_words) * _BATCH))()
+        self._one = (c_uint64 * (self._words * copies))()
+
+    def entries(self) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+        """Yield keys, which consist of 64-bit words, and values of a hash map."""
         after, count = c_uint64(), c_uint32()
         begin = None
-        width = 2 * self._cpus
+        width = self._words * self._copies
+        values = (c_uint64 * (width * _BATCH))()
         while True:
             count.value = _BATCH
             failed = self._lib.bpf_map_lookup_batch(
-                self._fds[name], begin, ctypes.byref(after), self._keys, self._values, ctypes.byref(count), None
+                self._fd, begin, ctypes.byref(after), self._keys, values, ctypes.byref(count), None
             )
             if failed and ctypes.get_errno() != errno.ENOENT:  # ENOENT: the last batch
                 raise _unreadable()
-            keys, words = _integers(self._keys, key_words * count.value), _integers(self._values, width * count.value)
+            keys = _integers(self._keys, self._key_words * count.value)
+            words = _integers(values, width * count.value)
             for at in range(count.value):
-                of_cpus = words[at * width : (at + 1) * width]
-                key = keys[at * key_words : (at + 1) * key_words]
-                yield key, Waited(sum(of_cpus[0::2]), sum(of_cpus[1::2]))
+                key = tuple(keys[at * self._key_words : (at + 1) * self._key_words])
+                yield key, self._sums(words[at * width : (at + 1) * width])
             if failed:
                 return
             begin = ctypes.byref(after)
 
-    def totals(self) -> Totals:
-        """Return the totals of all CPUs; raises SourceError."""
-        key = c_uint32(0)
-        if self._lib.bpf_map_lookup_elem(self._fds[b"cpus"], ctypes.byref(key), self._total):
+    def element(self, index: int) -> list[int]:
+        """Return a value of an array."""
+        if self._lib.bpf_map_lookup_elem(self._fd, ctypes.byref(c_uint32(index)), self._one):
             raise _unreadable()
-        words = _integers(self._total, len(self._total))
-        return Totals(*(sum(words[at :: self._words]) for at in range(len(Totals._fields))))
+        return self._sums(_integers(self._one, len(self._one)))
 
-    def forget(self, pairs: Iterable[Pair]) -> None:
-        """Delete these pairs from the map; raises SourceError."""
-        for waiting, running in pairs:
-            self._delete(b"pairs", (c_uint64 * 2)(waiting, running))
-            if running == OTHER:
-                self._delete(b"rests", c_uint64(waiting))
+    def _sums(self, words: list[int]) -> list[int]:
+        return [sum(words[at :: self._words]) for at in range(self._words)] if self._copies > 1 else words
 
-    def _delete(self, name: bytes, key: ctypes.Array[c_uint64] | c_uint64) -> None:
-        failed = self._lib.bpf_map_delete_elem(self._fds[name], ctypes.byref(key))
+    def delete(self, key: tuple[int, ...]) -> None:
+        """Delete an entry of a hash map, if it is there."""
+        failed = self._lib.bpf_map_delete_elem(self._fd, (c_uint64 * len(key))(*key))
         if failed and ctypes.get_errno() != errno.ENOENT:
             raise _unreadable()
 
@@ -178,6 +180,9 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "bpf_program__attach": [c_void_p, c_void_p],
     "bpf_link__destroy": [c_int, c_void_p],
     "bpf_map__fd": [c_int, c_void_p],
+    "bpf_program__set_autoload": [c_int, c_void_p, c_bool],
+    "bpf_map__type": [c_int, c_void_p],
+    "bpf_map__key_size": [c_uint32, c_void_p],
     "bpf_map__value_size": [c_uint32, c_void_p],
     "bpf_map__set_initial_value": [c_int, c_void_p, c_void_p, c_size_t],
     "bpf_map_lookup_elem": [c_int, c_int, c_void_p, c_void_p],

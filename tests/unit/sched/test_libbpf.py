@@ -1,6 +1,6 @@
-"""Messages if libbpf or the kernel refuse the program, and a check of the object against its source.
+"""Messages if libbpf or the kernel refuse a program, and a check of the objects against their sources.
 
-The program's results: tests/e2e/test_sched_exporter.py, and on other kernels tests/kernels.
+The programs' results: tests/e2e/test_sched_exporter.py and test_disk_delays.py, and on other kernels tests/kernels.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from tools import bpf
-from virtscope.sched import program
-from virtscope.sched.program import Program
+from virtscope.sched import cpu, disk
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -52,7 +52,8 @@ class FakeLibbpf:
 
     def _call(self, name: str, *arguments: Any) -> int | None:
         if name.endswith("_by_name"):  # libbpf puts the file's name before that of a section
-            assert arguments[-1].removeprefix(b"waits") + b"\0" in program.OBJECT.read_bytes()
+            objects = {b"cpu": cpu.OBJECT, b"disk": disk.OBJECT}
+            assert any(arguments[-1].removeprefix(of) + b"\0" in path.read_bytes() for of, path in objects.items())
         error = self.errors.get(name, 0)
         ctypes.set_errno(error)
         if name == "bpf_object__load":
@@ -62,8 +63,8 @@ class FakeLibbpf:
         return -error or 2
 
 
-def loaded(lib: FakeLibbpf) -> Program:
-    return Program(2, MACHINE, lib.open)
+def loaded(lib: FakeLibbpf) -> cpu.Waits:
+    return cpu.Waits(2, MACHINE, lib.open)
 
 
 def test_what_can_no_longer_be_read_is_an_error() -> None:
@@ -101,16 +102,35 @@ def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None
         loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
 
 
-def test_the_object_is_what_clang_makes_of_its_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [cpu, disk])
+def test_the_object_is_what_clang_makes_of_its_source(of: ModuleType, tmp_path: Path) -> None:
     """Byte for byte with Debian 12's clang, which `make bpf` requires too."""
     if not shutil.which(bpf.CLANG) or not shutil.which(bpf.STRIP):
         pytest.skip(f"{bpf.CLANG} or {bpf.STRIP} is absent: install what tests/packages.txt lists")
-    built = tmp_path / program.OBJECT.name
-    bpf.build(built)
-    assert built.read_bytes() == program.OBJECT.read_bytes(), "waits.bpf.c has changed since: run `make bpf`"
+    source, built = of.OBJECT.with_suffix(".c"), tmp_path / of.OBJECT.name
+    assert source in bpf.SOURCES
+    bpf.build(source, built)
+    assert built.read_bytes() == of.OBJECT.read_bytes(), f"{source.name} has changed since: run `make bpf`"
 
 
-def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes() -> None:
+@pytest.mark.parametrize("of", [cpu, disk])
+def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes(of: ModuleType) -> None:
     """The reader decides with this limit when idle pairs are forgotten."""
-    (rooms,) = re.findall(r"max_entries, (\d+)\);\s*__type\(key, struct pair\)", bpf.SOURCE.read_text())
-    assert int(rooms) == program.MAX_PAIRS
+    source = of.OBJECT.with_suffix(".c").read_text()
+    (rooms,) = re.findall(r"max_entries, (\d+)\);\s*__type\(key, struct pair\)", source)
+    assert int(rooms) == of.MAX_PAIRS
+
+
+def test_a_kernel_that_refuses_to_watch_io_max_measures_other_delays() -> None:
+    class Fussy(FakeLibbpf):
+        """Refuses the object unless the optional program is left out."""
+
+        def _call(self, name: str, *arguments: Any) -> int | None:
+            left_out = self.called["bpf_program__set_autoload"].called
+            self.errors = {"bpf_object__load": 0 if left_out else errno.EPERM}
+            return super()._call(name, *arguments)
+
+    assert not disk.Delays(2, MACHINE, Fussy().open).loaded.complete
+    assert disk.Delays(2, MACHINE, FakeLibbpf().open).loaded.complete
+    with pytest.raises(SourceUnavailable, match="bpf"):
+        disk.Delays(2, MACHINE, FakeLibbpf(errors={"bpf_object__load": errno.EPERM}).open)
