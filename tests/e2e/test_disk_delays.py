@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
+from tests.support import reading
 from tests.support.needs import missing, need_root
 from tests.support.pages import Page
 from tests.support.serial_disk import serial_disk
@@ -22,19 +23,6 @@ from virtscope.toolkit.hierarchy import hierarchy
 DELAY, REQUESTS = "blk_delay_seconds_total", "blk_requests_total"
 SERVICE_MILLISECONDS = 2
 ENOUGH = 200  # requests
-
-# Reads blocks of a disk at random, past the page cache, with some threads.
-READS = """
-import mmap, os, random, sys, threading
-disk = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
-blocks = os.lseek(disk, 0, os.SEEK_END) // 4096
-def read():
-    buffer = mmap.mmap(-1, 4096)
-    while True:
-        os.preadv(disk, [buffer], 4096 * random.randrange(blocks))
-for _ in range(int(sys.argv[2])):
-    threading.Thread(target=read).start()
-"""
 
 pytestmark = pytest.mark.system
 
@@ -47,7 +35,7 @@ class Reader:
         self._folder = hierarchy(Path("/proc"), "blkio").root / self.path.strip("/")
         self._folder.mkdir(parents=True, exist_ok=True)
         enter = f"echo $$ >{self._folder}/cgroup.procs"
-        command = [sys.executable, "-c", READS, f"/dev/{disk}", str(threads)]
+        command = [sys.executable, "-c", reading.SCRIPT, f"/dev/{disk}", str(threads)]
         self._process = subprocess.Popen(["sh", "-ec", f'{enter}; exec "$@"', "sh", *command])
 
     def end(self) -> None:
@@ -92,8 +80,8 @@ def exporter(tmp_path: Path) -> Iterator[RunningExporter]:
 
 
 @pytest.fixture
-def disk(exporter: RunningExporter, tmp_path: Path) -> Iterator[str]:
-    """One of its own."""
+def disk(tmp_path: Path) -> Iterator[str]:
+    """One that serves one request after the other."""
     with serial_disk(tmp_path / "disk", SERVICE_MILLISECONDS) as disk:
         yield disk
 

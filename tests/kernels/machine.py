@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.distributions.chroots import DEBIAN_11, Release
-from tests.support import disk
+from tests.support import disk, reading
 from tests.support.emulated import EmulatedMachine
 from tests.support.pages import Page
 from tests.support.privileges import UNITS
@@ -21,9 +21,12 @@ KERNEL = "linux-image-cloud-amd64"  # the same scheduler with fewer drivers; boo
 EXPORTER_SECONDS = 240
 LOADS_SECONDS = 240
 HARDWARE = ("-accel", "tcg,tb-size=256", "-cpu", "qemu64", "-m", "1024", "-smp", "2")
+# QEMU serves this many of its requests a second, one by one.
+DISK, DISK_OPERATIONS = "vdb", 100
 # no_timer_check: on a busy machine a late tick fails the kernel's timer test, and it panics.
 COMMAND_LINE = "console=ttyS0,115200 root=/dev/vda rw quiet mitigations=off net.ifnames=0 no_timer_check"
-COMPUTES = "/run/computes.sh"  # a file, as systemd replaces $$ in a service's command
+LOAD = "/run/load.sh"  # a file, as systemd replaces $$ in a service's command
+READS = "/run/reads.py"
 PROGRAM = '#!/bin/sh\nPYTHONPATH=/opt/virtscope exec python3 -m virtscope.sched "$@"\n'
 
 
@@ -37,11 +40,15 @@ class Setup(NamedTuple):
 
 
 class Load(NamedTuple):
-    """An endless load on one CPU in its own cgroup. `unit` is a scope, like containers, or a service."""
+    """An endless load on one CPU in its own cgroup. `unit` is a scope, like containers, or a service.
+
+    It computes, or reads the disk with some threads.
+    """
 
     unit: str
     cpu: int
     properties: Sequence[str] = ("CPUWeight=100",)
+    reads: int = 0
 
     @property
     def path(self) -> str:
@@ -69,6 +76,7 @@ class Machine(EmulatedMachine):
         hardware: list[str | Path] = [
             *HARDWARE,
             *("-drive", f"file={made.disk},format=raw,if=virtio,snapshot=on"),
+            *("-drive", f"driver=null-co,size=64M,if=virtio,throttling.iops-total={DISK_OPERATIONS}"),
             *("-kernel", made.kernel, "-initrd", made.initramfs, "-append", f"{COMMAND_LINE} {setup.options}"),
         ]
         super().__init__(setup.name, workdir, [PORT], hardware)
@@ -99,14 +107,16 @@ class Machine(EmulatedMachine):
 
     def start(self, loads: Sequence[Load]) -> None:
         """Start all loads, stopped: on a busy emulated CPU, systemd would take long to start the next one."""
-        self.put(COMPUTES, b"kill -STOP $$\nwhile :; do :; done\n")
+        self.put(READS, reading.SCRIPT.encode())
+        read = f'exec python3 {READS} /dev/{DISK} "$1"'
+        self.put(LOAD, f'kill -STOP $$\n[ "$1" = 0 ] || {read}\nwhile :; do :; done\n'.encode())
         started = ""
         for load in loads:
             properties = " ".join(f"--property={text}" for text in load.properties)
             kind = "--scope --unit" if load.unit.endswith(".scope") else "--unit"
             started += (
                 f"systemd-run --quiet {kind}={load.unit} --slice=system.slice {properties}"
-                f" taskset --cpu-list {load.cpu} sh {COMPUTES}"
+                f" taskset --cpu-list {load.cpu} sh {LOAD} {load.reads}"
                 f" </dev/null >/run/{load.unit} 2>&1 &\n"
             )
         stopped = " && ".join(f"{self._pids(load)} | xargs -r ps -o stat=,args= | grep -q '^T.* sh '" for load in loads)
@@ -130,6 +140,11 @@ class Machine(EmulatedMachine):
         words = self.run(f"cat {self._cgroups}{load.path}/cpu.stat").split()
         stat = dict(zip(words[::2], map(int, words[1::2]), strict=True))
         return stat["throttled_time"] / 1e9 if self.has_cgroup_v1 else stat["throttled_usec"] / 1e6
+
+    def disk_seconds(self) -> float:
+        """Time of all completed requests of the disk (Documentation/block/stat.rst)."""
+        words = self.run(f"cat /sys/block/{DISK}/stat").split()
+        return (int(words[3]) + int(words[7])) / 1e3
 
     def look(self, loads: Sequence[Load]) -> Look:
         """Read the counters of these stopped loads."""

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.distributions.chroots import DEBIAN_11, DEBIAN_12, DEBIAN_13
-from tests.kernels.machine import Load, Look, Machine, Setup
+from tests.kernels.machine import DISK, Load, Look, Machine, Setup
+from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.support.waiting import wait_for
 
@@ -122,3 +123,39 @@ def test_hardly_any_waiting_of_the_whole_machine_is_missed(machine: Machine, win
     assert switches > 0
     assert charged == pytest.approx(kernel, rel=CHARGED)
     assert window.grown("sched_wait_lost_seconds_total") == 0
+
+
+READER = Load(f"docker-{'d' * 64}.scope", cpu=0, reads=1)
+BACKUP = Load("archive.service", cpu=1, reads=4)
+HELD = Load(f"docker-{'e' * 64}.scope", cpu=0, properties=(f"IOReadIOPSMax=/dev/{DISK} 10",), reads=1)
+READERS = (READER, BACKUP, HELD)
+ENOUGH = 100  # requests
+DELAY, REQUESTS = "blk_delay_seconds_total", "blk_requests_total"
+
+
+def test_what_a_container_s_disk_requests_take_is_the_kernels_and_whom_the_disk_served_is_named(
+    machine: Machine, report: Report
+) -> None:
+    machine.start(READERS)
+    seconds, before = machine.disk_seconds(), Page.of(machine.exporter)
+    machine.resume(READERS)
+    wait_for(lambda: Page.of(machine.exporter).total(REQUESTS, cgroup=READER.path) > ENOUGH, SECONDS, every=2)
+    machine.stop(READERS)
+    seconds, page = machine.disk_seconds() - seconds, Page.of(machine.exporter)
+    charged, lost = (
+        page.total(f"blk_delay_{each}_seconds_total", device=DISK)
+        - before.total(f"blk_delay_{each}_seconds_total", device=DISK)
+        for each in ("charged", "lost")
+    )
+    of = {load: {each.labels["by"]: each.value for each in page.all(DELAY, cgroup=load.path)} for load in READERS}
+    report(f"{machine.setup.name}: charged {charged:.2f} s of {seconds:.2f} s; {of}")
+    (source,) = page.all("sched_source_info", source="block")
+    sees_io_max = "io.max" not in source.labels["detail"]
+    assert charged - (of[HELD]["(throttled)"] if sees_io_max else 0) == pytest.approx(seconds, rel=CHARGED)
+    assert lost == 0
+    total = sum(of[READER].values())
+    assert of[READER][BACKUP.path] > total / 2
+    assert of[READER]["(throttled)"] < total / 20
+    assert of[BACKUP] == {}, "a service that isn't selected has no series"
+    if sees_io_max:
+        assert of[HELD]["(throttled)"] > sum(of[HELD].values()) / 3

@@ -22,18 +22,21 @@ def serial_disk(folder: Path, milliseconds: int) -> Iterator[str]:
     delay = [f"{what}={milliseconds}ms" for what in ("rdelay", "wdelay")]
     serve = ["nbdkit", "--foreground", "--unix", socket, "--filter=noparallel", "--filter=delay", "memory", f"{MIB}M"]
     with contextlib.ExitStack() as at_end:
-        server = subprocess.Popen([*serve, *delay, "serialize=all-requests"])
+        server = subprocess.Popen([str(word) for word in (*serve, *delay, "serialize=all-requests")])
         at_end.callback(_end, server)
         wait_for(socket.exists, every=0.05)
         fuse = subprocess.Popen(["nbdfuse", mounted, f"nbd+unix:///?socket={socket}"])
         at_end.callback(_end, fuse)
         file = mounted / "nbd"
         wait_for(file.exists, every=0.05)
-        at_end.callback(subprocess.run, ["fusermount3", "-u", "-z", mounted], check=False)
-        attach = ["losetup", "--find", "--show", "--direct-io=on", file]
-        device = subprocess.run(attach, capture_output=True, text=True, check=True).stdout.strip()
-        at_end.callback(subprocess.run, ["losetup", "--detach", device], check=False)
+        at_end.callback(_run, "fusermount3", "-u", "-z", mounted)
+        device = _run("losetup", "--find", "--show", "--direct-io=on", file).strip()
+        at_end.callback(_run, "losetup", "--detach", device)
         yield Path(device).name
+
+
+def _run(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
