@@ -68,26 +68,37 @@ _CAUSE_QUERY = 'with printf "app:objective_cause:info{host=%q,platform=%q,app=%q
 CAUSE = f'{{{{ {_CAUSE_QUERY} }}}}{{{{ . | first | label "cause" }}}}{{{{ else }}}}unknown{{{{ end }}}}'
 """The cause at the alert's evaluation, as one word. Alertmanager's templates have its wording."""
 
-_NAMES = """
-{{- range $place, $named := printf "sort_desc(app:neighbour:ratio{%s})" $of | query }}
-  {{- if $place }} and{{ else }},{{ end }} {{ $named.Value | humanizePercentage }}
-  {{- if not $place }} of that{{ end }} while {{ $named.Labels.by }} ran
-{{- end }}"""
 
-
-def _waits(reason: str, words: str, names: str = "") -> str:
-    """The application's CPU wait for a reason of app:cpu_wait_caused:rate, if any."""
+def _names(resource: str, while_: str) -> str:
+    """The neighbours named for this resource, with their shares of the waiting for neighbours."""
     return f"""
-{{{{- range printf "sum(app:cpu_wait_caused:rate{{reason='{reason}',%s}}) > 0.005" $of | query }}}}
-  {{{{ $labels.app }}}} waits {{{{ .Value | printf "%.2f" }}}} CPUs {words}{names}.
+{{{{- range $place, $named := printf "sort_desc(app:neighbour:ratio{{resource='{resource}',%s}})" $of | query }}}}
+  {{{{- if $place }}}} and{{{{ else }}}},{{{{ end }}}} {{{{ $named.Value | humanizePercentage }}}}
+  {{{{- if not $place }}}} of that{{{{ end }}}} while {{{{ $named.Labels.by }}}} {while_}
 {{{{- end }}}}"""
 
+
+def _waits(reason: str, words: str, *, resource: str = "cpu", unit: str = "CPUs", names: str = "") -> str:
+    """The application's wait for a reason of app:delay:rate, if any."""
+    return f"""
+{{{{- range printf "sum(app:delay:rate{{resource='{resource}',reason='{reason}',%s}}) > 0.005" $of | query }}}}
+  {{{{ $labels.app }}}} waits {{{{ .Value | printf "%.2f" }}}} {unit} {words}{names}.
+{{{{- end }}}}"""
+
+
+_FOR_NEIGHBOURS = _waits("neighbour", "for its neighbours", names=_names("cpu", "ran")) + _waits(
+    "neighbour",
+    "for disks that serve its neighbours",
+    resource="disk",
+    unit="seconds per second",
+    names=_names("disk", "was served"),
+)
 
 # The evidence for each cause, in numbers, if the platform has it.
 _EVIDENCE = f"""
 {{{{- $cause := "" }}}}{{{{ {_CAUSE_QUERY} }}}}{{{{ $cause = . | first | label "cause" }}}}{{{{ end }}}}
 {{{{- if eq $cause "self" }}}}{_waits("cap", "at its CPU limit")}
-{{{{- else if eq $cause "neighbour" }}}}{_waits("neighbour", "for its neighbours", _NAMES)}
+{{{{- else if eq $cause "neighbour" }}}}{_FOR_NEIGHBOURS}
 {{{{- else if eq $cause "hypervisor" }}}}
   {{{{- range printf "host:overhead_cpu:rate{{host=%q,platform=%q}}" $labels.host $labels.platform | query }}}}
     The host itself uses {{{{ .Value | printf "%.2f" }}}} CPUs.

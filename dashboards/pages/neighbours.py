@@ -80,7 +80,7 @@ PAGE = page(
         "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
         "over time and by reason, and whom an application's waiting names."
     ),
-    variables=variables.of_one_host('vserver:cpu_wait_caused:rate{reason="self"}'),
+    variables=variables.of_one_host('vserver:delay:rate{reason="self"}'),
     annotations=[marks.changes(), marks.alerts()],
     rows=[
         Row("", _matrix()),

@@ -28,7 +28,7 @@ _MIN_SHOWN = 0.005  # smallest cell value: less would display as 0.00
 
 
 def _waiting(reasons: str) -> str:
-    return f'vserver:cpu_wait_caused:rate{{host="$host", reason=~"{reasons}"}}'
+    return f'vserver:delay:rate{{host="$host", reason=~"{reasons}"}}'
 
 
 _FOR_OTHERS = _waiting("neighbour|host")
@@ -53,7 +53,7 @@ MATRIX = Signal(
 
 
 def _caused(at: Scope, *matchers: str) -> str:
-    return at("vserver:cpu_wait_caused:rate", *matchers, vserver="$vserver")
+    return at("vserver:delay:rate", *matchers, vserver="$vserver")
 
 
 _of_cpus = partial(Signal, unit=CPUS, absent=_NOT_MEASURED)
@@ -78,7 +78,7 @@ WHO = _of_cpus(
 )
 OWN = _of_cpus(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
 _DELAYS = (
-    f"sum by (vserver, reason, by) (sum_over_time({on_host('vserver:cpu_wait_caused:rate')}[$__range:$__interval])"
+    f"sum by (vserver, reason, by) (sum_over_time({on_host('vserver:delay:rate')}[$__range:$__interval])"
     f" and on (vserver) last_over_time({on_host('vserver:app:info', app='$app')}[$__range]))"
 )
 _of_range = partial(Signal, absent=_NO_TIERS)
@@ -89,7 +89,7 @@ WAITED_SHARE = _of_range(
 APP_BY_REASON = replace(
     BY_REASON,
     name="Waiting by reason (neighbour)",
-    query=f"sum by (reason) ({on_host('app:cpu_wait_caused:rate', app='$app')})",
+    query=f"sum by (reason) ({on_host('app:delay:rate', app='$app')})",
     description=(
         "What the chosen applications waited for. Evidence for neighbour where it is measured: waiting for neighbours "
         f"half as long as it computes; for hypervisor: the same of host. {_ESTIMATED}"
@@ -99,7 +99,7 @@ APP_BY_REASON = replace(
 APP_FOR = replace(
     WHO,
     name="Waiting for each neighbour (neighbour)",
-    query=f"sum by (by) ({on_host('app:cpu_wait_caused:rate', app='$app', reason='neighbour')})",
+    query=f"sum by (by) ({on_host('app:delay:rate', app='$app', reason='neighbour')})",
     description=(
         "Waiting of the chosen applications while each neighbour ran. Named is who has a third of it or more, if those "
         f"together have half: of many small ones nobody is named. {_ESTIMATED}"
@@ -118,7 +118,7 @@ def _of_named(at: Scope) -> str:
 
 GIVES_BACK = Signal(
     "Would give back at most",
-    lambda at: f"{at('app:cpu_wait_caused:rate', app='$app', reason='neighbour')} {_of_named(at)}",
+    lambda at: f"{at('app:delay:rate', app='$app', reason='neighbour')} {_of_named(at)}",
     CPUS,
     absent="No application waits for a neighbour that can be named: see the evidence on Applications.",
 )

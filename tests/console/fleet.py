@@ -97,7 +97,7 @@ def fleet() -> Samples:
         of = {"host": "xen1", "platform": "xen", "vserver": vserver, "role": "guest"}
         yield sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)
         waits = {"web": ("neighbour", "batch-7", 0.3), "db": ("cap", "(cap)", 0.1)}[vserver]
-        yield sample("vserver:cpu_wait_caused:rate", {**of, "reason": waits[0], "by": waits[1]}, waits[2])
+        yield sample("vserver:delay:rate", {**of, "reason": waits[0], "by": waits[1]}, waits[2])
     shop = {"host": "xen1", "platform": "xen", "app": "shop"}
     yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
     yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")

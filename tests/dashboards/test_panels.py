@@ -87,7 +87,7 @@ def test_of_a_hundred_containers_the_matrix_has_those_that_matter(tmp_path: Path
         waits = {f"container-{(victim + 7 * step) % 100}": 0.001 * (victim + 10) for step in range(1, 8)}
         for name, wait in {**waits, "container-0" if victim else "container-1": 0.1}.items():
             labels = f'{HOST},vserver="container-{victim}",role="guest",reason="neighbour",by="{name}"'
-            history[f"vserver:cpu_wait_caused:rate{{{labels}}}"] = f"{wait}x5"
+            history[f"vserver:delay:rate{{{labels}}}"] = f"{wait}x5"
     matrix = f"({neighbours.MATRIX.expr})"
     for expr in (f"count(count by (vserver) {matrix})", f"count({matrix} and {column('container-0')})"):
         assert_answers(tmp_path, expr, 3, {"{}": neighbours.ROWS}, history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,7 +113,7 @@ class Machine(EmulatedMachine):
         self.put(LOAD, f'kill -STOP $$\n[ "$1" = 0 ] || {read}\nwhile :; do :; done\n'.encode())
         started = ""
         for load in loads:
-            properties = " ".join(f"--property={text}" for text in load.properties)
+            properties = " ".join(shlex.quote(f"--property={text}") for text in load.properties)
             kind = "--scope --unit" if load.unit.endswith(".scope") else "--unit"
             started += (
                 f"systemd-run --quiet {kind}={load.unit} --slice=system.slice {properties}"
