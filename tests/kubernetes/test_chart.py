@@ -82,6 +82,7 @@ def test_each_exporter_has_its_rights_and_no_others(chart: Path) -> None:
             assert given == user | {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True}
             assert "memory" in container["resources"]["limits"]
             assert container["livenessProbe"]["httpGet"]["path"] == "/-/healthy"
+            assert container["startupProbe"]["httpGet"] == container["livenessProbe"]["httpGet"]
         monitors = {monitor["metadata"]["name"] for monitor in only("PodMonitor", made)}
         assert monitors == {f"virtscope-{name}" for name in enabled}
         for monitor in only("PodMonitor", made):

@@ -22,7 +22,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
     {{- end }}
     allowPrivilegeEscalation: false
     readOnlyRootFilesystem: true
-  {{- $probe := dict "httpGet" (dict "path" "/-/healthy" "port" .exporter) "periodSeconds" 30 "timeoutSeconds" 5 | toJson }}
+  {{- $healthy := dict "path" "/-/healthy" "port" .exporter }}
+  {{- $probe := dict "httpGet" $healthy "periodSeconds" 30 "timeoutSeconds" 5 | toJson }}
+  # Its request alone may be all that a busy node gives it.
+  startupProbe: {{ dict "httpGet" $healthy "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 60 | toJson }}
   livenessProbe: {{ $probe }}
   readinessProbe: {{ $probe }}
   resources: {{ $of.resources | toJson }}
