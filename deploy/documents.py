@@ -120,11 +120,11 @@ def parse(text: str, file: str) -> Document:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return Document(file, _content(node, (), document), document.lines, document.scalars) if node else document
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark else 0
-        written = text.splitlines()[line] if line < len(text.splitlines()) else ""
+        written = text.splitlines() or [""]
+        line = min(error.problem_mark.line if error.problem_mark else 0, len(written) - 1)
         if r"'\t'" in (error.problem or ""):
             hint = "; indent with spaces, not tabs"
-        elif re.search(r"[:-]\s+[{[]", written):
+        elif re.search(r"[:-]\s+[{[]", written[line]):
             hint = "; close the bracket, or put a string that begins with one in quotes"
         else:
             hint = ""

@@ -63,7 +63,7 @@ local targetsFile(job) =
     assert unknown == [] : 'operator.libsonnet: %s is not translated' % [unknown];
     local number = std.rstripChars(config.scrapeInterval, 's');
     local isNumber = std.all([std.member('0123456789', each) for each in std.stringChars(number)]);
-    assert isNumber && number + 's' == config.scrapeInterval : 'scrapeInterval: %s is no seconds, such as 15s' % config.scrapeInterval;
+    assert isNumber && number + 's' == config.scrapeInterval : 'scrapeInterval: %s is not in whole seconds, such as 15s' % config.scrapeInterval;
     local seconds = std.parseInt(number);
     assert seconds <= 15 : 'scrapeInterval: rules take rates over a minute, so at most 15s';
     local misspelt = std.setDiff(std.objectFields(config.targets), std.objectFields(stack.targets));

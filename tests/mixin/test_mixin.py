@@ -198,7 +198,10 @@ def test_what_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
         "{ objectives: ['acution'] }": r'^objectives: no such files: \["acution"\]; there are \["auction", "rubis"\]$',
         "{ alertFor: { HostDwon: '5m' } }": r'alertFor: no such alerts: \["HostDwon"\]',
         "{ scrapeInterval: '30s' }": "^scrapeInterval: rules take rates over a minute, so at most 15s$",
-        "{ scrapeInterval: '1m' }": "^scrapeInterval: 1m is no seconds, such as 15s$",
+        "{ scrapeInterval: '1m' }": "^scrapeInterval: 1m is not in whole seconds, such as 15s$",
+        "{ objectives: 'auction' }": "^objectives must be of type array, not string$",
+        "{ targetSelector: 'platform=!\"\"' }": '^targetSelector: platform=!"" is not a label matcher, such as ',
+        "[]": "^the settings must be an object, such as",
         "{ targets: { kvn: [] } }": r'^targets: no such files: \["kvn"\]; there are \["app"',
     }.items():
         with pytest.raises(StackError, match=named):

@@ -53,6 +53,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}{hint or f'; see {self.prog} --help'}\n")
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, except empty ones."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in ("", [], None) else super()._get_help_string(action)
+
+
 def parser(program: str, description: str, default_port: int, *, of_this_host: bool = True) -> argparse.ArgumentParser:
     """Return a parser with the shared flags; an exporter adds its own.
 
@@ -113,7 +120,7 @@ def _parser(program: str, description: str) -> argparse.ArgumentParser:
     return _Parser(
         prog=program,
         description=description,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
 
@@ -330,6 +337,6 @@ def _facts(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _logfmt_value(value: object) -> str:
-    text = str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     # json.dumps escapes control characters: a guest's name can't forge a log line or control a terminal.
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
