@@ -55,6 +55,7 @@ def write(folder: Path, key: str | None) -> Iterator[str]:
             shutil.copy(file, folder / target)
     _write_each(folder / "grafana", {file.name: _for_grafana_com(file) for file in _DASHBOARDS})
     _write_each(folder / "scrape", dict(_jobs()))
+    shutil.copy(deb.INSTALLER, folder)
     _sums(folder)
 
 

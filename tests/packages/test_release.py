@@ -82,6 +82,17 @@ def test_apt_installs_from_its_folder_and_refuses_a_changed_one(written: Path, h
     assert "manipulated" in host.run("apt-get update 2>&1").stdout
 
 
+@pytest.mark.parametrize("host", [DEBIAN_13], indirect=True, ids=lambda release: release.suite)
+def test_proxmox_s_installer_takes_the_packages_of_the_release_in_which_it_is(written: Path, host: CleanHost) -> None:
+    shutil.copytree(written, host.root / "srv/release", ignore=lambda _, names: {"packages", "grafana"} & {*names})
+    for program, line in (("pveversion", "echo pve-manager/9.0.3/025864202ebb6109"), ("systemctl", "exit 0")):
+        stub = host.root / "usr/local/bin" / program
+        stub.write_text(f"#!/bin/sh\n{line}\n")
+        stub.chmod(0o755)
+    host.must("sh /srv/release/install-proxmox.sh --yes 2>&1")
+    assert host.must("kvm-exporter --version").startswith(f"kvm-exporter, version {deb.version()} ")
+
+
 def test_the_image_has_what_each_exporter_needs_for_both_architectures(written: Path, tmp_path: Path) -> None:
     need(skopeo="skopeo")
     archive = written / "packages" / f"virtscope-exporters-{deb.version()}.oci.tar"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs virtscope's exporters on a Proxmox VE host, or removes them without a trace (docs/proxmox.md).
 #
-#     sh install-proxmox.sh [--yes] [--from FOLDER]               FOLDER has the packages; default: this file's folder
+#     sh install-proxmox.sh [--yes] [--from FOLDER]               FOLDER is that of `make deb` or of a release; default: this file's
 #     sh install-proxmox.sh [--yes] --from URL --sha256 CHECKSUM  CHECKSUM is that of URL/SHA256SUMS
 #     sh install-proxmox.sh [--yes] --remove
 #
@@ -37,7 +37,7 @@ installed() {
   dpkg-query --show --showformat '${db:Status-Abbrev} ${Package}\n' | sed -n 's/^.i *//p' | sort -u
 }
 
-# Put the packages and SHA256SUMS into the folder $work.
+# Put SHA256SUMS and the packages into the folder $work, as they are in $from; $debs names the packages.
 fetch() {
   case $from in
     *://*)
@@ -46,17 +46,20 @@ fetch() {
       echo "$checksum  $work/SHA256SUMS" | sha256sum --check --status || fail "SHA256SUMS has another checksum"
       ;;
     *)
-      cp "$from/SHA256SUMS" "$work" || fail "no $from/SHA256SUMS; \`make deb\` writes it"
+      cp "$from/SHA256SUMS" "$work" || fail "no $from/SHA256SUMS; \`make deb\` and \`make release\` write it"
       ;;
   esac
+  debs=''
   for package in $PACKAGES; do
-    file=$(sed -n "s/^[0-9a-f]\{64\}  \(${package}_[0-9A-Za-z.+~_-]*\.deb\)\$/\1/p" "$work/SHA256SUMS")
+    file=$(sed -En "s|^[0-9a-f]{64}  ((apt/pool/)?${package}_[0-9A-Za-z.+~_-]*\.deb)\$|\1|p" "$work/SHA256SUMS")
     [ "$(echo "$file" | wc --words)" = 1 ] || fail "SHA256SUMS names not one file of $package: ${file:-none}"
+    mkdir -p "$work/$(dirname "$file")"
     case $from in
       *://*) wget --quiet --output-document "$work/$file" "$from/$file" || fail "no $from/$file" ;;
-      *) cp "$from/$file" "$work" || fail "no $from/$file" ;;
+      *) cp "$from/$file" "$work/$file" || fail "no $from/$file" ;;
     esac
     (cd "$work" && grep -F "  $file" SHA256SUMS | sha256sum --check --status) || fail "$file has another checksum"
+    debs="$debs $work/$file"
   done
 }
 
@@ -114,7 +117,8 @@ END
   installed >"$work/before"
   apt-get update --quiet=2 || echo "warning: apt-get update failed; going on with its last lists" >&2
   problem=''
-  DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends "$work"/*.deb "$NODE_EXPORTER" ||
+  # shellcheck disable=SC2086  # a list
+  DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 --no-install-recommends $debs "$NODE_EXPORTER" ||
     problem="apt-get failed; --remove undoes what was done"
   touch "$STATE/packages"
   installed | comm -13 "$work/before" - | sort -u - "$STATE/packages" -o "$STATE/packages"
