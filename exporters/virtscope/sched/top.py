@@ -4,11 +4,13 @@
     /docker/4f2a...           0.42  /docker/91bc... 83 %, (host) 9 %, itself 8 %
 
 Only text and, in a terminal, the two sequences of ECMA-48 that move to the top and clear what is below: plain enough
-for a serial console.
+for a serial console. With TERM=dumb, in a pipe or in a file it appends.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import shutil
 import sys
 import time
@@ -26,6 +28,7 @@ from virtscope.toolkit.hierarchy import GlobError
 _REPAINT = "\x1b[H\x1b[J"
 _MIN_SHARE = 0.01  # of a cgroup's wait, to be named
 _MIN_WAIT = 0.001  # CPUs
+_MAX_NAME = 80  # characters
 _TOO_LONG = "..."
 
 
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     """Show waits until Ctrl-C, or --count times; exits with 1 and one line on error."""
     flags = cli.terminal("sched-exporter top", "Shows who waits for a CPU, and who runs meanwhile.")
     cli.add(flags, "--interval", "DURATION", "time between two looks", type=cli.duration, default="2s")
-    cli.add(flags, "--count", "N", "looks until it ends; 0 is endless", type=int, default=0)
+    cli.add(flags, "--count", "N", "looks until it ends; 0 is endless", type=_count, default=0)
     add_flags(flags)
     given = flags.parse_args(arguments)
     try:
@@ -50,6 +53,16 @@ def main(arguments: Sequence[str]) -> None:
         _show(waits, given.interval, given.count)
     except (GlobError, PrivilegesError, SourceError) as error:
         sys.exit(f"sched-exporter: {error}")
+    except OSError as error:  # of the output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python flushes at its end
+        if not isinstance(error, BrokenPipeError):  # as of `| head`
+            sys.exit(f"sched-exporter: can't write: {error.strerror}")
+
+
+def _count(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of looks, such as 1; 0 is endless")
 
 
 def _show(waits: CpuWaits, interval: float, count: int) -> None:
@@ -57,10 +70,10 @@ def _show(waits: CpuWaits, interval: float, count: int) -> None:
     while not count or shown < count:
         time.sleep(interval)
         after = _look(waits)
-        width, height = shutil.get_terminal_size()
-        in_a_terminal = sys.stdout.isatty()
-        text = "\n".join(lines(before, after, width, height - 1 if in_a_terminal else sys.maxsize))
-        sys.stdout.write(f"{_REPAINT if in_a_terminal else ''}{text}\n")
+        width, height = shutil.get_terminal_size() if sys.stdout.isatty() else (sys.maxsize, sys.maxsize)
+        repaint = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        text = "\n".join(lines(before, after, width, height - 1 if repaint else sys.maxsize))
+        sys.stdout.write(f"{_REPAINT if repaint else ''}{text}\n")
         sys.stdout.flush()
         before, shown = after, shown + 1
 
@@ -80,7 +93,7 @@ def lines(before: Look, after: Look, width: int, height: int) -> list[str]:
     }
     waits = {name: sum(row.values()) / ns for name, row in grown.items()}
     order = sorted((name for name in waits if waits[name] >= _MIN_WAIT), key=lambda name: (-waits[name], name))
-    of_name = max(20, width // 3)
+    of_name = min(max(20, width // 3), _MAX_NAME)
     switches = (after.totals.switches - before.totals.switches) * 1e9 / ns
     looked = f"{time.strftime('%H:%M:%S')}  {ns / 1e9:.1f} s  {switches:,.0f} switches/s"
     shown = [
@@ -90,12 +103,14 @@ def lines(before: Look, after: Look, width: int, height: int) -> list[str]:
     for name in order:
         total = sum(grown[name].values())
         causes = sorted(grown[name].items(), key=lambda cause: (-cause[1], cause[0]))
-        named = ", ".join(
-            f"{'itself' if what == name else _end_of(what, of_name)} {each / total:.0%}"
-            for what, each in causes
-            if each >= _MIN_SHARE * total
-        )
-        shown.append(f"{_end_of(name, of_name):{of_name}}  {waits[name]:6.2f}  {named}")
+        row = f"{_end_of(name, of_name):{of_name}}  {waits[name]:6.2f}  "
+        named = ""
+        for what, each in causes:
+            more = f"{', ' if named else ''}{'itself' if what == name else _end_of(what, of_name)} {each / total:.0%}"
+            if each < _MIN_SHARE * total or len(row + named + more) > width:
+                break
+            named += more
+        shown.append(row + named)
     return [line[:width].rstrip() for line in shown[:height]]
 
 

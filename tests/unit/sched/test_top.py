@@ -1,5 +1,7 @@
 """What `sched-exporter top` shows."""
 
+import sys
+
 from virtscope.sched.cpu import Totals
 from virtscope.sched.top import Look, lines
 
@@ -30,6 +32,13 @@ def test_a_name_that_was_replaced_starts_again_and_a_new_container_has_no_rate_y
     before = look(0.0, {SHOP: {BATCH: 10**9}})
     after = look(1.0, {SHOP: {BATCH: 10**8, "(rest)": 10**9}, "/new": {"/new": 10**9}})
     assert [row.split(maxsplit=1)[1] for row in lines(before, after, 100, 50)[2:]] == ["1.00  (rest) 100%"]
+
+
+def test_a_cause_that_does_not_fit_is_left_out_whole() -> None:
+    before = look(0.0, {"/a": {}})
+    after = look(1.0, {"/a": {"/bbbb": 5 * 10**8, "/cccc": 3 * 10**8, "/dddd": 2 * 10**8}})
+    assert lines(before, after, 40, 9)[2].split(maxsplit=2)[2] == "/bbbb 50%"
+    assert lines(before, after, sys.maxsize, 9)[2].split(maxsplit=2)[2] == "/bbbb 50%, /cccc 30%, /dddd 20%"
 
 
 def test_it_fits_the_terminal_and_shows_no_control_characters() -> None:
