@@ -175,7 +175,7 @@ def _counters(guest: Guest) -> Counters:
     for network in guest.networks:
         counters["received_bytes", network.device] = network.receive.bytes
         counters["sent_bytes", network.device] = network.transmit.bytes
-    for block in guest.domain.blocks if guest.domain else ():
+    for block in (*(guest.domain.blocks if guest.domain else ()), *guest.disks):  # of a guest only one has any
         counters["read_bytes", block.device] = block.read.bytes
         counters["written_bytes", block.device] = block.write.bytes
     return counters

@@ -85,8 +85,12 @@ def _totals(total: Total) -> Iterator[Metric]:
         ("wait_seconds", "Seconds for which vCPUs were runnable without a CPU (CPU ready)", total.wait_seconds),
         ("network_receive_bytes", "Bytes received by guests", total.received_bytes),
         ("network_transmit_bytes", "Bytes sent by guests", total.sent_bytes),
-        ("block_read_bytes", "Bytes of guests' read requests", total.read_bytes),
-        ("block_write_bytes", "Bytes of guests' write requests", total.written_bytes),
+        ("block_read_bytes", "Bytes of guests' read requests (without libvirt, of their cgroups)", total.read_bytes),
+        (
+            "block_write_bytes",
+            "Bytes of guests' write requests (without libvirt, of their cgroups)",
+            total.written_bytes,
+        ),
     ):
         yield scalar(
             f"kvm_host_guests_{name}_total",

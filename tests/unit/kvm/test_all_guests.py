@@ -162,6 +162,28 @@ def test_disks_count_although_libvirt_answers_late_or_not_for_a_while() -> None:
     assert host.scrape()[READ] == 507
 
 
+def test_without_libvirt_disks_count_by_cgroup_and_go_on_when_a_guest_ends() -> None:
+    host = Host()
+
+    def used(pid: int, vmid: int, **written: int) -> None:
+        host.has(pid, f"vm{vmid}", 1, pid, "-id", f"{vmid}")
+        host.content[f"proc/{pid}/cgroup"] = b"0::/qemu.slice/%d.scope\n" % vmid
+        lines = [f"{name[1:]}:0 rbytes={count} wbytes={2 * count} rios=1 wios=1\n" for name, count in written.items()]
+        host.content[f"sys/fs/cgroup/qemu.slice/{vmid}.scope/io.stat"] = "".join(lines).encode()
+
+    host.content["sys/fs/cgroup/cgroup.controllers"] = b"cpu io\n"
+    used(9, 100, _8=10**9)
+    assert (host.scrape()[READ], host.scrape()[WRITTEN]) == (0, 0)
+    used(9, 100, _8=10**9 + 100)
+    used(10, 101, _8=7, _9=8)
+    assert (host.scrape()[READ], host.scrape()[WRITTEN]) == (115, 230)
+    host.ends(9)
+    used(10, 101, _8=9, _9=8)
+    assert (host.scrape()[READ], host.scrape()[WRITTEN]) == (117, 234)
+    host.ends(10)
+    assert host.scrape()[READ] == 117
+
+
 def test_waiting_goes_on_when_a_vcpu_is_unplugged() -> None:
     host = Host()
 
