@@ -12,7 +12,11 @@ from deploy import StackError
 
 
 class Unanswered(StackError):
-    """An address doesn't answer, or not as the program that should be there."""
+    """An address doesn't answer, or not as the program that should be there; `status` is HTTP's, if it answers."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Api:
         parts = urllib.parse.urlsplit(self.url)
         kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
         if parts.scheme not in kinds or not parts.hostname:
-            raise Unanswered(f"{self.url} is no URL such as http://prometheus:9090")
+            raise Unanswered(f"{self._shown('')} is no URL such as http://prometheus:9090")
         headers = {}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -36,16 +40,20 @@ class Api:
             user = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
             headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         asked = f"?{urllib.parse.urlencode(parameters)}" if parameters else ""
-        connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=self.seconds)
+        try:
+            connection = kinds[parts.scheme](parts.hostname, parts.port, timeout=self.seconds)
+        except ValueError as error:
+            raise Unanswered(f"{self._shown('')}: {error}") from None
         try:
             connection.request("GET", f"{parts.path.rstrip('/')}{path}{asked}", headers=headers)
             answer = connection.getresponse()
             if answer.status != http.client.OK:
-                raise Unanswered(f"{self._shown(path)} answers {answer.status} {answer.reason}")
+                raise Unanswered(f"{self._shown(path)} answers {answer.status} {answer.reason}", answer.status)
             body: bytes = answer.read()
             return body
         except (OSError, http.client.HTTPException) as error:
-            raise Unanswered(f"{self._shown(path)}: {error}") from None
+            reason = error.strerror if isinstance(error, OSError) else None
+            raise Unanswered(f"{self._shown(path)}: {reason or error}") from None
         finally:
             connection.close()
 
@@ -60,8 +68,8 @@ class Api:
         """The JSON of an answer; raises `Unanswered`."""
         try:
             return json.loads(self.page(path, **parameters))
-        except (ValueError, RecursionError) as error:
-            raise Unanswered(f"{self._shown(path)}: {error}") from None
+        except (ValueError, RecursionError):
+            raise Unanswered(f"{self._shown(path)} doesn't answer in JSON", http.client.OK) from None
 
     def data(self, path: str, **parameters: str) -> Any:
         """The data in an answer of Prometheus; raises `Unanswered`."""

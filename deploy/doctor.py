@@ -3,7 +3,7 @@
     python -m deploy.doctor http://prometheus:9090 [--grafana http://grafana:3000]
 
 It reads the HTTP API alone. A user and password may be in the URL; Grafana's token is in GRAFANA_TOKEN. Exits with 1 if
-something is wrong, with 2 if Prometheus doesn't answer.
+something is wrong.
 """
 
 import argparse
@@ -12,9 +12,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
 
-from deploy import StackError, durations
+from deploy import durations
 from deploy.api import Api, Unanswered
 from deploy.programs import CHECKOUT
 from deploy.terminal import printable
@@ -25,6 +26,7 @@ MAX_EVALUATION_SECONDS = 60.0
 WEEK = 7 * 86400.0  # of the baselines
 MANY = 5  # names in a line
 HOW = "docs/own-prometheus.md"
+ADDRESS = "is this its address? Scheme, port and path as in http://prometheus:9090 or https://example.org/prometheus"
 
 
 class Exporter(NamedTuple):
@@ -104,9 +106,7 @@ def _targets(found: dict[Exporter, list[dict[str, str]]], targets: Sequence[dict
         for labels in series:
             job, instance = labels.get("job", ""), labels.get("instance", "")
             what = f"{exporter.name} at {instance} (job {job})"
-            wanted = (
-                f"labels: {{host: NAME, platform: {exporter.platform or 'xen, kvm, openvz or base'}}} at its target"
-            )
+            wanted = f"labels: {{host: NAME, platform: {exporter.platform or 'xen|kvm|openvz|base'}}} at its target"
             if missing := [name for name in ("host", "platform") if not labels.get(name)]:
                 yield Finding("wrong", f"{what} has no {' and no '.join(missing)}", wanted)
             elif exporter.platform and labels["platform"] != exporter.platform:
@@ -124,21 +124,33 @@ def _targets(found: dict[Exporter, list[dict[str, str]]], targets: Sequence[dict
             yield Finding("wrong", f"{where} is down: {target['lastError']}", "docs/runbooks/ExporterDown.md")
 
 
-def _rules(groups: Sequence[dict[str, Any]], platforms: set[str]) -> Iterator[Finding]:
-    """Rules: whether they are loaded once, work, and are in time. `platforms` are scraped."""
-    rules = [rule for group in groups for rule in group["rules"]]
-    loaded = {rule["name"] for rule in rules}
-    lacking = False
+def _loaded(loaded: set[str], platforms: set[str]) -> Iterator[Finding]:
+    """Whether the rules of each file that these platforms need are loaded; `loaded` are names of rules."""
+    lacking = any_loaded = False
+    unloaded = set()
     for file in (*CHECKOUT.glob("prometheus/rules/*.yml"), *CHECKOUT.glob("alerts/rules/*.yml")):
         if OF_PLATFORM.get(file.stem, "") not in {"", *platforms}:
             continue
         names = set(re.findall(r"(?m)^ *- (?:record|alert): (\S+)", file.read_text()))
-        if missing := names - loaded:
+        shown = str(file.relative_to(CHECKOUT))
+        if (missing := names - loaded) == names:
+            unloaded.add(shown)
+            continue
+        any_loaded = True
+        if missing:
             lacking = True
-            which = "is not loaded" if missing == names else f"lacks {_some(missing)}"
-            yield Finding("wrong", f"{file.relative_to(CHECKOUT)} {which}", f"rule_files: in prometheus.yml; {HOW}")
-    if not lacking:
+            yield Finding("wrong", f"{shown} lacks {_some(missing)}", f"copy it again; {HOW}")
+    if unloaded:
+        which = f"rules are not loaded: {', '.join(sorted(unloaded))}" if any_loaded else "no rules are loaded"
+        yield Finding("wrong", which, f"rule_files: in prometheus.yml; {HOW}")
+    elif not lacking:
         yield Finding("ok", "rules and alerts are loaded")
+
+
+def _rules(groups: Sequence[dict[str, Any]], platforms: set[str]) -> Iterator[Finding]:
+    """Rules: whether they are loaded once, work, and are in time. `platforms` are scraped."""
+    rules = [rule for group in groups for rule in group["rules"]]
+    yield from _loaded({rule["name"] for rule in rules}, platforms)
     for rule in rules:
         if rule["health"] == "err":
             yield Finding("wrong", f"{rule['name']} fails: {rule['lastError']}", "docs/runbooks/RulesFailing.md")
@@ -215,19 +227,33 @@ def _some(names: set[str]) -> str:
     return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"
 
 
+def _found(findings: Iterator[Finding], credentials: str) -> Iterator[Finding]:
+    """These findings, the last one that there are no more; `credentials` is how they are given."""
+    try:
+        yield from findings
+    except Unanswered as error:
+        if error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            remedy = credentials
+        elif "certificate" in str(error):
+            remedy = "SSL_CERT_FILE=FILE, the certificate of its authority"
+        else:
+            remedy = ADDRESS
+        yield Finding("wrong", str(error), remedy)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Check a Prometheus and a Grafana that weren't started from here.")
+    parser = argparse.ArgumentParser(
+        prog="make doctor",
+        usage="make doctor PROMETHEUS=URL [GRAFANA=URL]",
+        description="Check a Prometheus and a Grafana that weren't started from here.",
+    )
     parser.add_argument("prometheus", metavar="URL", help="such as http://prometheus:9090")
     parser.add_argument("--grafana", metavar="URL", help="such as http://grafana:3000; its token in GRAFANA_TOKEN")
     given = parser.parse_args()
-    findings: list[Finding] = []
-    try:
-        findings += prometheus(Api(given.prometheus))
-        if given.grafana:
-            findings += grafana(Api(given.grafana, os.environ.get("GRAFANA_TOKEN", "")))
-    except StackError as error:
-        print(printable(str(error)), file=sys.stderr)
-        return 2
+    findings = [*_found(prometheus(Api(given.prometheus)), "http://USER:PASSWORD@HOST:PORT")]
+    if given.grafana:
+        token = os.environ.get("GRAFANA_TOKEN", "")
+        findings += _found(grafana(Api(given.grafana, token)), "GRAFANA_TOKEN=TOKEN of a service account, a Viewer")
     for finding in findings:
         print(printable(f"{finding.state:6}{finding.what}"))
         if finding.remedy:

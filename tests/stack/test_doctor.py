@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from deploy.doctor import retention
+from deploy.doctor import ADDRESS, retention
 from tests.support import Prometheus
 from tests.support.endpoints import Exposition, QuietHandler, http_server
 from tests.support.waiting import wait_for
@@ -93,23 +93,34 @@ def test_each_mistake_is_named_with_its_remedy(xen: Exposition, tmp_path: Path) 
     refused = "server returned HTTP status 500 Internal Server Error"
     expected = {
         f"wrong xentop-exporter at {xen.address} (job theirs) has platform kvm": labels("xen"),
-        f"wrong node_exporter at {node.address} (job theirs) has no platform": labels("xen, kvm, openvz or base"),
+        f"wrong node_exporter at {node.address} (job theirs) has no platform": labels("xen|kvm|openvz|base"),
         "wrong scraped too seldom: theirs, every 16s": "scrape_interval: 15s, or less",
         f"wrong {down.address} (job theirs, host web2) is down: {refused}": "docs/runbooks/ExporterDown.md",
-        "wrong prometheus/rules/derived.yml is not loaded": "rule_files: in prometheus.yml; docs/own-prometheus.md",
         f"wrong rules are loaded twice: {' and '.join(sorted([str(copy), str(xen_rules)]))}": "one is enough",
         "wrong no Alertmanager: nobody is notified": "alerting: in prometheus.yml; docs/alerting.md",
     }
     assert expected.items() <= remedies.items()
     assert any(line.startswith("wrong broken:rate fails: found duplicate series") for line in lines)
-    assert not any("kvm.yml" in line or "xen.yml is" in line for line in lines)
+    [(unloaded, remedy)] = [each for each in remedies.items() if each[0].startswith("wrong rules are not loaded: ")]
+    assert remedy == "rule_files: in prometheus.yml; docs/own-prometheus.md"
+    assert "prometheus/rules/derived.yml" in unloaded
+    assert not any(f"rules/{platform}.yml" in unloaded for platform in ("xen", "kvm"))
 
 
 def test_another_program_is_no_prometheus(xen: Exposition) -> None:
-    assert doctor(xen.address) == (2, [f"{xen.address} is no URL such as http://prometheus:9090"])
-    status, lines = doctor(f"http://user:secret@{xen.address}")
-    assert status == 2
-    assert lines[0].startswith(f"http://{xen.address}/api/v1/status/buildinfo: Expecting value")
+    for url, said in (
+        (xen.address, f"{xen.address} is no URL such as http://prometheus:9090"),
+        (f"http://user:secret@{xen.address}", f"http://{xen.address}/api/v1/status/buildinfo doesn't answer in JSON"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1/api/v1/status/buildinfo: Connection refused"),
+    ):
+        assert doctor(url) == (1, [f"wrong {said} -> {ADDRESS}", "1 wrong"])
+    assert doctor()[1][0] == "usage: make doctor PROMETHEUS=URL [GRAFANA=URL]"
+
+
+def test_all_rules_that_are_missing_are_one_line(tmp_path: Path) -> None:
+    with Prometheus(tmp_path, {}, jobs=[], rules=[]) as prometheus:
+        lines = doctor(prometheus.url)[1]
+    assert [line.partition(" -> ")[0] for line in lines if "rules" in line] == ["wrong no rules are loaded"]
 
 
 def test_grafana_s_data_source_and_dashboards(tmp_path: Path) -> None:
@@ -143,7 +154,9 @@ def test_grafana_s_data_source_and_dashboards(tmp_path: Path) -> None:
         "wrong data source Old (http://localhost:9090): connection refused -> its URL, as Grafana reaches it",
     } <= set(found)
     assert any(line.startswith("wrong 13 of 14 dashboards are missing: virtscope-") for line in found)
-    assert refused == (2, [f"http://{server.address}/api/health answers 401 Unauthorized"])
+    remedy = "GRAFANA_TOKEN=TOKEN of a service account, a Viewer"
+    assert refused[1][-2] == f"wrong http://{server.address}/api/health answers 401 Unauthorized -> {remedy}"
+    assert "wrong no Alertmanager" in "\n".join(refused[1]), "what was found in Prometheus is shown, too"
 
 
 def test_retention_below_the_baselines_week() -> None:
