@@ -194,6 +194,7 @@ help: ## List the targets
 	  /^[a-z-]+:.*## / {sub("^part-", "PART=", $$1); printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements/dev.txt
+	@echo "Installing Python packages into $(VENV), once: 440 MB, some minutes"
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
 	@touch $@

@@ -127,7 +127,7 @@ def parse(text: str, file: str) -> Document:
         elif re.search(r"[:-]\s+[{[]", written[line]):
             hint = "; close the bracket, or put a string that begins with one in quotes"
         else:
-            hint = ""
+            hint = "; check indentation, colons and quotes"
         raise FileError(f"{file}:{line + 1}: is not YAML: {error.problem}{hint}") from error
     except yaml.reader.ReaderError as error:  # characters that YAML doesn't allow
         line = text[: error.position].count("\n")

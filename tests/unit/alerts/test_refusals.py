@@ -106,6 +106,11 @@ APPLICATIONS = [
         "web: {app}-web",
         "5: is not YAML: expected <block end>, but found '<scalar>'; close the bracket, or put",
     ),
+    (
+        "app: shop",
+        "  app: shop",
+        "2: is not YAML: expected '<document start>', but found '<block mapping start>'; check ",
+    ),
     (SHOP, "app: {shop\n", "1: is not YAML: expected ',' or '}', but got '<stream end>'; close the bracket, or put"),
     (SHOP, "# nothing yet\n", "1: app: is missing"),
     (SHOP, "app: a\nabout: b\nobjectives: {}\nlow_traffic: 1\n", "3: objectives: names no objective"),
