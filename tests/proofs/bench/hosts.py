@@ -18,10 +18,13 @@ from tests.proofs.bench.kvm import THREADS, Qemus
 from tests.proofs.bench.libvirt import LibvirtError, LibvirtGuests
 from tests.proofs.bench.scraping import Target, cpu_seconds_of, verdict
 from tests.proofs.bench.xentop import XentopError, find_xentop
+from virtscope.kvm import disks
+from virtscope.kvm.host_files import HostFiles
 
 GUESTS = (10, 100, 1_000)
 KVM_GUESTS = (10, 100, 1_000)  # real processes
 LIBVIRT_GUESTS = 100  # real QEMUs
+DISK_GUESTS, DISKS = 100, 2
 SCRAPES = 12  # the cheapest counts
 HERTZ_SECONDS = 10
 READINGS, READING_SECONDS = 4, 0.25  # of the recordings
@@ -49,6 +52,7 @@ def measure() -> None:
     print(f" guests  changing    series     kvm-exporter  resident MB      cat  times cat's   ({THREADS} threads each)")
     for count in KVM_GUESTS:
         _measure_qemus(count)
+    _measure_disks()
     _measure_libvirt()
     _every_second()
 
@@ -164,6 +168,26 @@ def _measure_qemus(count: int) -> None:
         with watched.exporter() as exporter:
             exporter.scrape()
             _Row(count, "all", exporter, _least_scrape(exporter, watched.change), cat).print()
+
+
+def _measure_disks() -> None:
+    """Guests' io.stat, as files in a folder: without the time in which the kernel writes it."""
+    names = {f"253:{minor}": f"dm-{minor}" for minor in range(DISKS)}
+    text = "".join(f"{device} rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n" for device in names)
+    with _folder() as folder:
+        for guest in range(DISK_GUESTS):
+            (folder / f"{guest}.scope").mkdir()
+            (folder / f"{guest}.scope/io.stat").write_text(text)
+        files = HostFiles({"sys": str(folder)})
+
+        def seconds() -> float:
+            begun = time.process_time()
+            for guest in range(DISK_GUESTS):
+                assert len(disks.read(files, f"sys/{guest}.scope", names)) == DISKS
+            return time.process_time() - begun
+
+        milliseconds = _least(seconds) * 1e3
+    print(f"{DISK_GUESTS} guests, {DISKS} disks each: {milliseconds:.1f} ms to read io.stat, without the kernel")
 
 
 def _measure_libvirt() -> None:
