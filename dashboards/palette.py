@@ -45,9 +45,11 @@ REASONS = {
     "neighbour": CAUSES["neighbour"],
     "self": CAUSES["self"],
     "cap": CYAN,
+    "throttled": CYAN,
+    "device": VIOLET,
     "host": CAUSES["hypervisor"],
     "unknown": CAUSES["unknown"],
 }
-"""Reasons of CPU wait with a colour of their own: the colour of the cause they indicate."""
+"""Reasons of waiting with a colour of their own: the colour of the cause they indicate."""
 
 SERIES = (BLUE, CYAN, VIOLET, MAGENTA)

@@ -19,7 +19,7 @@ _NUMBER_WIDTH = 86  # pixels for "12.34 CPUs"
 _NAME_WIDTH = 95  # pixels, minimum
 _SORTED_BY = 2  # columns
 _WORD_WIDTHS = {
-    "ID": 50,
+    "ID": 60,
     "vCPU": 56,
     "Role": 56,
     "Type": 60,

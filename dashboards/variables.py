@@ -81,6 +81,11 @@ def container() -> QueryVariable:
     return _first("ctid", "Beancounters of", f"sort_desc(sum by (ctid) ({failures}))")
 
 
+def resource() -> QueryVariable:
+    """Choose the resource that virtual servers of the host wait for: the CPU at first, or disks."""
+    return _values("for", "Waits for", 'vserver:delay:rate{host="$host"}', "resource")
+
+
 def baseline(*labels: str) -> _Variables:
     """Choose the host of the baseline; then its virtual server, or one of two platforms if it runs containers."""
     host = _values("base_host", "Baseline", f'{{{_KNOWN_VSERVERS}, host=~"$hosts"}}', "host")

@@ -1,4 +1,4 @@
-"""Panels about CPU wait on several pages: by what ran meanwhile, by reason, and the named neighbours."""
+"""Panels about waiting on several pages: by what ran meanwhile, by reason, and the named neighbours."""
 
 from grafana_foundation_sdk.builders import table, timeseries
 
@@ -29,15 +29,16 @@ def by_reason(signal: Signal) -> timeseries.Panel:
 
 def named(title: str, *, of_all: bool = False) -> table.Panel:
     """Neighbours that the chosen applications wait for, with advice, or all of the host; both link to their pages."""
-    signals = [neighbours.GIVES_BACK, neighbours.SHARE, neighbours.SINCE]
+    signals = [neighbours.GIVES_BACK, neighbours.SHARE, neighbours.NAMED_FOR, neighbours.SINCE]
     to_neighbour = tables.to_virtual_server("Virtual server", '__data.fields["Neighbour"]')
     to_application = tables.to_page("virtscope-applications", "Application", {"app": "Application"}, keep=["host"])
     return (
         tables.columns(
             title,
-            "Whom each application waits for. Moving or capping the neighbour would give back at most so many CPUs of "
-            "waiting. Share: of all its waiting for neighbours. A name leads to the virtual server.",
-            {"app": "Application", "by": "Neighbour"},
+            "Whom each application waited for. Moving or capping the neighbour would have given back at most so many "
+            "CPUs, or seconds of disk requests per second: a mean over the time shown, in which it counts as 0 while it isn't named. Share: of all "
+            "waiting for neighbours. A name leads to the virtual server.",
+            {"app": "Application", "resource": "For", "by": "Neighbour"},
             [unfiltered(signal) for signal in signals] if of_all else signals,
             height=6,
         )

@@ -22,9 +22,9 @@ def _delays() -> table.Panel:
     return (
         tables.columns(
             "What delayed it in the time shown",
-            "Mean CPU wait of its virtual servers over the time shown, by reason and by what ran meanwhile. Names "
-            "lead to the virtual servers and the matrix.",
-            {"vserver": "Waits", "reason": "Reason", "by": "While this ran"},
+            "What its virtual servers waited for over the time shown: CPUs, or seconds of disk requests per second, by "
+            "reason and by what had them meanwhile. Names lead to the virtual servers and the matrix.",
+            {"vserver": "Waits", "resource": "For", "reason": "Reason", "by": "While this ran"},
             [neighbours.WAITED, neighbours.WAITED_SHARE],
             width=14,
         )
@@ -58,7 +58,7 @@ PAGE = page(
                 "Share of answers within the threshold, over the whole time shown. Today's threshold judges the past, "
                 "too: as far back as requests were counted.",
                 {"app": "Application", "objective": "Objective"},
-                [application.MET, application.OBJECTIVE, application.WITHIN],
+                [application.MET, application.LAST_OBJECTIVE, application.LAST_WITHIN],
                 width=10,
             ),
             _delays(),

@@ -51,7 +51,7 @@ def _hosts() -> table.Panel:
         .override_by_name(fleet.CPU_USED.name, [*tables.as_bar(palette.GUESTS), *to_host])
         .override_by_name(fleet.LLC_MISSES.name, to_events)
         .override_by_name(fleet.HEADROOM.name, to_consolidation)
-        .grid_pos(dashboard.GridPos(x=0, y=8, w=24, h=6))
+        .grid_pos(dashboard.GridPos(x=0, y=8, w=24, h=7))
     )
 
 
@@ -97,7 +97,7 @@ PAGE = page(
                 "a fleet of several Prometheus (docs/scale.md): of each shard.",
                 {"platform": "Platform", "shard": "Shard"},
                 fleet.BY_PLATFORM,
-                height=6,
+                height=7,
             ),
         ),
         Row(

@@ -8,6 +8,9 @@ from dashboards import marks, palette, panels, tables, variables
 from dashboards.layout import Row, page
 from dashboards.signals import kvm
 
+# Pixels for "pmsuspended", "iscsidirect", "qemu/999999999" and "request_start_balance".
+_STATE_WIDTH, _STORAGE_TYPE_WIDTH, _PVE_ID_WIDTH, _HA_STATE_WIDTH = 100, 95, 120, 170
+
 
 def _costs() -> timeseries.Panel:
     """Guest time of all chosen guests is at the bottom, so it can be read from zero; overhead is above it."""
@@ -68,7 +71,7 @@ PAGE = page(
                 {"guest": "Guest", "state": "State"},
                 [kvm.STATE],
                 width=12,
-            ),
+            ).override_by_name("State", tables.as_wide(_STATE_WIDTH)),
             tables.columns(
                 "Guest time not known",
                 "Guests of which guest time is not known, and why: they are emulated (tcg), or this kernel "
@@ -115,21 +118,23 @@ PAGE = page(
                 "Space of each storage of this node, by prometheus-pve-exporter.",
                 {"storage": "Storage", "plugintype": "Type"},
                 kvm.STORAGES,
-            ),
+            ).override_by_name("Type", tables.as_wide(_STORAGE_TYPE_WIDTH)),
             tables.columns(
                 "HA states",
                 "The state of each guest and container that Proxmox's HA manages, by prometheus-pve-exporter.",
                 {"name": "Guest", "id": "ID", "state": "State"},
                 [kvm.HA_STATE],
                 width=12,
-            ),
+            )
+            .override_by_name("ID", tables.as_wide(_PVE_ID_WIDTH))
+            .override_by_name("State", tables.as_wide(_HA_STATE_WIDTH)),
             tables.columns(
                 "Without a backup job",
                 "Guests and containers that no backup job covers, by prometheus-pve-exporter.",
                 {"name": "Guest", "id": "ID"},
                 [kvm.NOT_BACKED_UP],
                 width=12,
-            ),
+            ).override_by_name("ID", tables.as_wide(_PVE_ID_WIDTH)),
             collapsed=True,
         ),
     ],

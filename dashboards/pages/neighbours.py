@@ -1,4 +1,4 @@
-"""Who waits for whom: CPU wait of one host's virtual servers by what ran meanwhile."""
+"""Who waits for whom: one host's virtual servers by what had the CPU or disk meanwhile."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
@@ -22,14 +22,21 @@ def _matrix() -> table.Panel:
     to_row = tables.to_virtual_server(f"${{{of_row}}} (waits)", of_row)
     return (
         panels.of(neighbours.MATRIX, table.Panel(), panels.as_table(neighbours.MATRIX))
+        .with_target(panels.as_table(neighbours.TOTALS, 1))
         .transformations(
             [
+                # Each query has its own column of values: a row has a number in one of them.
+                panels.transformation("merge"),
+                panels.transformation(
+                    "calculateField", mode="reduceRow", reduce={"reducer": "sum"}, alias="Value", timeSeries=False
+                ),
                 panels.transformation(
                     "groupingToMatrix", rowField="vserver", columnField=neighbours.COLUMN, valueField="Value"
                 ),
                 panels.transformation(
                     "organize",
-                    excludeByName={},
+                    # Without series these are left, and would hide the reason.
+                    excludeByName=dict.fromkeys(("Time", "Value #A", "Value #B", "Value"), True),
                     indexByName={corner: 0, neighbours.TOTAL: 1},
                     renameByName={corner: "Waits"},
                 ),
@@ -77,11 +84,12 @@ PAGE = page(
     title="Who waits for whom",
     question="Who waits for whom on this host?",
     answer=(
-        "A row for each virtual server that waits for a CPU, a column for each that ran meanwhile; below it that "
+        "A row for each virtual server that waits for a CPU or disk, a column for each that had it; below it that "
         "over time and by reason, and whom an application's waiting names."
     ),
-    variables=variables.of_one_host('vserver:delay:rate{reason="self"}'),
+    variables=[*variables.of_one_host('vserver:delay:rate{reason="self"}'), variables.resource()],
     annotations=[marks.changes(), marks.alerts()],
+    refresh="30s",
     rows=[
         Row("", _matrix()),
         Row(

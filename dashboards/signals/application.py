@@ -137,6 +137,9 @@ BUDGET_LEFT = _of_objectives(
 MIN_BUDGET_LEFT = replace(BUDGET_LEFT, name="Min budget left", query=f"min({BUDGET_LEFT.expr})")
 OBJECTIVE = _of_objectives("Target", on_host("app:slo_objective:ratio", app="$app"), units.PercentUnit)
 WITHIN = _of_objectives("Threshold", on_host("app:slo_threshold:seconds", app="$app"), units.Seconds)
+LAST_OBJECTIVE, LAST_WITHIN = (
+    replace(signal, query=f"last_over_time({signal.expr}[$__range])") for signal in (OBJECTIVE, WITHIN)
+)
 
 
 def _answers_in_range(series: str) -> str:
@@ -174,7 +177,7 @@ MISSED_FOR = _of_breaches(
     "sum by (app, objective, cause, alertname) "
     f"(count_over_time({_MISSED_BY}[$__range:$__interval])) * $__interval_ms / 1000",
     units.Seconds,
-    decimals=0,
+    decimals=1,
 )
 EVIDENCE = _of_breaches(
     "Score",

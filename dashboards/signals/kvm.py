@@ -141,7 +141,7 @@ INFO = [
         described(_value("kvm_guest_vcpus"), _GUEST, _INFO, "title, tags, pool, manager, accelerator, id, uuid"),
         absent=_NO_DATA,
     ),
-    Signal("Up", f"time() - {_value('kvm_guest_start_time_seconds')}", units.Seconds, decimals=0),
+    Signal("Up", f"time() - {_value('kvm_guest_start_time_seconds')}", units.Seconds, decimals=1),
     *(
         Signal(name, _value(f"kvm_guest_memory_{kind}_bytes"), units.BytesIEC, decimals=1)
         for name, kind in {"Resident": "resident", "Balloon": "balloon", "Given": "limit"}.items()

@@ -1,4 +1,4 @@
-"""Who waits for whom: CPU wait by what ran meanwhile, and the neighbours named for an application."""
+"""Who waits for whom: by what had the CPU or disk meanwhile, and the neighbours named for an application."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,33 +27,44 @@ _NO_TIERS = "Nobody waits, not measured (docs/sched-exporter.md), or tiers unkno
 _MIN_SHOWN = 0.005  # smallest cell value: less would display as 0.00
 
 
-def _waiting(reasons: str) -> str:
-    return f'vserver:delay:rate{{host="$host", reason=~"{reasons}"}}'
+_STEPS = "[$__range:$__interval]"
+_MEAN = "* $__interval_ms/$__range_ms"  # of a sum over _STEPS: what is absent at a step counts as 0
 
 
-_FOR_OTHERS = _waiting("neighbour|host")
-_VICTIMS = f"topk({ROWS}, sum by (vserver) ({_FOR_OTHERS}))"
+def _waited(reasons: str) -> str:
+    return f'sum_over_time(vserver:delay:rate{{host="$host",resource="$for",reason=~"{reasons}"}}{_STEPS})'
+
+
+_FOR_OTHERS = _waited("neighbour|host")
+_OF_VICTIMS = f"and on (vserver) topk({ROWS}, sum by (vserver) ({_FOR_OTHERS}))"
 _OFFENDERS = f"topk({COLUMNS}, sum by (by) ({_FOR_OTHERS}))"
-_WITH_BOTH = f'label_join({_waiting("neighbour|host|self")} and on (by) {_OFFENDERS}, "{COLUMN}", ";", "reason", "by")'
+_WITH_BOTH = f'label_join({_waited("neighbour|host|self")} and on (by) {_OFFENDERS}, "{COLUMN}", ";", "reason", "by")'
 # Headers are narrow: the host's units are named without their slices.
 _WITH_COLUMN = f'label_replace({_WITH_BOTH}, "{COLUMN}", "$1$2", "{COLUMN}", "host;(?:.*/)?(.+)|[a-z]+;(.+)")'
-_TOTALS = f'label_replace({_waiting("neighbour|host|unknown")}, "{COLUMN}", "{TOTAL}", "", "")'
+_OF_ALL = f'label_replace({_waited("neighbour|host|unknown")}, "{COLUMN}", "{TOTAL}", "", "")'
+
+
+def _cells(waited: str) -> str:
+    return f"sum by (vserver, {COLUMN}) ({waited} {_OF_VICTIMS}) {_MEAN} >= {_MIN_SHOWN}"
+
+
 MATRIX = Signal(
     "Who waits for whom on the host",
-    f"sort_desc((sum by (vserver, {COLUMN}) ({_WITH_COLUMN}) or sum by (vserver, {COLUMN}) ({_TOTALS})) "
-    f">= {_MIN_SHOWN} and on (vserver) {_VICTIMS})",
+    f"sort_desc({_cells(_WITH_COLUMN)})",
     units.NoUnit,
-    "CPUs that the virtual server of the row waited for while that of the column ran on them, at the end of the time "
-    f"shown: the {ROWS} that wait most, the {COLUMNS} they wait for most, cells from {_MIN_SHOWN} on. {TOTAL} is "
-    "without its own threads, which are where row and column are the same. The graphs also have waiting for a cap, a "
-    f"hypervisor below and waking up. {_ESTIMATED}",
+    "CPUs that the virtual server of the row waited for while that of the column ran on them, or seconds per second "
+    "that its disk requests waited for that one's, if you choose disk at the top: means over the time "
+    f"shown, in which absence counts as 0; the {ROWS} that wait most, the {COLUMNS} they wait for most, cells from "
+    f"{_MIN_SHOWN} on. {TOTAL} is without its own threads, which are where row and column are the same. The graphs "
+    f"also have waiting for a cap, a hypervisor below and waking up. {_ESTIMATED}",
     _NOT_MEASURED,
     decimals=2,
 )
+TOTALS = Signal("Total of each row", _cells(_OF_ALL), units.NoUnit, decimals=2)
 
 
 def _caused(at: Scope, *matchers: str) -> str:
-    return at("vserver:delay:rate", *matchers, vserver="$vserver")
+    return at("vserver:delay:rate", *matchers, resource="$for", vserver="$vserver")
 
 
 _of_cpus = partial(Signal, unit=CPUS, absent=_NOT_MEASURED)
@@ -61,9 +72,9 @@ BY_REASON = _of_cpus(
     "Waiting by reason",
     lambda at: f"sum by (reason) ({_caused(at)})",
     description=(
-        "CPU wait of the chosen virtual servers for: neighbours, self (own threads), cap, host (services, kernel "
-        "threads), stolen (by a hypervisor below), wakeup (of an idle CPU), unknown. 1 CPU: one vCPU that always "
-        f"waits. {_ESTIMATED}"
+        "What the chosen virtual servers waited for: neighbours, self (own threads or requests), cap, host (services, "
+        "kernel threads), stolen (by a hypervisor below), wakeup (of an idle CPU), device (the disk's own time), "
+        f"throttled (held back by the kernel), unknown. 1: one vCPU or disk request that always waits. {_ESTIMATED}"
     ),
     legend="{{reason}}",
 )
@@ -78,18 +89,18 @@ WHO = _of_cpus(
 )
 OWN = _of_cpus(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
 _DELAYS = (
-    f"sum by (vserver, reason, by) (sum_over_time({on_host('vserver:delay:rate')}[$__range:$__interval])"
+    f"sum by (vserver, resource, reason, by) (sum_over_time({on_host('vserver:delay:rate')}{_STEPS})"
     f" and on (vserver) last_over_time({on_host('vserver:app:info', app='$app')}[$__range]))"
 )
 _of_range = partial(Signal, absent=_NO_TIERS)
-WAITED = _of_range("CPU wait", f"topk(50, {_DELAYS} > 0) * $__interval_ms / $__range_ms", CPUS)
+WAITED = _of_range("Wait", f"topk(50, {_DELAYS} > 0) {_MEAN}", CPUS)
 WAITED_SHARE = _of_range(
     "Of all waiting", f"topk(50, {_DELAYS} > 0) / on () group_left () sum({_DELAYS})", units.PercentUnit, decimals=0
 )
 APP_BY_REASON = replace(
     BY_REASON,
     name="Waiting by reason (neighbour)",
-    query=f"sum by (reason) ({on_host('app:delay:rate', app='$app')})",
+    query=f"sum by (reason) ({on_host('app:delay:rate', app='$app', resource='cpu')})",
     description=(
         "What the chosen applications waited for. Evidence for neighbour where it is measured: waiting for neighbours "
         f"half as long as it computes; for hypervisor: the same of host. {_ESTIMATED}"
@@ -99,7 +110,7 @@ APP_BY_REASON = replace(
 APP_FOR = replace(
     WHO,
     name="Waiting for each neighbour (neighbour)",
-    query=f"sum by (by) ({on_host('app:delay:rate', app='$app', reason='neighbour')})",
+    query=f"sum by (by) ({on_host('app:delay:rate', app='$app', resource='cpu', reason='neighbour')})",
     description=(
         "Waiting of the chosen applications while each neighbour ran. Named is who has a third of it or more, if those "
         f"together have half: of many small ones nobody is named. {_ESTIMATED}"
@@ -108,23 +119,45 @@ APP_FOR = replace(
 )
 
 
-def _share(at: Scope) -> str:
+def _waited_for(at: Scope) -> str:
+    return at("app:delay:rate", app="$app", reason="neighbour")
+
+
+def _named(at: Scope) -> str:
     return at("app:neighbour:ratio", app="$app")
 
 
-def _of_named(at: Scope) -> str:
-    return f"and on (host, platform, app, by) {_share(at)}"
+def _waited_while_named(at: Scope) -> str:
+    while_named = f"({_waited_for(at)} and on (host, platform, app, resource, by) {_named(at)})"
+    return f"sum by (app, resource, by) (sum_over_time({while_named}{_STEPS}))"
 
 
 GIVES_BACK = Signal(
     "Would give back at most",
-    lambda at: f"{at('app:delay:rate', app='$app', reason='neighbour')} {_of_named(at)}",
+    lambda at: f"{_waited_while_named(at)} {_MEAN}",
     CPUS,
-    absent="No application waits for a neighbour that can be named: see the evidence on Applications.",
+    absent="No application waited for a neighbour that can be named: see the evidence on Applications.",
 )
-SHARE = Signal("Share", _share, units.PercentUnit, decimals=0)
+SHARE = Signal(
+    "Share",
+    lambda at: (
+        f"{_waited_while_named(at)} / on (app, resource) group_left () "
+        f"sum by (app, resource) (sum_over_time({_waited_for(at)}{_STEPS}))"
+    ),
+    units.PercentUnit,
+    decimals=0,
+)
+NAMED_FOR = Signal(
+    "Named for",
+    lambda at: f"sum by (app, resource, by) (count_over_time({_named(at)}{_STEPS})) * $__interval_ms / 1000",
+    units.Seconds,
+    decimals=1,
+)
 SINCE = Signal(
-    "Named since",
-    lambda at: f"1000 * ({at('app:neighbour_since:seconds', app='$app')} {_of_named(at)})",
+    "Last named since",
+    lambda at: (
+        "1000 * max by (app, resource, by) "
+        f"(max_over_time({at('app:neighbour_since:seconds', app='$app')}[$__range]))"
+    ),
     units.DateTimeFromNow,
 )

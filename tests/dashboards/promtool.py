@@ -14,6 +14,7 @@ VARIABLES = {
     "host": "xen1",
     "app": "shop",
     "vserver": ".*",
+    "for": "cpu",
 }
 
 
