@@ -97,13 +97,13 @@ def fleet() -> Samples:
         of = {"host": "xen1", "platform": "xen", "vserver": vserver, "role": "guest"}
         yield sample("vserver:app:info", {**of, "app": "shop", "tier": tier}, 1)
         waits = {"web": ("neighbour", "batch-7", 0.3), "db": ("cap", "(cap)", 0.1)}[vserver]
-        yield sample("vserver:delay:rate", {**of, "reason": waits[0], "by": waits[1]}, waits[2])
+        yield sample("vserver:delay:rate", {**of, "resource": "cpu", "reason": waits[0], "by": waits[1]}, waits[2])
     shop = {"host": "xen1", "platform": "xen", "app": "shop"}
     yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
     yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")
     yield sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
-    yield sample("app:neighbour:ratio", {**shop, "by": "batch-7"}, 0.52)
-    yield sample("app:neighbour:ratio", {**shop, "by": "blog"}, 0.41)
+    yield sample("app:neighbour:ratio", {**shop, "resource": "cpu", "by": "batch-7"}, 0.52)
+    yield sample("app:neighbour:ratio", {**shop, "resource": "cpu", "by": "blog"}, 0.41)
     yield from alert("VirtualServerStarved", "warning", 30, host="xen1", platform="xen", vserver="web", role="guest")
     yield from alert("HostOverheadHigh", "warning", 3, "pending", host="xen1", platform="xen")
     yield from alert("EventsMostlyEstimated", "warning", 60, host="xen2", platform="xen", group="llc")

@@ -38,7 +38,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         samples += alert("Starved", "warning", host=name, platform="xen", vserver=name, app=name, objective="mean")
         of = {"host": name, "platform": "xen", "app": name}
         samples.append(sample("app:objective_cause:info", {**of, "objective": "mean", "cause": "neighbour"}, 1))
-        samples.append(sample("app:neighbour:ratio", {**of, "by": name}, 0.5))
+        samples.append(sample("app:neighbour:ratio", {**of, "resource": "cpu", "by": name}, 0.5))
     with served_by(tmp_path_factory.mktemp(release), samples, release) as prometheus:
         yield prometheus
 

@@ -84,7 +84,7 @@ def test_a_pod_s_wait_is_charged_to_its_neighbour_by_name(node: Node, prometheus
     began = max(node.started("checkout"), node.started("etl-7"))
     checkout, etl = f"shop/checkout-{nodes.NAME}", f"batch/etl-7-{nodes.NAME}"
     of_checkout = f'vserver="{checkout}"'
-    caused = f'vserver:delay:rate{{{of_checkout}, reason="neighbour", by="{etl}"}}'
+    caused = f'vserver:delay:rate{{{of_checkout}, resource="cpu", reason="neighbour", by="{etl}"}}'
     prometheus.wait_for(f"{caused} > 0", 120, node.log_tail)
     assert time.time() - began < NAMED_SECONDS
     time.sleep(max(0.0, began + RATE_SECONDS - time.time()))

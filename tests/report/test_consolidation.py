@@ -99,10 +99,10 @@ WHOLE: Series = {
     **of_app("whole", "auction-2"),
     **of_host("whole", late=0),
     # Only the first of both instances waited for somebody.
-    f'app:delay:rate{{{APP},reason="neighbour",by="batch"}}': gauge(0.5),
-    f'app:delay:rate{{{APP},reason="neighbour",by="blog"}}': gauge(0.1),
-    f'app:delay:rate{{{APP},reason="self",by="auction-1-web"}}': gauge(0.2),
-    f'app:neighbour:ratio{{{APP},by="batch"}}': gauge(0.8, -1),
+    f'app:delay:rate{{{APP},resource="cpu",reason="neighbour",by="batch"}}': gauge(0.5),
+    f'app:delay:rate{{{APP},resource="cpu",reason="neighbour",by="blog"}}': gauge(0.1),
+    f'app:delay:rate{{{APP},resource="cpu",reason="self",by="auction-1-web"}}': gauge(0.2),
+    f'app:neighbour:ratio{{{APP},resource="cpu",by="batch"}}': gauge(0.8, -1),
     f'ALERTS{{{APP},alertname="ObjectiveBurnsFast",alertstate="firing",severity="page"}}': gauge(1, -1),
     f'ALERTS{{{APP},alertname="Quiet",alertstate="firing",severity="none"}}': gauge(1, -1),
 }

@@ -159,7 +159,7 @@ def test_platforms_agree_and_records_have_exactly_the_labels_of_the_vocabulary(t
             wanted = {f'{{host="{platform}"}}': number(value) for platform in group["having"].split()}
             cases.append(asks(f"sum by (host) ({record} {ITS_OWN})", AT, wanted))
     for platform in ("kvm", "cgroup"):
-        caused = f'sum by (reason) (app:delay:rate{{host="{platform}",reason!="cap"}})'
+        caused = f'sum by (reason) (app:delay:rate{{host="{platform}",resource="cpu",reason!="cap"}})'
         of_reasons = {f'{{reason="{reason}"}}': share * MACHINE.wait for reason, share in OF_WAITING.items()}
         cases.append(asks(caused, AT, of_reasons))
     for record in vocabulary().keys() - NEEDS_HISTORY:

@@ -85,7 +85,7 @@ class Chain:
     def named(self, app: str, since: float) -> list[tuple[float, str]]:
         """Neighbours named to this application: Unix time and virtual server of each evaluation since then."""
         seconds = math.ceil(time.time() - since)
-        found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}"}}[{seconds}s]')
+        found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}", resource="cpu"}}[{seconds}s]')
         return [(at, series["metric"]["by"]) for series in found for at, _ratio in series["values"] if at >= since]
 
     def charged(self, cgroup: str) -> float:
