@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric, generate_latest
 
-from tests.proofs.bench import counters, hosts, over_ssh, pods, scraping, sensors, waits
+from tests.proofs.bench import counters, disks, hosts, over_ssh, pods, scraping, sensors, waits
 from tests.proofs.bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder
 
@@ -40,6 +40,7 @@ def main() -> None:
     over_ssh.measure()
     counters.measure()
     waits.measure()
+    disks.measure()
     pods.measure()
     sensors.measure()
 

@@ -65,7 +65,8 @@ def waits() -> Iterator[Record]:
     yield Record("host:severity:score", of, 0, past=True)
     for waiting in range(100):
         for step in range(1, WAITED_FOR + 1):
-            labels = f'{of},vserver="web{waiting}",role="guest",resource="cpu",reason="neighbour",by="web{(waiting + step) % 100}"'
+            for_other = f'resource="cpu",reason="neighbour",by="web{(waiting + step) % 100}"'
+            labels = f'{of},vserver="web{waiting}",role="guest",{for_other}'
             yield Record("vserver:delay:rate", labels, 0.001 * step + 0.0001 * waiting, past=True)
         usage = f'{of},vserver="web{waiting}",role="guest"'
         yield Record("vserver:cpu_usage:rate", usage, 0.1, past=True)
