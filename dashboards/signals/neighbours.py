@@ -156,8 +156,7 @@ NAMED_FOR = Signal(
 SINCE = Signal(
     "Last named since",
     lambda at: (
-        "1000 * max by (app, resource, by) "
-        f"(max_over_time({at('app:neighbour_since:seconds', app='$app')}[$__range]))"
+        f"1000 * max by (app, resource, by) (max_over_time({at('app:neighbour_since:seconds', app='$app')}[$__range]))"
     ),
     units.DateTimeFromNow,
 )
