@@ -65,7 +65,10 @@ def in_notifications() -> Iterator[str]:
     defined = {name for file in files for name in _DEFINED.findall(file.read_text())}
     for name in dict.fromkeys(_USED.findall(ALERTMANAGER.read_text())):
         if name.startswith("virtscope.") and name not in defined:
-            yield f"{configuration.origin(ALERTMANAGER)} uses template {name}, which no file defines"
+            near = "".join(
+                f"; did you mean {each}?" for each in difflib.get_close_matches(name, defined, n=1, cutoff=0.85)
+            )
+            yield f"{configuration.origin(ALERTMANAGER)} uses template {name}, which no file defines{near}"
 
 
 def in_sensors() -> Iterator[str]:

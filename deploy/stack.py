@@ -225,6 +225,8 @@ def _check_configuration(wanted: Plan) -> None:
                 )
             said = checked.stderr if "FAILED:" in checked.stderr else checked.stdout
             complaint = said.partition("FAILED:")[2].partition("FAILED:")[0] or said
+            if configuration.local_file(running).exists() and "SD file" not in complaint:
+                complaint = re.sub(r"\bline \d+: ", "", complaint)  # of the merged file
             raise StackError(f"{configuration.origin(running)} is not valid: {' '.join(complaint.split())}")
     configuration.take()
     if TELEGRAF in wanted.parts:

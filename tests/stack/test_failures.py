@@ -63,7 +63,10 @@ def test_broken_configuration_is_named_before_anything_starts(stopped: Checkout)
         assert_refused(stopped.make("up"), stopped, "alerts/alertmanager.yml is not valid", "rout")
     local = stopped.folder / "local" / "prometheus.yml"
     local.parent.mkdir(exist_ok=True)
-    for text, said in {"scrape_configs: {}": "scrape_configs: {} is not a list", "globl: {}": "is not valid"}.items():
+    for text, said in {
+        "scrape_configs: {}": "scrape_configs: {} is not a list",
+        "globl: {}": "errors: field globl",
+    }.items():
         local.write_text(text)
         assert_refused(stopped.make("up"), stopped, "local/prometheus.yml", said)
     local.unlink()

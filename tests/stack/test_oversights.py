@@ -61,12 +61,13 @@ receivers:
   - name: page
     slack_configs: [{channel: operators, api_url_file: local/slack-url, text: '{{ template "virtscope.NAME" . }}'}]
 """
+    near = "; did you mean virtscope.headline?"
     own.touch()
     try:
         with edited(own, page.replace("NAME", "heading")):
             assert said(running, "local/alertmanager.yml ") == 2 * [[
                 "local/alertmanager.yml names local/slack-url as api_url_file, which isn't there",
-                "local/alertmanager.yml uses template virtscope.heading, which no file defines",
+                "local/alertmanager.yml uses template virtscope.heading, which no file defines" + near,
             ]]  # fmt: skip
         secret.write_text("http://127.0.0.1:9/hook\n")
         with edited(own, page.replace("NAME", "title")):
