@@ -36,8 +36,8 @@ def named(title: str, *, of_all: bool = False) -> table.Panel:
         tables.columns(
             title,
             "Whom each application waited for. Moving or capping the neighbour would have given back at most so much "
-            "waiting, in CPUs or seconds of disk requests per second: a mean over the time shown, in which it counts as "
-            "0 while it isn't named. Share: of all waiting for neighbours. A name leads to the virtual server.",
+            "waiting, in CPUs or seconds of disk requests per second: a mean over the time shown; it counts as 0 while "
+            "it isn't named. Share: of all waiting for neighbours. A name leads to the virtual server.",
             {"app": "Application", "resource": "For", "by": "Neighbour"},
             [unfiltered(signal) for signal in signals] if of_all else signals,
             height=6,
