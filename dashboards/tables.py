@@ -20,6 +20,7 @@ _NAME_WIDTH = 95  # pixels, minimum
 _SORTED_BY = 2  # columns
 _WORD_WIDTHS = {
     "ID": 60,
+    "For": 56,
     "vCPU": 56,
     "Role": 56,
     "Type": 60,

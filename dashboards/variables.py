@@ -81,9 +81,9 @@ def container() -> QueryVariable:
     return _first("ctid", "Beancounters of", f"sort_desc(sum by (ctid) ({failures}))")
 
 
-def resource() -> QueryVariable:
-    """Choose the resource that virtual servers of the host wait for: the CPU at first, or disks."""
-    return _values("for", "Waits for", 'vserver:delay:rate{host="$host"}', "resource")
+def resource(hosts: str = 'host="$host"') -> QueryVariable:
+    """Choose the resource that virtual servers of these hosts wait for: the CPU at first, or disks."""
+    return _values("for", "Waits for", f"vserver:delay:rate{{{hosts}}}", "resource")
 
 
 def baseline(*labels: str) -> _Variables:

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 
 from dashboards import panels, tables, variables, waiting
 from dashboards.layout import Row, page
-from dashboards.signals import Signal, beside, highest, top_now
+from dashboards.signals import ANY_HOSTS, Signal, beside, highest, top_now
 
 
 def _pair(signal: Signal) -> list[timeseries.Panel]:
@@ -51,7 +51,7 @@ PAGE = page(
         "Guests, containers and bare machines of any hosts, side by side: absolute values (left), and divided by "
         "those of the chosen baseline (right)."
     ),
-    variables=[*variables.of_any_hosts(), *variables.baseline("vserver")],
+    variables=[*variables.of_any_hosts(), *variables.baseline("vserver"), variables.resource(ANY_HOSTS)],
     rows=[
         Row("", *_pair(beside.CPU), _virtual_servers()),
         Row(

@@ -23,7 +23,7 @@ KNOWN_HOSTS = '__name__=~"host:cpu_capacity:cpus|host:guests:count|monitor:cpu_u
 SEVERITY_POINTS = {"OK": 0, "warning": 1, "critical": 1000}
 """Points per alert by severity: a host's warnings sum to less than a thousand, so never to a critical alert."""
 
-CPUS = "suffix:CPUs"  # Grafana's syntax for a custom unit
+CPUS, DELAY = "suffix:CPUs", "suffix:s/s"  # Grafana's syntax for a custom unit
 _DIGITS = {CPUS: 2, "suffix:/s": 1, units.NoUnit: 0}
 
 _OF_VSERVER = "host, platform, vserver, role"
@@ -60,7 +60,7 @@ class Signal:
 
     name: str  # short: a panel's title or a column's header
     query: str | Callable[[Scope], str]
-    unit: str  # a Grafana identifier from ``grafana_foundation_sdk.models.units``, or `CPUS`
+    unit: str  # a Grafana identifier from ``grafana_foundation_sdk.models.units``, `CPUS` or `DELAY`
     description: str = ""  # meaning and computation, for a new reader; tables describe their columns
     absent: str = ""  # text of an empty panel: why there is no data, and what to do about it or where to read that
     _: KW_ONLY

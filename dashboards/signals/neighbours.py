@@ -5,7 +5,7 @@ from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Scope, Signal, on_host
+from dashboards.signals import DELAY, Scope, Signal, on_host
 
 ROWS, COLUMNS = 8, 7  # of the matrix: as many as fit on a laptop screen, including headers of three lines
 
@@ -67,8 +67,8 @@ def _caused(at: Scope, *matchers: str) -> str:
     return at("vserver:delay:rate", *matchers, resource="$for", vserver="$vserver")
 
 
-_of_cpus = partial(Signal, unit=CPUS, absent=_NOT_MEASURED)
-BY_REASON = _of_cpus(
+_of_delays = partial(Signal, unit=DELAY, absent=_NOT_MEASURED)
+BY_REASON = _of_delays(
     "Waiting by reason",
     lambda at: f"sum by (reason) ({_caused(at)})",
     description=(
@@ -78,7 +78,7 @@ BY_REASON = _of_cpus(
     ),
     legend="{{reason}}",
 )
-WHO = _of_cpus(
+WHO = _of_delays(
     "Who ran meanwhile",
     lambda at: f"""sum by (by) ({_caused(at, 'reason!="self"')})""",
     description=(
@@ -87,13 +87,13 @@ WHO = _of_cpus(
     ),
     legend="{{by}}",
 )
-OWN = _of_cpus(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
+OWN = _of_delays(OWN_THREADS, lambda at: f"""sum({_caused(at, 'reason="self"')})""", legend=OWN_THREADS)
 _DELAYS = (
     f"sum by (vserver, resource, reason, by) (sum_over_time({on_host('vserver:delay:rate')}{_STEPS})"
     f" and on (vserver) last_over_time({on_host('vserver:app:info', app='$app')}[$__range]))"
 )
 _of_range = partial(Signal, absent=_NO_TIERS)
-WAITED = _of_range("Wait", f"topk(50, {_DELAYS} > 0) {_MEAN}", CPUS)
+WAITED = _of_range("Wait", f"topk(50, {_DELAYS} > 0) {_MEAN}", DELAY, decimals=2)
 WAITED_SHARE = _of_range(
     "Of all waiting", f"topk(50, {_DELAYS} > 0) / on () group_left () sum({_DELAYS})", units.PercentUnit, decimals=0
 )
@@ -135,8 +135,9 @@ def _waited_while_named(at: Scope) -> str:
 GIVES_BACK = Signal(
     "Would give back at most",
     lambda at: f"{_waited_while_named(at)} {_MEAN}",
-    CPUS,
+    DELAY,
     absent="No application waited for a neighbour that can be named: see the evidence on Applications.",
+    decimals=2,
 )
 SHARE = Signal(
     "Share",

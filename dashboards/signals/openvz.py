@@ -8,7 +8,7 @@ from functools import partial
 
 from grafana_foundation_sdk.models import units
 
-from dashboards.signals import CPUS, Scope, Signal, native
+from dashboards.signals import CPUS, DELAY, Scope, Signal, native
 from dashboards.signals.native import HOST, described, growth, latest, there_now
 
 _CHOSEN = {"ctid": "$vserver"}
@@ -121,7 +121,7 @@ SCHEDULINGS = Signal(
     legend="{{ctid}}",
 )
 HOST_WAITS = [
-    Signal("Time waited", native.rate("openvz_host_latency_seconds_total", "type"), "suffix:s/s", absent=_NO_LATENCY),
+    Signal("Time waited", native.rate("openvz_host_latency_seconds_total", "type"), DELAY, absent=_NO_LATENCY),
     Signal("Waits", native.rate("openvz_host_latency_calls_total", "type"), _PER_SECOND),
     Signal("Longest", latest("openvz_host_latency_max_seconds", "type"), units.Seconds),
 ]

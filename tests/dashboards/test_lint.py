@@ -87,6 +87,12 @@ def test_dashboards_can_be_found_and_cannot_be_edited() -> None:
         assert marked == (uid.removeprefix("virtscope-") in MARK_ALERTS), uid
 
 
+def test_queries_use_variables_that_their_page_has() -> None:
+    for uid, title, _, target in TARGETS:
+        used = set(re.findall(r"\$\{?([A-Za-z]\w*)", target["expr"]))
+        assert used <= {variable["name"] for variable in PAGES[uid]["templating"]["list"]}, title
+
+
 def test_links_lead_to_pages_that_there_are_and_hand_on_their_variables() -> None:
     """Links between pages keep time and selection, except that the link to the fleet clears the selection."""
     variables = {uid: {variable["name"] for variable in page["templating"]["list"]} for uid, page in PAGES.items()}
