@@ -5,24 +5,19 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-import requests
-import yaml
 
 from deploy.places import CHECKOUT
 from tests.compose import images
 from tests.compose.engine import Engine
+from tests.kubernetes.kubelet import EXPORTERS, NAME, PAUSE, STANDALONE, Kubelet, configuration
 from tests.support.needs import need, need_root
 from tests.support.ports import free_port
 from tests.support.program import program_path
 from tests.support.waiting import wait_for
 
 Json = Any
-NAME = "node1"
-EXPORTERS, PAUSE = "virtscope/exporters:under-test", "virtscope/pause:1"
 START_SECONDS = 180
 # In its own mounts and processes, so that nothing remains however it ends. $1: its folder, $2: the program.
 RUNTIME = """
@@ -41,44 +36,21 @@ exec "$2" kubelet --config kubelet.yaml --hostname-override "$3" --root-dir "$1/
 
 
 class Node:
-    """A running node in `folder`, with the port of a kubelet's API that asks for no password."""
+    """A running node in `folder`, and its kubelet."""
 
     def __init__(self, folder: Path, images: Path) -> None:
         self.folder = folder
         self.api = free_port()
+        self.kubelet = Kubelet(f"127.0.0.1:{self.api}", self._write, self.log_tail)
         self.process: subprocess.Popen[bytes]
         for part in ("pods", "kubelet", "pki", "var", "work"):
             (folder / part).mkdir()
         (folder / "images").symlink_to(images)
 
-    def run(self, pod: Json) -> None:
-        """Start a pod by a file of the kubelet's, which adds the node's name to the pod's."""
-        file = self.folder / "pods" / f"{pod['metadata']['namespace']}-{pod['metadata']['name']}.yaml"
+    def _write(self, name: str, text: str) -> None:
         new = self.folder / "new.yaml"
-        new.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod"} | pod))
-        new.rename(file)
-
-    def pods(self) -> list[Json]:
-        """The pods that the kubelet knows, with their states."""
-        found: list[Json] = requests.get(f"http://127.0.0.1:{self.api}/pods", timeout=10).json()["items"] or []
-        return found
-
-    def wait_until_ready(self, *names: str, seconds: float) -> None:
-        def ready() -> set[str]:
-            return {
-                pod["metadata"]["name"].removesuffix(f"-{NAME}")
-                for pod in self.pods()
-                for condition in pod["status"].get("conditions", ())
-                if condition["type"] == "Ready" and condition["status"] == "True"
-            }
-
-        wait_for(ready, seconds, until=set(names).issubset, explain=self.log_tail)
-
-    def started(self, name: str) -> float:
-        """When the container of a pod was started, as Unix time."""
-        (pod,) = (pod for pod in self.pods() if pod["metadata"]["name"] == f"{name}-{NAME}")
-        (container,) = pod["status"]["containerStatuses"]
-        return datetime.fromisoformat(container["state"]["running"]["startedAt"]).timestamp()
+        new.write_text(text)
+        new.rename(self.folder / "pods" / name)
 
     def log_tail(self) -> str:
         return (self.folder / "log").read_text()[-5000:]
@@ -104,7 +76,7 @@ def running_node(images: Path) -> Iterator[Node]:
 
         def answers() -> bool:
             assert node.process.poll() is None, node.log_tail()
-            node.pods()
+            node.kubelet.pods()
             return True
 
         wait_for(answers, START_SECONDS, explain=node.log_tail)
@@ -160,27 +132,16 @@ state = "{folder}/state"
 [{cri}.containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
 """
-    kubelet = {
-        "apiVersion": "kubelet.config.k8s.io/v1beta1",
-        "kind": "KubeletConfiguration",
+    own: dict[str, Json] = {
         "containerRuntimeEndpoint": f"unix://{folder}/containerd.sock",
-        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": False,
-        "failSwapOn": False,
-        "enforceNodeAllocatable": [],
-        "localStorageCapacityIsolation": False,
-        "evictionHard": {"memory.available": "1Mi"},
-        "makeIPTablesUtilChains": False,
-        "maxPods": 300,
         "volumePluginDir": f"{folder}/plugins",
-        "syncFrequency": "5s",
     }
     if standalone:
-        kubelet |= {"staticPodPath": f"{folder}/pods", "fileCheckFrequency": "1s", "registerNode": False}
-        kubelet |= {"address": "127.0.0.1", "port": free_port(), "readOnlyPort": node.api, "healthzPort": 0}
-    return {"containerd.toml": containerd, "kubelet.yaml": yaml.safe_dump(kubelet)}
+        own |= STANDALONE | {"staticPodPath": f"{folder}/pods", "readOnlyPort": node.api}
+        own |= {"address": "127.0.0.1", "port": free_port()}
+    return {"containerd.toml": containerd, "kubelet.yaml": configuration(**own)}
 
 
 def _remove_cgroups() -> bool:

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from deploy import go_programs
-from tests.kubernetes import node
 from tests.kubernetes.cluster import Cluster, running_cluster
+from tests.kubernetes.kubelet import EXPORTERS
 from tests.support.waiting import wait_for
 from tools import chart as tool
 
@@ -33,7 +33,7 @@ def containers(cluster: Cluster) -> dict[str, bool]:
 
 def test_install_upgrade_and_uninstall(images: Path, tmp_path: Path) -> None:
     tool.write(tmp_path / "chart")
-    image, _, tag = node.EXPORTERS.partition(":")
+    image, _, tag = EXPORTERS.partition(":")
     given = {"image": {"repository": f"docker.io/{image}", "tag": tag, "pullPolicy": "Never"}}
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(given))
     of_helm = (f"--namespace={NAMESPACE}", str(tmp_path / "chart"), f"--values={tmp_path / 'values.yaml'}")
