@@ -122,7 +122,7 @@ part-kvm: $(READY) ## An emulated KVM host with libvirt: a quarter of an hour
 	$(LONG) tests/kvm
 part-kernels: $(READY) ## sched-exporter on Debian's kernels, cgroups v1 too: half an hour
 	$(LONG) tests/kernels
-part-kubernetes: $(READY) ## The chart on a real kubelet and API server: seven minutes, and half an hour to build them
+part-kubernetes: $(READY) ## The chart on real kubelets, cgroups v1 and v2, and API server: half an hour, and as long to build them
 	$(LONG) tests/kubernetes
 part-distributions: $(READY) ## The stack from packages of other releases of Debian and Ubuntu: half an hour
 	$(LONG) tests/distributions
