@@ -74,7 +74,7 @@ BY_REASON = _of_delays(
     description=(
         "What the chosen virtual servers waited for: neighbours, self (own threads or requests), cap, host (services, "
         "kernel threads), stolen (by a hypervisor below), wakeup (of an idle CPU), device (the disk's own time), "
-        f"throttled (held back by the kernel), unknown. 1: one vCPU or disk request that always waits. {_ESTIMATED}"
+        f"throttled (delayed by the kernel), unknown. 1: one vCPU or disk request that always waits. {_ESTIMATED}"
     ),
     legend="{{reason}}",
 )

@@ -108,7 +108,7 @@ def test_kvm_exporter_finds_guests_in_pods_and_outside(watched: Watched) -> None
 
 def test_records_call_pods_by_name(watched: Watched) -> None:
     checkout, etl = f"shop/checkout-{NAME}", f"batch/etl-7-{NAME}"
-    caused = f'vserver:cpu_wait_caused:rate{{vserver="{checkout}", reason="neighbour", by="{etl}"}}'
+    caused = f'vserver:delay:rate{{vserver="{checkout}", resource="cpu", reason="neighbour", by="{etl}"}}'
     watched.prometheus.wait_for(f"{caused} > 0", SEEN_SECONDS, watched.machine.log)
     used = 'count by (vserver) (vserver:cpu_usage:rate{platform="cgroup", role="guest"})'
 

@@ -15,7 +15,7 @@ from virtscope.sched.reasons import Machine
 OBJECT = Path(__file__).with_name("disk.bpf.o")
 
 OTHER = 2**64 - 1  # from disk.bpf.c
-# Those of this reader: the device's own service, and requests held back.
+# Those of this reader: the device's own service, and the time in which the kernel throttled requests.
 DEVICE, THROTTLED = 2**64 - 2, 2**64 - 3
 
 NOBODY = {DEVICE: "(device)", THROTTLED: "(throttled)", OTHER: REST}

@@ -62,7 +62,7 @@ def of_disks(rows: Mapping[str, Mapping[str, Row]], devices: Mapping[str, Device
             "blk_delay_seconds_total",
             "Time from queueing a synchronous disk request of the cgroup to its completion, in seconds summed over "
             "requests, by whose request the device served meanwhile: a cgroup, (self) (others of the same cgroup), a "
-            "systemd unit, (host), (device) (the request itself), (throttled) (held back by the kernel while the "
+            "systemd unit, (host), (device) (the request itself), (throttled) (delayed by the kernel while the "
             "device was free, or by io.max), (rest) (no series, or unknown).",
             [
                 ({"cgroup": name, "device": device, "by": "(self)" if by == name else by}, ns / 1e9)
