@@ -36,7 +36,7 @@ class Waits:
 
     def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
         """Load and attach it, for cgroups of this version. Raises like Object."""
-        self.loaded = Object(OBJECT, [version], [b"on_switch"], machine, open_library)
+        self.loaded = Object(OBJECT, [[version]], [b"on_switch"], machine, open_library)
         self._pairs, self._rests, self._cpus = map(self.loaded.table, (b"pairs", b"rests", b"cpus"))
         self.close = self.loaded.close
 

@@ -76,9 +76,9 @@ enum { READ = 0, WRITE = 1, FLUSH = 2 };
 #define OTHER (~0ull)
 
 // Set before the programs are loaded; alone in their section, so that they are all of that.
-// Whose cgroups are told apart: those of version 2, or of version 1's controller blkio; and the argument of
-// block_bio_queue, block_split and block_rq_issue that is the bio or request: the second before Linux 5.11.
-const volatile struct { u32 version, argument; } constants = {2, 0};
+// Whose cgroups are told apart: those of version 2, or of version 1's controller blkio; and which argument of an event
+// is the request or bio: the second one in older kernels, Linux 5.10 and before, whose stable updates changed it.
+const volatile struct { u32 version, request, bio; } constants = {2, 0, 0};
 #define ROOT 1ull
 
 struct slot {
@@ -227,6 +227,18 @@ static __always_inline u64 number_at(void *pointer)
 	return number;
 }
 
+// As assembly: the compiler would compute the offset, and the verifier wants it as a constant.
+static __always_inline void *argument_of(u64 *ctx, u32 second)
+{
+	void *argument;
+
+	if (second)
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(argument) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(argument) : "r"(ctx));
+	return argument;
+}
+
 static __always_inline u32 place_of(u64 bio)
 {
 	return (bio * 0x9e3779b97f4a7c15ull) >> 51 & (WAITING - 1);
@@ -322,14 +334,14 @@ static __always_inline int queue(struct bio *bio, u64 number)
 SEC("tp_btf/block_bio_queue")
 int on_queue(u64 *ctx)
 {
-	return constants.argument ? queue((void *)ctx[1], number_at(ctx + 1)) : queue((void *)ctx[0], number_at(ctx));
+	return queue(argument_of(ctx, constants.bio), number_at(ctx + constants.bio));
 }
 
 // Of a large bio, the first part continues as a new one.
 SEC("tp_btf/block_split")
 int on_split(u64 *ctx)
 {
-	return constants.argument ? queue((void *)ctx[1], number_at(ctx + 1)) : queue((void *)ctx[0], number_at(ctx));
+	return queue(argument_of(ctx, constants.bio), number_at(ctx + constants.bio));
 }
 
 // io.max holds bios back before they are queued.
@@ -354,7 +366,7 @@ int on_throttle(u64 *ctx)
 SEC("tp_btf/block_rq_issue")
 int on_issue(u64 *ctx)
 {
-	struct request *request = (void *)ctx[constants.argument ? 1 : 0];
+	struct request *request = argument_of(ctx, constants.request);
 	struct device *d = device_of_request(request);
 	struct waiting *w;
 	u64 now, first;
@@ -384,7 +396,7 @@ int on_issue(u64 *ctx)
 SEC("tp_btf/block_rq_requeue")
 int on_requeue(u64 *ctx)
 {
-	struct device *d = device_of_request((void *)ctx[constants.argument ? 1 : 0]);
+	struct device *d = device_of_request(argument_of(ctx, constants.request));
 
 	if (d && d->in_flight)
 		__sync_fetch_and_add(&d->in_flight, -1);

@@ -24,7 +24,8 @@ MAX_DEVICES = 64  # size of the kernel's array
 MAX_PAIRS = 8192  # of its map
 
 _MINOR_BITS = 20
-_ARGUMENTS_CHANGED = (5, 11)  # Linux: the request queue is no argument of the block layer's events any more
+# Which arguments of events of requests and of bios these are. The second ones first: no kernel accepts them by mistake.
+_ARGUMENTS = ((1, 1), (0, 1), (0, 0))
 
 
 class Device(NamedTuple):
@@ -48,7 +49,7 @@ class Delays:
     def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
         """Load and attach them, for cgroups of this version. Raises like Object."""
         programs = [b"on_queue", b"on_split", b"on_issue", b"on_requeue", b"on_complete"]
-        constants = [version, int(machine.version < _ARGUMENTS_CHANGED)]
+        constants = [(version, request, bio) for request, bio in _ARGUMENTS]
         self.loaded = Object(OBJECT, constants, programs, machine, open_library, optional=b"on_throttle")
         self._pairs, self._victims, self._devices = map(self.loaded.table, (b"pairs", b"victims", b"devices"))
         self.close = self.loaded.close

@@ -17,6 +17,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from itertools import product
 from pathlib import Path
 from typing import IO, Any, Callable
 
@@ -33,14 +34,14 @@ class Object:
     def __init__(
         self,
         path: Path,
-        constants: Sequence[int],
+        constants: Sequence[Sequence[int]],
         programs: Sequence[bytes],
         machine: Machine,
         open_library: Callable[..., Any] = ctypes.CDLL,
         *,
         optional: bytes = b"",
     ) -> None:
-        """Load it with the values of its constants, and attach these programs.
+        """Load it with values of its constants, the first ones that the kernel accepts, and attach these programs.
 
         A kernel that refuses the `optional` one runs the others. Raises SourceUnavailable, with the remedy, if this
         machine can't run them; SourceError if loading fails otherwise.
@@ -52,10 +53,10 @@ class Object:
         attempts = [(programs, optional)]
         if optional:
             attempts.insert(0, ([*programs, optional], b""))
-        for attached, without in attempts:
+        for (attached, without), values in product(attempts, constants):
             with _kept_away() as said:
                 try:
-                    self._load(path, constants, attached, without)
+                    self._load(path, values, attached, without)
                     break
                 except OSError as error:
                     self.close()
