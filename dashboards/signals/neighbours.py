@@ -119,6 +119,17 @@ APP_FOR = replace(
 )
 
 
+PER_REQUEST = Signal(
+    "Waiting per request",
+    f"sum by (resource, reason) ({on_host('app:delay_per_request:seconds', app='$app')})",
+    units.Seconds,
+    "What the virtual servers of the chosen applications waited for CPUs and disks, divided by the requests that they "
+    f"answered. {_ESTIMATED}",
+    _NO_TIERS,
+    legend="{{resource}} {{reason}}",
+)
+
+
 def _waited_for(at: Scope) -> str:
     return at("app:delay:rate", app="$app", reason="neighbour")
 
