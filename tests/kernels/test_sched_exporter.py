@@ -157,5 +157,5 @@ def test_what_a_container_s_disk_requests_take_is_the_kernels_and_whom_the_disk_
     assert of[READER][BACKUP.path] > total / 2
     assert of[READER]["(throttled)"] < total / 20
     assert of[BACKUP] == {}, "a service that isn't selected has no series"
-    if sees_io_max:
+    if sees_io_max and not machine.has_cgroup_v1:  # where systemd limits no operations
         assert of[HELD]["(throttled)"] > sum(of[HELD].values()) / 3

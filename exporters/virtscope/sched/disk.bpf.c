@@ -9,14 +9,13 @@
 // - A device that serves requests in parallel delays none of them as long as it isn't saturated. So a cgroup's requests
 //   that are alone in the device tell how long its requests take there; others are charged only for what is beyond.
 // - Only synchronous requests wait (reads, O_DIRECT, fsync): nobody waits for writeback. Writeback delays others, though.
-// - The device was free, but the kernel held the request back (weights, io.max, plugging): THROTTLED.
+// - While the device is free and the kernel delays the request (weights, io.max, plugging), it is throttled.
 //
-// The types are those few fields that are read, relocated at load (CO-RE). `make bpf` compiles it to blocks.bpf.o.
+// The types are those few fields that are read, relocated at load (CO-RE). `make bpf` compiles it to disk.bpf.o.
 
 typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-typedef long long s64;
 typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
@@ -58,7 +57,7 @@ struct request___disk { struct gendisk *rq_disk; } CO_RE;                   // b
 
 // include/linux/blk_types.h; the same numbers since Linux 4.10.
 #define OP 0xffu
-enum { READ = 0, WRITE = 1, FLUSH = 2 };
+enum { READ = 0 };
 #define SYNC (1u << 11)
 #define FUA (1u << 17)
 #define PREFLUSH (1u << 18)
@@ -66,12 +65,13 @@ enum { READ = 0, WRITE = 1, FLUSH = 2 };
 #define SLOTS 8          // cgroups by device, the last ones served
 #define COMPLETED 64     // power of two
 #define DEVICES 64       // power of two
-#define PROBES 4
+#define PROBES 4         // places of a device
 #define WAITING 8192     // power of two: bios, each in one of two places
 #define CLASSES 9        // of requests that take equally long: 4 sizes of reads, 4 of writes, flushes
+// A request that is served faster than usual leaves credit to slower ones of its cgroup, so that those whose service
+// varies aren't others' doing; at most this many times the usual.
 #define CREDIT 8
-#define SILENCE 5000000000ull
-#define HELD_BACK 1000000ull
+#define SILENCE 5000000000ull      // ns without a request, after which none is in flight
 // A name that no cgroup has.
 #define OTHER (~0ull)
 
