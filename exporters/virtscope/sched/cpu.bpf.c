@@ -10,32 +10,8 @@
 // The types are those few fields that are read, relocated at load (CO-RE): no vmlinux.h, no kernel headers.
 // `make bpf` compiles it to waits.bpf.o; program.py loads that, and has the layout of what is read from outside.
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-enum {
-	BPF_MAP_TYPE_PERCPU_HASH = 5,
-	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_LRU_PERCPU_HASH = 10,
-	BPF_ANY = 0,
-};
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
+#include "kernel.bpf.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-#define CO_RE __attribute__((preserve_access_index))
-struct kernfs_node { u64 id; } CO_RE;
-struct cgroup { struct kernfs_node *kn; } CO_RE;
-struct cgroup_subsys_state { struct cgroup *cgroup; } CO_RE;
 struct css_set { struct cgroup_subsys_state *subsys[1]; struct cgroup *dfl_cgrp; } CO_RE;
 struct sched_info { u64 run_delay, last_arrival, last_queued; } CO_RE;
 struct rq { u64 clock; struct sched_info rq_sched_info; } CO_RE;

@@ -13,33 +13,8 @@
 //
 // The types are those few fields that are read, relocated at load (CO-RE). `make bpf` compiles it to disk.bpf.o.
 
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-enum {
-	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_PERCPU_HASH = 5,
-	BPF_ANY = 0,
-	BPF_NOEXIST = 1,
-};
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
+#include "kernel.bpf.h"
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-#define CO_RE __attribute__((preserve_access_index))
-struct kernfs_node { u64 id; } CO_RE;
-struct cgroup { struct kernfs_node *kn; } CO_RE;
-struct cgroup_subsys_state { struct cgroup *cgroup; } CO_RE;
 struct css_set { struct cgroup_subsys_state *subsys[1]; } CO_RE;
 struct task_struct { struct css_set *cgroups; } CO_RE;
 enum cgroup_subsys_id { io_cgrp_id = 3 };      // relocated too: which controllers there are decides
@@ -76,8 +51,8 @@ enum { READ = 0 };
 #define OTHER (~0ull)
 
 // Set before the programs are loaded; alone in their section, so that they are all of that.
-// Whose cgroups are told apart: those of version 2, or of version 1's controller blkio; and which argument of an event
-// is the request or bio: the second one in older kernels, Linux 5.10 and before, whose stable updates changed it.
+// version: of the cgroups to distinguish, 2, or 1 for those of its controller blkio. request, bio: index of this argument
+// in the block layer's events: 1 in Linux 5.10 and before, 0 since; stable updates of old kernels changed it, too.
 const volatile struct { u32 version, request, bio; } constants = {2, 0, 0};
 #define ROOT 1ull
 

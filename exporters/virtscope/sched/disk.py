@@ -93,7 +93,7 @@ class Ledger:
         unneeded = {}
         for number, pairs in delayed.items():
             device = self.devices.setdefault(number, Pairs(NOBODY, MAX_PAIRS))
-            # Most containers never use most devices: those that don't have no series.
+            # Most containers never use most devices: only users of a device have series.
             use = {found.names[waiting].waiting for waiting, _ in pairs if waiting in found.names}
             shown = found.shown & (use | device.rows.keys())
             unneeded[number] = [
