@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Callable
 
-from virtscope.sched import cpu, disk, privileges
+from virtscope.sched import cpu, disk, irq, privileges
 from virtscope.sched.names import Names
 from virtscope.sched.pairs import Pairs, Row
 from virtscope.sched.privileges import CAP_BPF, CAP_SYS_ADMIN
 from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit import cli
-from virtscope.toolkit.collect import SourceError
+from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders, hierarchy
 
 
@@ -91,6 +92,40 @@ class DiskDelays:
     def needed(self) -> int:
         """Return the capability needed to read on (a bit)."""
         return _needed(self._delays.devices)
+
+
+class InterruptDelays:
+    """CPU time that interrupts took from tasks, since the programs were loaded."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        """Load the programs, by these flags. Raises GlobError for a flag, and SourceError like Object."""
+        machine = _machine(given)
+        self._names, version, self._where = _names(given, "cpu", vcpus_alone=True)
+        self._disks: Names | None = None
+        if version == 1:
+            with contextlib.suppress(SourceUnavailable):
+                self._disks, _, _ = _names(given, "blkio", vcpus_alone=False)
+        self._interrupts = irq.Interrupts(version, machine)
+        self._pairs = Pairs(irq.NOBODY, irq.MAX_PAIRS)
+
+    def read(self) -> tuple[Mapping[str, Row], irq.Totals]:
+        """Return what interrupts took from each container by its name, and the totals; raises SourceError."""
+        taken, totals = self._interrupts.pairs(), self._interrupts.totals()
+        found = self._names.find()
+        if self._disks:
+            found = irq.with_disks(found, self._disks.find().names)
+        unneeded = self._pairs.add(taken, found, time.monotonic())
+        self._interrupts.forget(unneeded)
+        self._pairs.forget(unneeded)
+        return self._pairs.rows, totals
+
+    def origin(self) -> str:
+        """Return the library and the hierarchy."""
+        return f"{self._interrupts.loaded.library}, {self._where}"
+
+    def needed(self) -> int:
+        """Return the capability needed to read on (a bit)."""
+        return _needed(self._interrupts.totals)
 
 
 def _machine(given: argparse.Namespace) -> Machine:

@@ -1,4 +1,4 @@
-"""Exposes who waits for a CPU or a disk, and who has it meanwhile: containers, KVM guests, systemd units."""
+"""Exposes who waits for a CPU or a disk and who has it meanwhile, and whose interrupts take CPU time from whom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.sched import metrics, privileges, top
-from virtscope.sched.counting import CpuWaits, DiskDelays, add_flags
+from virtscope.sched.counting import CpuWaits, DiskDelays, InterruptDelays, add_flags
 from virtscope.sched.privileges import PrivilegesError
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_flags(known_flags)
     known_flags.add_argument(
         "--no-disks", action="store_true", help="leave disk delays out: they cost 1 to 2 µs of CPU per disk request"
+    )
+    known_flags.add_argument(
+        "--no-interrupts", action="store_true", help="leave interrupts out: they cost 0.4 µs of CPU per softirq"
     )
     given = cli.start(known_flags, arguments)
     try:
@@ -62,6 +65,13 @@ def _sources(given: argparse.Namespace) -> list[Source]:
             sources.append(_source("block", lambda: metrics.of_disks(*delays.read()), delays.origin))
         except SourceError as error:
             sources.append(_absent("block", error))
+    if not given.no_interrupts:
+        try:
+            interrupts = InterruptDelays(given)
+            needed |= interrupts.needed()
+            sources.append(_source("interrupts", lambda: metrics.of_interrupts(*interrupts.read()), interrupts.origin))
+        except SourceError as error:
+            sources.append(_absent("interrupts", error))
     privileges.keep_only(needed)
     return sources
 

@@ -1,7 +1,7 @@
-"""The metrics: waits for a CPU and for disks, by victim and by what had them meanwhile.
+"""The metrics: waits for a CPU and for disks, by victim and by what had them meanwhile; time taken by interrupts.
 
 By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat; `biolatency-bpfcc -D`,
-or r_await and w_await of `iostat -x`.
+or r_await and w_await of `iostat -x`; `softirqs-bpfcc`, `hardirqs-bpfcc`.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from prometheus_client import Metric
 
 from virtscope.sched.cpu import Totals
 from virtscope.sched.disk import Device
+from virtscope.sched.irq import Totals as InterruptTotals
 from virtscope.sched.pairs import Row
 from virtscope.toolkit.families import family, scalar
 
@@ -89,5 +90,40 @@ def of_disks(rows: Mapping[str, Mapping[str, Row]], devices: Mapping[str, Device
             "blk_delay_lost_seconds_total",
             "Time of synchronous disk requests not attributed because a BPF map was full, in seconds.",
             [({"device": name}, device.lost / 1e9) for name, device in devices.items()],
+        ),
+    ]
+
+
+def of_interrupts(rows: Mapping[str, Row], totals: InterruptTotals) -> list[Metric]:
+    """Return the families of interrupts."""
+    return [
+        family(
+            "irq_delay_seconds_total",
+            "CPU time that interrupts and softirqs took from running tasks of the cgroup, in seconds, by whose packets "
+            "or disk requests they handled: a cgroup, (self) (the same one), a systemd unit, (host) (anything else, "
+            "such as timers), (rest) (no series, or unknown).",
+            [
+                ({"cgroup": name, "by": "(self)" if by == name else by}, ns / 1e9)
+                for name, row in rows.items()
+                for by, ns in row.ns.items()
+            ],
+        ),
+        family(
+            "irq_seconds_total",
+            "CPU time of hard interrupts' handlers and of softirqs, in seconds, idle CPUs and ksoftirqd included; "
+            "without, on x86, the local timer and interprocessor interrupts.",
+            [({"kind": kind}, ns / 1e9) for kind, ns in totals.kinds.items()],
+        ),
+        scalar(
+            "irq_delay_charged_seconds_total",
+            "Attributed CPU time that interrupts and softirqs took from running tasks, in seconds, cgroups without "
+            "series included.",
+            totals.charged / 1e9,
+        ),
+        scalar(
+            "irq_delay_lost_seconds_total",
+            "CPU time that interrupts and softirqs took from running tasks not attributed because the BPF map of pairs "
+            "was full, in seconds.",
+            totals.lost / 1e9,
         ),
     ]

@@ -1,6 +1,7 @@
 """Messages if libbpf or the kernel refuse a program, and a check of the objects against their sources.
 
-The programs' results: tests/e2e/test_sched_exporter.py and test_disk_delays.py, and on other kernels tests/kernels.
+The programs' results: tests/e2e/test_sched_exporter.py, test_disk_delays.py and test_interrupts.py, and on other
+kernels tests/kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from unittest.mock import Mock
 import pytest
 
 from tools import bpf
-from virtscope.sched import cpu, disk
+from virtscope.sched import cpu, disk, irq
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -52,7 +53,7 @@ class FakeLibbpf:
 
     def _call(self, name: str, *arguments: Any) -> int | None:
         if name.endswith("_by_name"):  # libbpf puts the file's name before that of a section
-            objects = {b"cpu": cpu.OBJECT, b"disk": disk.OBJECT}
+            objects = {b"cpu": cpu.OBJECT, b"disk": disk.OBJECT, b"irq": irq.OBJECT}
             assert any(arguments[-1].removeprefix(of) + b"\0" in path.read_bytes() for of, path in objects.items())
         error = self.errors.get(name, 0)
         ctypes.set_errno(error)
@@ -102,7 +103,7 @@ def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None
         loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
 
 
-@pytest.mark.parametrize("of", [cpu, disk])
+@pytest.mark.parametrize("of", [cpu, disk, irq])
 def test_the_object_is_what_clang_makes_of_its_source(of: ModuleType, tmp_path: Path) -> None:
     """Byte for byte with Debian 12's clang, which `make bpf` requires too."""
     if not shutil.which(bpf.CLANG) or not shutil.which(bpf.STRIP):
@@ -113,7 +114,7 @@ def test_the_object_is_what_clang_makes_of_its_source(of: ModuleType, tmp_path: 
     assert built.read_bytes() == of.OBJECT.read_bytes(), f"{source.name} has changed since: run `make bpf`"
 
 
-@pytest.mark.parametrize("of", [cpu, disk])
+@pytest.mark.parametrize("of", [cpu, disk, irq])
 def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes(of: ModuleType) -> None:
     """The reader decides with this limit when idle pairs are forgotten."""
     source = of.OBJECT.with_suffix(".c").read_text()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.sched import disk, metrics
+from virtscope.sched import disk, irq, metrics
 from virtscope.sched.cpu import IDLE, MAX_PAIRS, NOBODY, OTHER, STOLEN, THROTTLED, Totals
 from virtscope.sched.names import HOST, Found, Name
 from virtscope.sched.pairs import Pairs, Waited
@@ -45,6 +45,19 @@ DELAYED = {
 }
 DEVICE = disk.Device(DISK, requests=40_000, waited=99_600_000_000, lost=0, asynchronous=7_000)
 
+TAKEN = {
+    (2, 3): Waited(41 * SECOND, 0),
+    (2, 2): Waited(SECOND // 2, 0),
+    (2, irq.OF_HOST): Waited(3 * SECOND, 0),
+    (2, 5 | irq.BLKIO): Waited(SECOND // 5, 0),
+    (1, 3): Waited(SECOND, 0),
+    (4, irq.OTHER): Waited(SECOND // 10, 0),
+}
+BLKIO_NAMES = {1: Name(HOST, HOST), 5: NAMES[4]}
+# struct cpu, in ns: softirqs by number, hard interrupts, charged, lost, and others that aren't read.
+PER_CPU = [0, 2 * SECOND, SECOND // 4, 60 * SECOND, SECOND, 0, SECOND // 8, SECOND, SECOND // 8, SECOND // 2]
+PER_CPU += [3 * SECOND, 45_800_000_000, 7, 123, 456]
+
 
 def test_golden_exposition() -> None:
     pairs = Pairs(NOBODY, MAX_PAIRS)
@@ -52,12 +65,15 @@ def test_golden_exposition() -> None:
     ledger = disk.Ledger()
     ledger.add({DISK: DELAYED}, FOUND, 0)
     of_disks = metrics.of_disks({"sda": ledger.devices[DISK].rows}, {"sda": DEVICE})
-    exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *of_disks])
+    taken = Pairs(irq.NOBODY, irq.MAX_PAIRS)
+    taken.add(TAKEN, irq.with_disks(FOUND, BLKIO_NAMES), 0)
+    others = [*of_disks, *metrics.of_interrupts(taken.rows, irq.totals(PER_CPU))]
+    exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *others])
     assert_golden(GOLDEN, exposed)
     assert_lints(exposed)
     # Where the kernel counts nothing there is no count of it.
     lines = exposed.splitlines(keepends=True)
-    assert Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS._replace(run_delay=0)), *of_disks]) == b"".join(
+    assert Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS._replace(run_delay=0)), *others]) == b"".join(
         line for line in lines if not line.startswith(b"sched_wait_kernel_seconds_total")
     )
 
@@ -93,3 +109,25 @@ def test_a_crowded_map_loses_idle_pairs_but_no_victim_s_own_sums() -> None:
 def test_a_device_is_called_by_its_numbers() -> None:
     assert DEVICE.numbers == "8:0"
     assert DEVICE._replace(number=259 << 20 | 3).numbers == "259:3"
+
+
+def test_time_in_softirqs_is_summed_by_kind() -> None:
+    totals = irq.totals(PER_CPU)
+    assert totals.kinds == {
+        "other": SECOND // 8,
+        "timer": 2 * SECOND + SECOND // 8,
+        "net_tx": SECOND // 4,
+        "net_rx": 60 * SECOND,
+        "block": SECOND,
+        "sched": SECOND,
+        "rcu": SECOND // 2,
+        "hard": 3 * SECOND,
+    }
+    assert (totals.charged, totals.lost) == (45_800_000_000, 7)
+
+
+def test_a_disk_s_cgroup_of_version_1_has_the_name_of_its_own_hierarchy() -> None:
+    found = irq.with_disks(FOUND, {2: Name(BATCH, BATCH)})
+    assert found.names[2].running == SHOP
+    assert found.names[2 | irq.BLKIO].running == BATCH
+    assert found.shown == FOUND.shown
