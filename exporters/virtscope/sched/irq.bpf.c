@@ -42,7 +42,7 @@ struct sk_buff { struct net_device *dev; } CO_RE;
 struct blkcg { struct cgroup_subsys_state css; } CO_RE;
 struct blkcg_gq { struct blkcg *blkcg; } CO_RE;
 struct bio { struct blkcg_gq *bi_blkg; } CO_RE;
-struct request { u32 __data_len; struct bio *bio; } CO_RE;
+struct request { struct bio *bio; } CO_RE;
 
 #define PF_KTHREAD 0x00200000      // include/linux/sched.h
 
