@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.support import flooding, reading
+from tests.support import flooding, reading, routing
 from tests.support.needs import missing, need, need_root
 from tests.support.pages import Page
+from tests.support.routing import Network
 from tests.support.waiting import wait_for
 from virtscope.toolkit.hierarchy import hierarchy
 
@@ -109,6 +110,52 @@ def test_who_floods_another_s_cpu_with_packets_is_named_and_who_only_computes_is
     assert of_shop[culprit.path] + of_batch[culprit.path] <= received
     assert named == pytest.approx(charged, rel=0.03)
     assert charged <= total
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    need(util_linux="unshare", iproute2="ip")
+    if not routing.has_tun():
+        missing("needs /dev/net/tun")
+    with Network() as network:
+        yield network
+
+
+@pytest.mark.parametrize("receiver", ["container", "guest"])
+def test_packets_that_nobody_known_sent_belong_to_the_container_or_guest_that_gets_them(
+    exporter: RunningExporter, network: Network, receiver: str
+) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    command, address = {
+        "container": (network.container(), routing.CONTAINER),
+        "guest": (network.guest(), routing.GUEST),
+    }[receiver]
+    with contextlib.ExitStack() as at_end:
+        shop = Container("shop", cpu, sys.executable, "-c", BURN)
+        at_end.callback(shop.remove)
+        owner = Container(receiver, min(os.sched_getaffinity(0)), *command)
+        at_end.callback(owner.remove)
+        assert owner.process.stdout
+        assert owner.process.stdout.readline() == "ready\n"
+        before = Page.of(exporter.address)
+        sender = in_the_root_cgroup(*network.flood(address))
+        at_end.callback(sender.communicate, timeout=30)
+        at_end.callback(sender.kill)
+
+        def grown() -> dict[str, float]:
+            page = Page.of(exporter.address)
+            return {by: page.total(DELAY, by=by) - before.total(DELAY, by=by) for by in page.labels(DELAY, "by")}
+
+        wait_for(lambda: grown().get(owner.path, 0) > ENOUGH_SECONDS)
+        seconds = grown()
+    assert seconds[owner.path] > sum(seconds.values()) / 2, "the rest is of the machine's other processes"
+    assert shop.path not in seconds
+
+
+def in_the_root_cgroup(*command: str) -> subprocess.Popen[str]:
+    """A process that counts as nobody known, as packets from a NIC do."""
+    enter = f"echo $$ >{hierarchy(Path('/proc'), 'cpu').root}/cgroup.procs"
+    return subprocess.Popen(["sh", "-ec", f'{enter}; exec "$@"', "sh", *command], stdout=subprocess.PIPE, text=True)
 
 
 def test_whose_disk_requests_a_softirq_completes_is_named(exporter: RunningExporter, tmp_path: Path) -> None:
