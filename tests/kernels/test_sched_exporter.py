@@ -159,3 +159,15 @@ def test_what_a_container_s_disk_requests_take_is_the_kernels_and_whom_the_disk_
     assert of[BACKUP] == {}, "a service that isn't selected has no series"
     if sees_io_max and not machine.has_cgroup_v1:  # where systemd limits no operations
         assert of[HELD]["(throttled)"] > sum(of[HELD].values()) / 3
+
+
+def test_interrupts_take_time_from_tasks(machine: Machine, report: Report) -> None:
+    page = Page.of(machine.exporter)
+    (source,) = page.all("sched_source_info", source="interrupts")
+    assert "absent" not in source.labels["detail"]
+    total, named = page.total("irq_seconds_total"), page.total("irq_delay_seconds_total")
+    charged, lost = (page.value(f"irq_delay_{each}_seconds_total") for each in ("charged", "lost"))
+    report(f"{machine.setup.name}: interrupts took {total:.3f} s, from tasks {charged:.3f} s, by name {named:.3f} s")
+    assert 0 < charged <= total
+    assert charged / 2 < named <= charged, "containers that are gone have no series"
+    assert lost == 0
