@@ -13,7 +13,7 @@
 // - A packet that no known task sent, as from a NIC, belongs to the container or guest behind the virtual device that
 //   it is forwarded to. `devices` has these: the host's end of a veth, learned when a task in another network namespace
 //   than the root's sends through its peer, and taps, learned when QEMU or vhost writes to them.
-// - A disk request belongs to the cgroup that the kernel charges for it.
+// - A disk request belongs to the cgroup that the kernel charges for it, which in version 2 takes the controller io.
 // Anything else is the host's. So are: packets from a NIC to a task in the root's network namespace, to macvlan, ipvlan
 // and SR-IOV devices, packets that XDP or tc redirects and those completed after transmission; a device's first packets,
 // until its container has sent. A packet that is copied (flooded by a bridge) belongs to nobody known.
