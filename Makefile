@@ -97,8 +97,9 @@ soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, 
 	HOURS=$${HOURS:-2} $(BIN)/python -m tests.proofs.soak
 faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX
 	$(BIN)/python -m tests.proofs.faults $(if $(ONLY),--only '$(ONLY)')
-truth: $(READY) ## As root, inject neighbours for an hour and compare who is named with who it was; SEED=1 EPISODES=108
-	$(BIN)/python -m tests.proofs.truth $(if $(SEED),--seed $(SEED)) $(if $(EPISODES),--episodes $(EPISODES))
+truth: $(READY) ## As root, inject neighbours for two hours and compare who is named with who it was; SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1
+	$(BIN)/python -m tests.proofs.truth \
+		$(if $(SEED),--seed $(SEED)) $(if $(RESOURCE),--resource $(RESOURCE)) $(if $(EPISODES),--episodes $(EPISODES)) $(if $(COMPARE),--compare)
 mutants: $(READY) ## Change FILES="PATH ..." in small ways, and show the changes that TESTS="PATH ..." don't notice
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/mutants.txt
 	$(BIN)/python -m tools.mutants.generated $(FILES) --tests $(TESTS)

@@ -73,7 +73,7 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
         if version_2:
             unified = root
         else:
-            wanted = {*CONTROLLERS, "cpuacct", "perf_event"}.intersection(options.split(","))
+            wanted = {*CONTROLLERS, "cpuacct", "blkio", "perf_event"}.intersection(options.split(","))
             by_controller |= dict.fromkeys(wanted, root)
     if "cpu" in by_controller:
         if absent := {*CONTROLLERS, "cpuacct"} - by_controller.keys():

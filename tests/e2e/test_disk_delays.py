@@ -16,7 +16,7 @@ from tests.e2e.running_exporter import RunningExporter
 from tests.support import reading
 from tests.support.needs import missing, need_root
 from tests.support.pages import Page
-from tests.support.serial_disk import serial_disk
+from tests.support.slow_disk import slow_disk, why_not_here
 from tests.support.waiting import wait_for
 from virtscope.toolkit.hierarchy import hierarchy
 
@@ -82,7 +82,9 @@ def exporter(tmp_path: Path) -> Iterator[RunningExporter]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[str]:
     """One that serves one request after the other."""
-    with serial_disk(tmp_path / "disk", SERVICE_MILLISECONDS) as disk:
+    if reason := why_not_here():
+        missing(reason)
+    with slow_disk(tmp_path / "disk", SERVICE_MILLISECONDS) as disk:
         yield disk
 
 

@@ -1,4 +1,4 @@
-"""Inject neighbours, and compare who is named with who it was: `make truth`, SEED=1 EPISODES=108.
+"""Inject neighbours, and compare who is named with who it was: `make truth`, SEED=1 EPISODES=206 RESOURCE=disk.
 
 An interrupted run goes on where it stopped. Exit status 0: all bars hold; 1: one is missed; 2: it can't be tried.
 """
@@ -9,10 +9,12 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 from deploy import programs
 from deploy.go_programs import GoProgramsError
@@ -23,12 +25,15 @@ from tests.kvm.guests import GuestError, why_not_here
 from tests.proofs import CHECKOUT
 from tests.proofs.truth import episodes, guests, table
 from tests.proofs.truth.chain import LIMIT, WINDOW, Chain, NoWaitsError
-from tests.proofs.truth.episodes import Episode
+from tests.proofs.truth.comparison import compare
+from tests.proofs.truth.episodes import DiskName, Episode
 from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
-from tests.proofs.truth.judgement import Observed, as_document, bars, from_document, judge
+from tests.proofs.truth.judgement import Observed, Resource, as_document, bars, from_document, judge
+from tests.support import slow_disk
 
 RESULTS = CHECKOUT / ".stack" / "truth"
 UNTRIED = 2  # exit status
+SERVICE_MILLISECONDS = 2  # of the disks
 
 
 class Untried(Exception):
@@ -38,19 +43,31 @@ class Untried(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.truth", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--episodes", type=int, default=episodes.ALL, metavar="NUMBER")
-    parser.add_argument("--short", action="store_true", help="four episodes, without guests, in three minutes")
+    parser.add_argument("--resource", choices=get_args(Resource), help="only episodes about this one")
+    parser.add_argument("--episodes", type=int, metavar="NUMBER")
+    parser.add_argument("--short", action="store_true", help="six episodes, without guests, in four minutes")
+    parser.add_argument("--compare", action="store_true", help="with what other estimators say of each episode")
     given = parser.parse_args()
-    plan = episodes.short(given.seed) if given.short else episodes.plan(given.seed, given.episodes)
+    kinds = episodes.of([given.resource] if given.resource else get_args(Resource))
+    number = given.episodes or episodes.shares(kinds)
+    plan = episodes.short(given.seed) if given.short else episodes.plan(given.seed, kinds, number)
     left_out = []
     if (reason := why_not_here()) and any(each.guests for each in plan):
         plan = [each for each in plan if not each.guests]
         left_out.append(f"Without KVM guests: {reason}.")
-    results = RESULTS / f"{given.seed}-{len(plan)}.jsonl"
+    if (reason := slow_disk.why_not_here()) and any(each.disks for each in plan):
+        plan = [each for each in plan if not each.disks]
+        left_out.append(f"Without disks: {reason}.")
+    if given.compare:
+        plan = [each for each in plan if not each.guests]
+        left_out.append("Without KVM guests: estimators are compared in containers.")
+    results = RESULTS / f"{given.seed}-{len(plan)}{'-compared' if given.compare else ''}.jsonl"
     if given.short:
         results.unlink(missing_ok=True)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # the shell ignores SIGINT for programs in the background
+        signal.signal(ending, signal.default_int_handler)
     try:
-        observed = run(plan, results)
+        observed = run(plan, results, compares=given.compare)
     except (Untried, NoWaitsError, LabError, GuestError, WorkerError, ProgramsError, GoProgramsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return UNTRIED
@@ -61,12 +78,14 @@ def main() -> int:
     if strange := len(observed) - len(judgement.episodes):
         left_out.append(f"{strange} episodes don't count: other virtual servers of this machine were in the way.")
     text = table.text(judgement, WINDOW, left_out)
+    if given.compare:
+        text = f"{text}\n\n{table.comparison(compare(judgement))}"
     results.with_suffix(".md").write_text(f"{text}\n")
     print(f"\n{text}\n\nAlso in {results.with_suffix('.md').relative_to(CHECKOUT)}")
     return 0 if table.holds(bars(judgement)) else 1
 
 
-def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
+def run(plan: Sequence[Episode], results: Path, *, compares: bool) -> list[Observed]:
     """The outcome of each episode; `results` has the finished ones, and a complete run starts over.
 
     Raises `Untried`, `NoWaitsError`, and errors of cgroups, guests, loads and programs.
@@ -87,7 +106,11 @@ def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
         if any(each.guests for each in left):
             domains = ending.enter_context(guests.paused(folder / "guests", cpus[episodes.VICTIMS]))
         chain = ending.enter_context(Chain(folder, guests=bool(domains)))
-        machine = Machine(worker, cpus, mounted(), domains)
+        devices = {
+            disk: ending.enter_context(_device(disk, folder))
+            for disk in sorted(frozenset[DiskName]().union(*(each.disks for each in left)))
+        }
+        machine = Machine(worker, cpus, mounted(), domains, devices, compares)
         file = ending.enter_context(results.open("a" if observed else "w"))
         injections = [Injection(episode, machine) for episode in left]
         for injection in injections[:1]:
@@ -104,6 +127,13 @@ def run(plan: Sequence[Episode], results: Path) -> list[Observed]:
             file.flush()
             print(table.line(found, LIMIT), flush=True)
     return observed
+
+
+@contextlib.contextmanager
+def _device(disk: DiskName, folder: Path) -> Iterator[str]:
+    """Its path."""
+    with slow_disk.slow_disk(folder / disk, SERVICE_MILLISECONDS, parallel=disk == "parallel") as name:
+        yield f"/dev/{name}"
 
 
 def finished(plan: Sequence[Episode], results: Path) -> list[Observed]:

@@ -1,13 +1,16 @@
 """The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping every 5 s.
 
-Everything runs as at users', with two exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes,
-and there is an additional application with its own objectives, whose virtual servers are the victims.
+Everything runs as at users', with three exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes,
+loop devices count, as no disk of this machine lies below theirs, and there is an additional application with its own
+objectives, whose virtual servers are the victims.
 """
 
 import contextlib
 import math
 import os
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +21,7 @@ from deploy import go_programs
 from deploy.documents import parse
 from lab.processes import Process, beside
 from tests.e2e.running_exporter import RunningExporter
+from tests.proofs.truth.judgement import Culprit, Resource
 from tests.support import Prometheus
 from tests.support.endpoints import Group
 from tests.support.pages import Page
@@ -30,6 +34,7 @@ WINDOW = 15  # seconds
 LIMIT = 2.0 * SCRAPE + WINDOW
 """Seconds in which a culprit is to be named."""
 _READY_SECONDS = 90
+_WAITS: Mapping[Resource, str] = {"cpu": "sched_wait_seconds_total", "disk": "blk_delay_seconds_total"}
 _OBJECTIVES = f"""\
 app: {PREFIX}.+
 about: The victims of `make truth`.
@@ -82,15 +87,27 @@ class Chain:
         """Wait until the rules know the application's virtual server."""
         self._prometheus.wait_for(f'vserver:app:info{{host="{HOST}", app="{app}"}}', _READY_SECONDS)
 
-    def named(self, app: str, since: float) -> list[tuple[float, str]]:
-        """Neighbours named to this application: Unix time and virtual server of each evaluation since then."""
+    def named(self, app: str, since: float) -> list[tuple[float, Culprit]]:
+        """Neighbours named to this application since then: Unix time, resource and virtual server."""
         seconds = math.ceil(time.time() - since)
-        found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}", resource="cpu"}}[{seconds}s]')
-        return [(at, series["metric"]["by"]) for series in found for at, _ratio in series["values"] if at >= since]
+        found = self._prometheus.query(f'app:neighbour:ratio{{host="{HOST}", app="{app}"}}[{seconds}s]')
+        return [
+            (at, Culprit(series["metric"]["resource"], series["metric"]["by"]))
+            for series in found
+            for at, _ratio in series["values"]
+            if at >= since
+        ]
 
-    def charged(self, cgroup: str) -> float:
-        """Seconds of this cgroup's wait that the exporter has charged so far, to any neighbour."""
-        return sum(sample.value for sample in Page.of(self._sched).all("sched_wait_seconds_total", cgroup=cgroup))
+    def charged(self, resource: Resource, cgroup: str) -> float:
+        """Seconds of this cgroup's wait for a resource that the exporter has charged so far."""
+        return sum(self.charges(resource, cgroup).values())
+
+    def charges(self, resource: Resource, cgroup: str) -> dict[str, float]:
+        """The same by neighbour, whose names are cgroups or in brackets."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for sample in Page.of(self._sched).all(_WAITS[resource], cgroup=cgroup):
+            found[sample.labels.get("running") or sample.labels["by"]] += sample.value
+        return dict(found)
 
     def _exporter(self, ending: contextlib.ExitStack, name: str, *flags: str) -> str:
         folder = self._folder / name
@@ -117,11 +134,12 @@ def why_absent(page: Page) -> str:
 
 
 def scaled(rules: str) -> str:
-    """The rules with rates over `WINDOW` seconds instead of two minutes; raises `ValueError` if they don't match."""
-    for shipped, window in {"[2m]": f"[{WINDOW}s]", "offset 2m": f"offset {WINDOW}s"}.items():
+    """The rules with these exceptions; raises `ValueError` if they don't match."""
+    exceptions = {"[2m]": f"[{WINDOW}s]", "offset 2m": f"offset {WINDOW}s", "(loop|dm-).*": "dm-.*"}
+    for shipped, here in exceptions.items():
         if shipped not in rules:
             raise ValueError(f"prometheus/rules/waits.yml has no {shipped!r}: update tests/proofs/truth/chain.py")
-        rules = rules.replace(shipped, window)
+        rules = rules.replace(shipped, here)
     return rules
 
 

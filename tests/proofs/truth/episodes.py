@@ -1,13 +1,16 @@
 """The plan of a run: the loads of each episode, and so the expected names. Pure, from a seed.
 
-The victim repeatedly computes for some milliseconds and sleeps, like a server. Culprits and decoys compute in square
-waves of the same period and duty cycle, so that their CPU usage doesn't distinguish them; only culprits run where the
-victim wants to run.
+The victim repeatedly computes for some milliseconds or reads a block of a disk, and sleeps, like a server. Culprits and
+decoys compute, or read and write, in square waves of the same period and duty cycle, so that their usage doesn't
+distinguish them; only culprits do so where the victim wants to: on its CPU or its disk.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
+
+from tests.proofs.truth.judgement import Culprit, Resource
 
 LEAD_SECONDS = 5.0  # the victim without culprits
 WITHOUT_SECONDS = 25.0  # an episode without culprits
@@ -19,6 +22,9 @@ BUSY_GUEST = "busy-guest"
 _NAMES = ("batch", "blog", "mail", "wiki")
 _STAY, _FREE = 0.0, -1.0
 
+DiskName = Literal["serial", "other", "parallel"]
+"""Disks of a run: two that serve one request after the other, and one that serves many side by side."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -26,6 +32,8 @@ class Load:
 
     Attributes:
         work, nap: CPU seconds of work, then seconds of sleep, repeated while the wave is on; `nap` 0: never sleeps.
+        disk: after the work, each thread reads a random block of this disk, past the page cache.
+        writes: it writes the block instead.
         move: 0: each thread stays on its CPU; positive: all move to the next CPU at this interval in seconds;
             negative: on any of them.
     """
@@ -38,11 +46,14 @@ class Load:
     cpus: tuple[int, ...]
     threads: int = 1
     move: float = _STAY
+    disk: DiskName | None = None
+    writes: bool = False
 
-    def words(self, cpus: Sequence[int]) -> list[str]:
-        """The arguments of worker.c, with this machine's CPUs."""
+    def words(self, cpus: Sequence[int], devices: Mapping[DiskName, str], waited: str) -> list[str]:
+        """The arguments of worker.c, with this machine's CPUs and disks; `waited` is its file of seconds waited."""
         numbers = (self.work, self.nap, self.threads, self.period, self.duty, self.phase, self.move)
-        return [*map(str, numbers), *(str(cpus[cpu]) for cpu in self.cpus)]
+        disk = ["write" if self.writes else "read", devices[self.disk], waited] if self.disk else ["none", "", ""]
+        return [*map(str, numbers), *disk, *(str(cpus[cpu]) for cpu in self.cpus)]
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,18 @@ class Episode:
     scene: Scene
 
     @property
-    def to_name(self) -> frozenset[str]:
+    def to_name(self) -> frozenset[Culprit]:
         """The culprits that should be named, by their names in the scene."""
         if not self.scene.blamed:
             return frozenset()
-        return frozenset({*self.scene.culprits, *([BUSY_GUEST] if self.scene.busy_guest else [])})
+        loads = (Culprit("disk" if load.disk else "cpu", name) for name, load in self.scene.culprits.items())
+        return frozenset({*loads, *([Culprit("cpu", BUSY_GUEST)] if self.scene.busy_guest else [])})
+
+    @property
+    def disks(self) -> frozenset[DiskName]:
+        """The disks that it uses."""
+        loads = (*self.scene.culprits.values(), *self.scene.decoys.values(), self.scene.victim)
+        return frozenset(load.disk for load in loads if load and load.disk)
 
     @property
     def guests(self) -> tuple[str, ...]:
@@ -113,6 +131,10 @@ class _Dice:
     def wave(self, cpu: int, phase: float | None = None, duty: float | None = None) -> Load:
         at = self.thrown.random() if phase is None else phase
         return Load(0.001, 0.0, self.period, duty or self.duty, round(at, 3), (cpu,))
+
+    def requests(self, disk: DiskName, threads: int, *, writes: bool = False) -> Load:
+        """A wave of requests to a disk, from the CPU where no victim is."""
+        return replace(self.wave(OTHER), work=0.0, threads=threads, disk=disk, writes=writes)
 
     def names(self, count: int) -> list[str]:
         return self.thrown.sample(_NAMES, count)
@@ -192,12 +214,70 @@ def _of_a_guest_by_another(dice: _Dice) -> Scene:
     return replace(_undisturbed(dice), victim=None, busy_guest=True)
 
 
+# It computes little between two requests.
+_READS = Load(0.0003, 0.004, 1.0, 1.0, 0.0, (VICTIMS,), disk="serial")
+# As often on its CPU as at its disk.
+_SERVES_AND_READS = replace(_READS, work=0.002, nap=0.002)
+
+
+def _disk_undisturbed(dice: _Dice) -> Scene:
+    """One decoy keeps the other disk busy; one computes on the other CPU."""
+    reader, busy = dice.names(2)
+    return Scene(_READS, {}, {reader: dice.requests("other", dice.thrown.randint(2, 6)), busy: dice.wave(OTHER)})
+
+
+def _disk_own_requests(dice: _Dice) -> Scene:
+    """More requests than its disk serves at once, so that it waits for itself."""
+    return replace(_disk_undisturbed(dice), victim=replace(_READS, threads=4))
+
+
+def _disk_side_by_side(dice: _Dice) -> Scene:
+    """They use the victim's disk, which serves all side by side as fast as it would one."""
+    threads = dice.thrown.randint(2, 5)
+    return Scene(
+        replace(_READS, disk="parallel"), {}, {name: dice.requests("parallel", threads) for name in dice.names(2)}
+    )
+
+
+def _disk_many(dice: _Dice) -> Scene:
+    """Four, each with one request at a time."""
+    waves = {name: replace(dice.requests("serial", 1), duty=1.0) for name in dice.names(4)}
+    return Scene(_READS, waves, {}, blamed=False)
+
+
+def _disk_one(dice: _Dice) -> Scene:
+    culprit, reader, busy = dice.names(3)
+    load = dice.requests("serial", dice.thrown.randint(2, 6))
+    return Scene(_READS, {culprit: load}, {reader: replace(load, disk="other"), busy: dice.wave(OTHER)})
+
+
+def _disk_one_writes(dice: _Dice) -> Scene:
+    scene = _disk_one(dice)
+    [(culprit, load)] = scene.culprits.items()
+    return replace(scene, culprits={culprit: replace(load, writes=True)})
+
+
+def _disk_two(dice: _Dice) -> Scene:
+    one, other, decoy = dice.names(3)
+    threads = dice.thrown.randint(2, 4)
+    culprits = {name: replace(dice.requests("serial", threads), duty=0.8) for name in (one, other)}
+    return Scene(_READS, culprits, {decoy: dice.requests("other", threads)})
+
+
+def _one_of_each(dice: _Dice) -> Scene:
+    """One is in its way on the CPU, another one at the disk."""
+    runs, reads, decoy = dice.names(3)
+    culprits = {runs: dice.wave(VICTIMS), reads: dice.requests("serial", 4)}
+    return Scene(_SERVES_AND_READS, culprits, {decoy: dice.requests("other", 4)})
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of episodes: how its scenes are generated, and how many of `ALL` episodes it has."""
 
     scene: Callable[[_Dice], Scene]
     share: int
+    resource: Resource = "cpu"
 
 
 KINDS: Mapping[str, Kind] = {
@@ -213,30 +293,47 @@ KINDS: Mapping[str, Kind] = {
     "one, the victim capped": Kind(_one_beside_a_cap, 6),
     "one, the victim a KVM guest": Kind(_of_a_guest, 4),
     "a KVM guest, by another": Kind(_of_a_guest_by_another, 4),
+    "disk: nobody": Kind(_disk_undisturbed, 26, "disk"),
+    "disk: nobody, own requests": Kind(_disk_own_requests, 8, "disk"),
+    "disk: nobody, served side by side": Kind(_disk_side_by_side, 16, "disk"),
+    "disk: many, none of them for half": Kind(_disk_many, 4, "disk"),
+    "disk: one culprit": Kind(_disk_one, 20, "disk"),
+    "disk: one that writes": Kind(_disk_one_writes, 8, "disk"),
+    "disk: two culprits": Kind(_disk_two, 8, "disk"),
+    "one at the CPU, one at the disk": Kind(_one_of_each, 8, "disk"),
 }
-ALL = sum(kind.share for kind in KINDS.values())
-SHORT = ("one culprit", "nobody", "two culprits", "nobody, capped")
+SHORT = ("one culprit", "nobody", "two culprits", "nobody, capped", "disk: one culprit", "disk: nobody")
 
 
-def counts(episodes: int) -> dict[str, int]:
+def of(resources: Iterable[Resource]) -> dict[str, Kind]:
+    """The kinds of episodes about these resources."""
+    return {name: kind for name, kind in KINDS.items() if kind.resource in resources}
+
+
+def shares(kinds: Mapping[str, Kind]) -> int:
+    """How many episodes a run of these kinds has."""
+    return sum(kind.share for kind in kinds.values())
+
+
+def counts(kinds: Mapping[str, Kind], episodes: int) -> dict[str, int]:
     """The number of episodes of each kind in proportion to their shares; the largest remainders get one more."""
-    exact = {name: kind.share * episodes / ALL for name, kind in KINDS.items()}
+    exact = {name: kind.share * episodes / shares(kinds) for name, kind in kinds.items()}
     found = {name: int(value) for name, value in exact.items()}
-    by_remainder = sorted(KINDS, key=lambda name: found[name] - exact[name])
+    by_remainder = sorted(kinds, key=lambda name: found[name] - exact[name])
     for name in by_remainder[: episodes - sum(found.values())]:
         found[name] += 1
     return found
 
 
-def plan(seed: int, episodes: int) -> list[Episode]:
+def plan(seed: int, kinds: Mapping[str, Kind], episodes: int) -> list[Episode]:
     """This many episodes in the order in which they run.
 
     Two episodes with the same guest have another one between them, so that its rate window passes.
     """
     thrown = random.Random(seed)
-    kinds = [name for name, count in counts(episodes).items() for _ in range(count)]
-    thrown.shuffle(kinds)
-    return [_episode(number, kind, thrown) for number, kind in enumerate(_apart(kinds), 1)]
+    names = [name for name, count in counts(kinds, episodes).items() for _ in range(count)]
+    thrown.shuffle(names)
+    return [_episode(number, kind, thrown) for number, kind in enumerate(_apart(names), 1)]
 
 
 def short(seed: int) -> list[Episode]:

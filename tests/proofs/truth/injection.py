@@ -1,4 +1,4 @@
-"""One episode on this machine: containers with loads, a guest, and the wait as seen by the chain and by the kernel."""
+"""One episode on this machine: containers with loads, a guest, and the wait as seen by the chain and by others."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from lab import wait_until
 from lab.cgroups import Cgroup, Hierarchies, TierLimits
+from tests.proofs.truth import trace
 from tests.proofs.truth.chain import LIMIT, PREFIX, Chain
-from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, LEAD_SECONDS, Episode, Load
+from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, LEAD_SECONDS, DiskName, Episode, Load
 from tests.proofs.truth.guests import Domain
-from tests.proofs.truth.judgement import Observed
+from tests.proofs.truth.judgement import LEDGER, Observed, Resource, Waited
+from tests.proofs.truth.trace import Seconds
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
@@ -43,12 +46,14 @@ def build(folder: Path) -> Path:
 
 
 class Machine(NamedTuple):
-    """Shared by all episodes: the load program, CPUs in the order of `episodes.BOTH`, cgroups, guests."""
+    """Shared by all episodes: the load program, CPUs in the order of `episodes.BOTH`, cgroups, guests, disks."""
 
     worker: Path
     cpus: Sequence[int]
     hierarchies: Hierarchies
     domains: Mapping[str, Domain]
+    devices: Mapping[DiskName, str]
+    compares: bool
 
 
 class Injection:
@@ -82,42 +87,55 @@ class Injection:
         app = f"{PREFIX}{episode.app}"
         chain.await_application(app)
         began = time.time()
+        estimates: dict[Resource, dict[str, Seconds]] = {}
         try:
             if scene.victim:
                 self._begin({"web": scene.victim})
             else:
                 domains[GUEST].go_on()
             self._begin(scene.decoys)
-            charged, delayed = self._waited(chain)
+            before, first = self._waited(chain), time.time()
             if episode.disturbed:
                 time.sleep(LEAD_SECONDS)
             if scene.busy_guest:
                 domains[BUSY_GUEST].go_on()
-            self._begin(scene.culprits)
-            disturbed = time.time()
-            time.sleep(max(0.0, began + episode.seconds(LIMIT) - disturbed))
-            after = self._waited(chain)
+            with self._compared(chain, estimates):
+                self._begin(scene.culprits)
+                disturbed = time.time()
+                time.sleep(max(0.0, began + episode.seconds(LIMIT) - disturbed))
+            after, last = self._waited(chain), time.time()
         finally:
             for guest in episode.guests:
                 domains[guest].pause()
         self._check()
         named = chain.named(app, began)
-        strangers = frozenset(by for _, by in named if not by.removeprefix("virtscope/").startswith(PREFIX))
+        strangers = frozenset(
+            who.name for _, who in named if not who.name.removeprefix("virtscope/").startswith(PREFIX)
+        )
         return Observed(
             episode.number,
             episode.kind,
             episode.to_name,
             episode.disturbed,
-            tuple((round(at - disturbed, 1), self._in_the_scene(by)) for at, by in named if by not in strangers),
+            tuple(
+                (round(at - disturbed, 1), who._replace(name=self._in_the_scene(who.name)))
+                for at, who in named
+                if who.name not in strangers
+            ),
             strangers,
-            after[0] - charged,
-            after[1] - delayed,
+            {
+                resource: Waited(charged - before[resource].charged, counted - before[resource].counted)
+                for resource, (charged, counted) in after.items()
+            },
+            last - first,
+            estimates,
         )
 
     def _begin(self, loads: Mapping[str, Load]) -> None:
         """Start loads, and return once all their threads exist."""
         for name, load in loads.items():
-            command = [str(self._machine.worker), *load.words(self._machine.cpus)]
+            words = load.words(self._machine.cpus, self._machine.devices, str(self._counter(name)))
+            command = [str(self._machine.worker), *words]
             self._processes.append(subprocess.Popen(self._cgroups[name].joining(command), stdin=subprocess.DEVNULL))
         deadline = time.monotonic() + _START_SECONDS
         for name, load in loads.items():
@@ -132,8 +150,58 @@ class Injection:
             if process.poll() is not None:
                 raise WorkerError(f"a load has ended with status {process.returncode}: {process.args!r}")
 
-    def _waited(self, chain: Chain) -> tuple[float, float]:
-        """The victim's wait so far in seconds, as charged by the exporter and as counted by the kernel.
+    @contextlib.contextmanager
+    def _compared(self, chain: Chain, estimates: dict[Resource, dict[str, Seconds]]) -> Iterator[None]:
+        """Add what each estimator makes of the block, if they are to be compared."""
+        victim = self._episode.scene.victim
+        if not self._machine.compares or victim is None:
+            yield
+            return
+        device = self._machine.devices[victim.disk] if victim.disk else ""
+        file = self._machine.worker.with_name("trace")
+        charged, pressed = self._charges(chain), self._pressure()
+        with trace.recording(file):
+            yield
+        ledger, pressure = self._charges(chain), self._pressure()
+        names = {int(thread.name): name for name, of in self._cgroups.items() for thread in _threads(of.processes())}
+        replay = trace.Replay(names, "web", _numbers(device) if device else "")
+        replay.follow(trace.parse(trace.lines(file)))
+        grown = {resource: seconds - pressed.get(resource, 0.0) for resource, seconds in pressure.items()}
+        for resource, of in replay.estimates(grown).items():
+            charges = {
+                name: seconds - charged.get((found, name), 0.0)
+                for (found, name), seconds in ledger.items()
+                if found == resource
+            }
+            estimates[resource] = {LEDGER: charges, **of}
+
+    def _charges(self, chain: Chain) -> dict[tuple[Resource, str], float]:
+        """Seconds that the exporter has charged so far to each other load of the episode, by resource and name."""
+        paths = {cgroup.path: name for name, cgroup in self._cgroups.items()}
+        return {
+            (resource, paths[by]): seconds
+            for resource in get_args(Resource)
+            for by, seconds in chain.charges(resource, self._cgroups["web"].path).items()
+            if paths.get(by, "web") != "web"
+        }
+
+    def _pressure(self) -> dict[Resource, float]:
+        """The seconds in which some of the victim's tasks waited (Documentation/accounting/psi.rst)."""
+        root = self._machine.hierarchies.unified
+        files: dict[Resource, str] = {"cpu": "cpu.pressure", "disk": "io.pressure"}
+        found: dict[Resource, float] = {}
+        for resource, name in files.items():
+            with contextlib.suppress(FileNotFoundError):  # a kernel without PSI
+                text = (Path(root or "/") / self._cgroups["web"].path[1:] / name).read_text()
+                found[resource] = int(text.splitlines()[0].rpartition("total=")[2]) / 1e6
+        return found
+
+    def _counter(self, name: str) -> Path:
+        """A load's file of the time that its requests took."""
+        return self._machine.worker.with_name(f"{self._episode.number}-{name}.waited")
+
+    def _waited(self, chain: Chain) -> dict[Resource, Waited]:
+        """The victim's wait so far, as charged by the exporter, and as counted by the kernel or the victim.
 
         The victim is stopped meanwhile, so that both have the same value however long reading takes.
         """
@@ -141,7 +209,11 @@ class Injection:
         path = domain.cgroup if domain else self._cgroups["web"].path
         pids = [domain.guest.pid] if domain else self._cgroups["web"].processes()
         with _stopped(pids):
-            return chain.charged(path), run_delay(pids)
+            found: dict[Resource, Waited] = {"cpu": Waited(chain.charged("cpu", path), run_delay(pids))}
+            if self._episode.scene.victim and self._episode.scene.victim.disk:
+                nanoseconds = int.from_bytes(self._counter("web").read_bytes(), sys.byteorder)
+                found["disk"] = Waited(chain.charged("disk", path), nanoseconds / 1e9)
+            return found
 
     def _in_the_scene(self, vserver: str) -> str:
         """The episode's name of a virtual server; others keep their name."""
@@ -149,6 +221,12 @@ class Injection:
             return BUSY_GUEST
         name = vserver.removeprefix(f"virtscope/{PREFIX}{self._episode.number}-")
         return name if name in self._cgroups else vserver
+
+
+def _numbers(device: str) -> str:
+    """Its numbers, as traces have them."""
+    number = Path(device).stat().st_rdev
+    return f"{os.major(number)},{os.minor(number)}"
 
 
 def run_delay(pids: Iterable[int]) -> float:

@@ -3,9 +3,10 @@
 import statistics
 from collections.abc import Sequence
 
-from tests.proofs.truth.judgement import Bar, Judgement, Observed, bars
+from tests.proofs.truth.comparison import Estimator
+from tests.proofs.truth.judgement import COVERAGE, Bar, Judgement, Observed, Resource, bars
 
-_HEAD = ("episodes", "number", "to be named", "in time", "late", "false", "seconds to name", "charged of run_delay")
+_HEAD = ("episodes", "number", "to be named", "in time", "late", "false", "seconds to name", "charged of the wait")
 _VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
 
 
@@ -17,7 +18,8 @@ def line(of: Observed, limit: float) -> str:
         *(f"FALSE: {name}" for name in sorted(of.false)),
         *(f"disturbed by {name}, doesn't count" for name in sorted(of.strangers)),
     ]
-    coverage = [] if of.coverage is None else [f"charged {of.coverage:.1%}"]
+    found = {resource: of.coverage(resource) for resource in COVERAGE}
+    coverage = [f"{resource} charged {share:.1%}" for resource, share in found.items() if share is not None]
     return f"{of.number:4} {of.kind}: {'; '.join([*(said or ['named nobody']), *coverage, *wrong])}"
 
 
@@ -41,13 +43,30 @@ def text(of: Judgement, window: float, left_out: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def comparison(of: Sequence[Estimator]) -> str:
+    """A row for each estimator of each resource."""
+    head = ("resource", "estimator", "precision", "recall", "controls with a name", "charge error")
+    rows = [
+        (
+            each.resource,
+            each.name,
+            f"{each.right} of {each.named}",
+            f"{each.right} of {each.to_name}",
+            f"{each.controls_named} of {each.controls}",
+            f"{each.error / each.waited:.1%}" if each.waited else "",
+        )
+        for each in of
+    ]
+    return "\n".join([_cells(head), "|" + "---|" * len(head), *map(_cells, rows)])
+
+
 def holds(of: Sequence[Bar]) -> bool:
     """Whether all bars are met."""
     return all(bar.holds is not False for bar in of)
 
 
 def _row(kind: str, of: Judgement) -> tuple[str, ...]:
-    seconds, coverages = of.seconds_to_name, of.coverages
+    seconds = of.seconds_to_name
     return (
         kind,
         str(len(of.episodes)),
@@ -56,8 +75,13 @@ def _row(kind: str, of: Judgement) -> tuple[str, ...]:
         str(of.late),
         str(of.false),
         f"{statistics.median(seconds):.0f}, at most {seconds[-1]:.0f}" if seconds else "",
-        f"{of.coverage:.1%} ({coverages[0]:.1%} to {coverages[-1]:.1%})" if of.coverage is not None else "",
+        ", ".join(filter(None, (_charged(of, resource) for resource in COVERAGE))),
     )
+
+
+def _charged(of: Judgement, resource: Resource) -> str:
+    found, each = of.coverage(resource), of.coverages(resource)
+    return "" if found is None else f"{resource} {found:.1%} ({each[0]:.1%} to {each[-1]:.1%})"
 
 
 def _cells(cells: Sequence[str]) -> str:

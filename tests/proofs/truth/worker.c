@@ -1,23 +1,36 @@
 /*
- * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE CPU...
+ * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE none|read|write DISK WAITED CPU...
  *
- * In the on-part of a square wave each thread computes for WORK seconds of its own CPU time and then sleeps for SLEEP
- * seconds, again and again. The wave is on for DUTY of each PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC
- * says, so that all loads have one clock. MOVE 0: each thread stays on its CPU, the first on the first; more: all go to
- * the next CPU each MOVE seconds; less: they may run on any of these CPUs. It ends with whoever started it.
+ * In the on-part of a square wave each thread computes for WORK seconds of its own CPU time, reads or writes a random
+ * block of DISK past the page cache, and sleeps for SLEEP seconds, again and again. The wave is on for DUTY of each
+ * PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC says, so that all loads have one clock. MOVE 0: each
+ * thread stays on its CPU, the first on the first; more: all go to the next CPU each MOVE seconds; less: they may run on
+ * any of these CPUs. The file WAITED has the nanoseconds that all requests took, less their wait for a CPU.
+ * It ends with whoever started it.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
+
+#define BLOCK 4096
+#define NUMBERS 8 // arguments until MOVE, the program's name included
+#define WORDS (NUMBERS + 3)
 
 static double work, nap, period, duty, phase, move;
 static int cpus[1024], cpu_count;
+static int disk = -1, writes;
+static long blocks;
+static long long *waited;
 
 static double seconds(clockid_t clock)
 {
@@ -45,6 +58,69 @@ static void compute(double time)
 	} while (seconds(CLOCK_THREAD_CPUTIME_ID) < end);
 }
 
+static void fail(const char *what)
+{
+	fputs("worker: ", stderr);
+	perror(what);
+	exit(1);
+}
+
+static long long run_delay(int schedstat)
+{
+	char text[128] = "";
+	long long found = 0;
+
+	if (pread(schedstat, text, sizeof(text) - 1, 0) < 0 || sscanf(text, "%*s %lld", &found) != 1)
+		fail("schedstat");
+	return found;
+}
+
+static void request(void)
+{
+	static __thread int schedstat = -1;
+	static __thread unsigned int seed;
+	static __thread void *buffer;
+	long long delayed;
+	ssize_t done;
+	double began;
+	off_t at;
+
+	if (!buffer) {
+		schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
+		seed = (unsigned int)gettid();
+		if (posix_memalign(&buffer, BLOCK, BLOCK))
+			fail("memory");
+		memset(buffer, 1, BLOCK);
+	}
+	at = rand_r(&seed) % blocks * BLOCK;
+	delayed = run_delay(schedstat);
+	began = seconds(CLOCK_MONOTONIC);
+	done = writes ? pwrite(disk, buffer, BLOCK, at) : pread(disk, buffer, BLOCK, at);
+	if (done != BLOCK)
+		fail(writes ? "pwrite" : "pread");
+	began = seconds(CLOCK_MONOTONIC) - began;
+	__sync_fetch_and_add(waited, (long long)(began * 1e9) - (run_delay(schedstat) - delayed));
+}
+
+static void open_disk(const char *how, const char *path, const char *file)
+{
+	int counter;
+
+	if (!strcmp(how, "none"))
+		return;
+	writes = !strcmp(how, "write");
+	disk = open(path, O_DIRECT | (writes ? O_WRONLY : O_RDONLY));
+	if (disk < 0)
+		fail(path);
+	blocks = lseek(disk, 0, SEEK_END) / BLOCK;
+	counter = open(file, O_RDWR | O_CREAT, 0600);
+	if (counter < 0 || ftruncate(counter, sizeof(*waited)))
+		fail(file);
+	waited = mmap(NULL, sizeof(*waited), PROT_READ | PROT_WRITE, MAP_SHARED, counter, 0);
+	if (waited == MAP_FAILED)
+		fail(file);
+}
+
 static void run_on(int first, int count)
 {
 	cpu_set_t set;
@@ -52,10 +128,8 @@ static void run_on(int first, int count)
 	CPU_ZERO(&set);
 	for (int i = 0; i < count; i++)
 		CPU_SET(cpus[(first + i) % cpu_count], &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		perror("worker: sched_setaffinity");
-		exit(1);
-	}
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
 }
 
 static void *load(void *number)
@@ -78,7 +152,10 @@ static void *load(void *number)
 			at = (long)(now / move);
 			run_on((own + at) % cpu_count, 1);
 		}
-		compute(work);
+		if (work > 0)
+			compute(work);
+		if (disk >= 0)
+			request();
 		if (nap > 0)
 			pause_for(nap);
 	}
@@ -89,8 +166,8 @@ int main(int count, char **words)
 {
 	pthread_t thread;
 
-	if (count < 9) {
-		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE CPU...\n", stderr);
+	if (count <= WORDS) {
+		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE none|read|write DISK WAITED CPU...\n", stderr);
 		return 2;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -100,12 +177,11 @@ int main(int count, char **words)
 	duty = atof(words[5]);
 	phase = atof(words[6]);
 	move = atof(words[7]);
-	for (int i = 8; i < count && cpu_count < 1024; i++)
+	open_disk(words[NUMBERS], words[NUMBERS + 1], words[NUMBERS + 2]);
+	for (int i = WORDS; i < count && cpu_count < 1024; i++)
 		cpus[cpu_count++] = atoi(words[i]);
 	for (long i = 1; i < atoi(words[3]); i++)
-		if (pthread_create(&thread, NULL, load, (void *)i)) {
-			perror("worker: pthread_create");
-			return 1;
-		}
+		if (pthread_create(&thread, NULL, load, (void *)i))
+			fail("pthread_create");
 	load(NULL);
 }

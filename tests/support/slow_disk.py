@@ -1,4 +1,7 @@
-"""A disk that serves one request after the other, each for the same time: nbdkit below a loop device. As root."""
+"""A disk that serves each request for the same time, one after the other or side by side: nbdkit below a loop device.
+
+Needs root.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,27 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.needs import need
+from tests.support.needs import lacking
 from tests.support.waiting import wait_for
 
 MIB = 64
 
 
+def why_not_here() -> str | None:
+    """The remedy if this machine lacks the programs."""
+    return lacking(nbdkit="nbdkit", nbdfuse="nbdfuse", fuse3="fusermount3", mount="losetup")
+
+
 @contextlib.contextmanager
-def serial_disk(folder: Path, milliseconds: int) -> Iterator[str]:
+def slow_disk(folder: Path, milliseconds: int, *, parallel: bool = False) -> Iterator[str]:
     """Its name, such as loop0, until the end of the block; `folder` is its own."""
-    need(nbdkit="nbdkit", nbdfuse="nbdfuse", fuse3="fusermount3", mount="losetup")
     socket, mounted = folder / "socket", folder / "mounted"
     mounted.mkdir(parents=True)
     delay = [f"{what}={milliseconds}ms" for what in ("rdelay", "wdelay")]
-    serve = ["nbdkit", "--foreground", "--unix", socket, "--filter=noparallel", "--filter=delay", "memory", f"{MIB}M"]
+    order = ([], []) if parallel else (["--filter=noparallel"], ["serialize=all-requests"])
+    memory = [*order[0], "--filter=delay", "memory", f"{MIB}M", *delay, *order[1]]
     with contextlib.ExitStack() as at_end:
-        server = subprocess.Popen([str(word) for word in (*serve, *delay, "serialize=all-requests")])
+        server = subprocess.Popen(["nbdkit", "--foreground", "--unix", str(socket), *memory])
         at_end.callback(_end, server)
         wait_for(socket.exists, every=0.05)
         fuse = subprocess.Popen(["nbdfuse", mounted, f"nbd+unix:///?socket={socket}"])
