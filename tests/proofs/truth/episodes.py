@@ -49,11 +49,11 @@ class Load:
     disk: DiskName | None = None
     writes: bool = False
 
-    def words(self, cpus: Sequence[int], devices: Mapping[DiskName, str], waited: str) -> list[str]:
-        """The arguments of worker.c, with this machine's CPUs and disks; `waited` is its file of seconds waited."""
+    def words(self, cpus: Sequence[int], devices: Mapping[DiskName, str], counters: str) -> list[str]:
+        """The arguments of worker.c, with this machine's CPUs and disks; `counters` is its file."""
         numbers = (self.work, self.nap, self.threads, self.period, self.duty, self.phase, self.move)
-        disk = ["write" if self.writes else "read", devices[self.disk], waited] if self.disk else ["none", "", ""]
-        return [*map(str, numbers), *disk, *(str(cpus[cpu]) for cpu in self.cpus)]
+        disk = ["write" if self.writes else "read", devices[self.disk]] if self.disk else ["none", ""]
+        return [*map(str, numbers), counters, *disk, *(str(cpus[cpu]) for cpu in self.cpus)]
 
 
 @dataclass(frozen=True)

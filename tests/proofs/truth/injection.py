@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -18,11 +19,12 @@ from tests.proofs.truth import trace
 from tests.proofs.truth.chain import LIMIT, PREFIX, Chain
 from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, LEAD_SECONDS, DiskName, Episode, Load
 from tests.proofs.truth.guests import Domain
-from tests.proofs.truth.judgement import LEDGER, Observed, Resource, Waited
+from tests.proofs.truth.judgement import LEDGER, Observed, Resource, Rounds, Waited
 from tests.proofs.truth.trace import Seconds
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
+_COUNTERS = struct.Struct("=3q")
 _NOT_RUNNABLE = frozenset("TXZ")
 
 
@@ -43,6 +45,14 @@ def build(folder: Path) -> Path:
     if built.returncode:
         raise WorkerError(f"worker.c doesn't compile: {built.stderr}")
     return program
+
+
+class _Counters(NamedTuple):
+    """Of worker.c."""
+
+    waited: int  # ns
+    response: int  # ns
+    rounds: int
 
 
 class Machine(NamedTuple):
@@ -95,8 +105,10 @@ class Injection:
                 domains[GUEST].go_on()
             self._begin(scene.decoys)
             before, first = self._waited(chain), time.time()
+            done = [self._rounds(chain)]
             if episode.disturbed:
                 time.sleep(LEAD_SECONDS)
+                done.append(self._rounds(chain))
             if scene.busy_guest:
                 domains[BUSY_GUEST].go_on()
             with self._compared(chain, estimates):
@@ -104,6 +116,7 @@ class Injection:
                 disturbed = time.time()
                 time.sleep(max(0.0, began + episode.seconds(LIMIT) - disturbed))
             after, last = self._waited(chain), time.time()
+            done.append(self._rounds(chain))
         finally:
             for guest in episode.guests:
                 domains[guest].pause()
@@ -128,13 +141,15 @@ class Injection:
                 for resource, (charged, counted) in after.items()
             },
             last - first,
+            tuple(later.since(earlier) for earlier, later in pairwise(each for each in done if each)),
             estimates,
         )
 
     def _begin(self, loads: Mapping[str, Load]) -> None:
         """Start loads, and return once all their threads exist."""
         for name, load in loads.items():
-            words = load.words(self._machine.cpus, self._machine.devices, str(self._counter(name)))
+            self._counter_file(name).write_bytes(_COUNTERS.pack(0, 0, 0))
+            words = load.words(self._machine.cpus, self._machine.devices, str(self._counter_file(name)))
             command = [str(self._machine.worker), *words]
             self._processes.append(subprocess.Popen(self._cgroups[name].joining(command), stdin=subprocess.DEVNULL))
         deadline = time.monotonic() + _START_SECONDS
@@ -196,9 +211,27 @@ class Injection:
                 found[resource] = int(text.splitlines()[0].rpartition("total=")[2]) / 1e6
         return found
 
-    def _counter(self, name: str) -> Path:
-        """A load's file of the time that its requests took."""
-        return self._machine.worker.with_name(f"{self._episode.number}-{name}.waited")
+    def _counter_file(self, name: str) -> Path:
+        """A load's file of counters."""
+        return self._machine.worker.with_name(f"{self._episode.number}-{name}.counters")
+
+    def _counters(self) -> _Counters:
+        """The victim's."""
+        return _Counters(*_COUNTERS.unpack(self._counter_file("web").read_bytes()))
+
+    def _rounds(self, chain: Chain) -> Rounds | None:
+        """What the victim has done so far; None of a guest."""
+        if not self._episode.scene.victim:
+            return None
+        path, found = self._cgroups["web"].path, self._counters()
+        own = {path, "(self)", "(device)"}
+        delayed = sum(
+            seconds
+            for resource in get_args(Resource)
+            for by, seconds in chain.charges(resource, path).items()
+            if by not in own
+        )
+        return Rounds(found.rounds, found.response / 1e9, delayed)
 
     def _waited(self, chain: Chain) -> dict[Resource, Waited]:
         """The victim's wait so far, as charged by the exporter, and as counted by the kernel or the victim.
@@ -211,8 +244,7 @@ class Injection:
         with _stopped(pids):
             found: dict[Resource, Waited] = {"cpu": Waited(chain.charged("cpu", path), run_delay(pids))}
             if self._episode.scene.victim and self._episode.scene.victim.disk:
-                nanoseconds = int.from_bytes(self._counter("web").read_bytes(), sys.byteorder)
-                found["disk"] = Waited(chain.charged("disk", path), nanoseconds / 1e9)
+                found["disk"] = Waited(chain.charged("disk", path), self._counters().waited / 1e9)
             return found
 
     def _in_the_scene(self, vserver: str) -> str:

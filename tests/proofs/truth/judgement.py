@@ -16,6 +16,8 @@ CONTROLS = 50
 COVERAGE: Mapping[Resource, float] = {"cpu": 0.03, "disk": 0.05}
 COUNTED_AS: Mapping[Resource, str] = {"cpu": "run_delay", "disk": "the victims' time in read()"}
 LEDGER = "virtscope"
+EXPLAINED = 0.8
+MIN_ADDED = 0.2
 MIN_DELAY = 0.5  # minimum wait in seconds for an episode to count for coverage
 
 
@@ -36,6 +38,21 @@ class Waited(NamedTuple):
     counted: float
 
 
+class Rounds(NamedTuple):
+    """What a victim did in some time, which rounds of work and a request are to it what responses are to a server."""
+
+    number: int
+    seconds: float  # of all of them
+    delayed: float  # seconds of it charged to others
+
+    def since(self, earlier: Rounds) -> Rounds:
+        return Rounds(self.number - earlier.number, self.seconds - earlier.seconds, self.delayed - earlier.delayed)
+
+    def per_round(self) -> tuple[float, float]:
+        """The seconds of one."""
+        return self.seconds / self.number, self.delayed / self.number
+
+
 @dataclass(frozen=True)
 class Observed:
     """The outcome of an episode.
@@ -47,6 +64,7 @@ class Observed:
         strangers: named virtual servers that belong to no episode: this machine runs others too.
         waited: how long the victim waited for each resource that it uses.
         seconds: between the two readings of that.
+        rounds: of the victim, before the culprits' start and after it; none of a KVM guest.
         estimates: by resource and estimator (trace.py), seconds of waiting for each neighbour; `LEDGER` is this
             project's. Empty unless estimators are compared.
     """
@@ -59,6 +77,7 @@ class Observed:
     strangers: frozenset[str]
     waited: Mapping[Resource, Waited]
     seconds: float
+    rounds: tuple[Rounds, ...]
     estimates: Mapping[Resource, Mapping[str, Mapping[str, float]]]
 
     @property
@@ -82,6 +101,20 @@ class Observed:
         """Charged / counted; None if it waited too little to tell."""
         waited = self.waited.get(resource)
         return waited.charged / waited.counted if waited and waited.counted >= MIN_DELAY else None
+
+    @property
+    def added(self) -> tuple[float, float] | None:
+        """Seconds that the culprits added to all rounds, and those of them that were charged to others.
+
+        None without culprits, and where they added less than `MIN_ADDED` of a round.
+        """
+        if not self.disturbed or len(self.rounds) != 2 or not all(each.number for each in self.rounds):
+            return None
+        before, after = self.rounds
+        (usual, usually_delayed), (took, delayed) = before.per_round(), after.per_round()
+        if took - usual < MIN_ADDED * usual:
+            return None
+        return after.number * (took - usual), after.number * (delayed - usually_delayed)
 
 
 @dataclass(frozen=True)
@@ -143,6 +176,12 @@ class Judgement:
         found = (each.coverage(resource) for each in self.episodes)
         return sorted(each for each in found if each is not None)
 
+    @property
+    def explained(self) -> float | None:
+        """The share of the time added by culprits that was charged to others; None if none was added."""
+        added = [each.added for each in self.episodes if each.added]
+        return sum(charged for _, charged in added) / sum(seconds for seconds, _ in added) if added else None
+
     def by_kind(self) -> dict[str, Judgement]:
         """Totals of each kind."""
         kinds = dict.fromkeys(each.kind for each in self.episodes)
@@ -190,6 +229,11 @@ def bars(of: Judgement) -> list[Bar]:
             None if longest is None else longest <= of.limit,
         ),
         *(_coverage(of, resource) for resource in COVERAGE),
+        Bar(
+            f"at least {EXPLAINED:.0%} of the time that culprits added to the victims' rounds charged to others",
+            "none added" if of.explained is None else f"{of.explained:.1%}",
+            None if of.explained is None else of.explained >= EXPLAINED,
+        ),
     ]
 
 
@@ -217,6 +261,7 @@ def from_document(content: Mapping[str, Any]) -> Observed:
         "to_name": frozenset(Culprit(*each) for each in content["to_name"]),
         "strangers": frozenset(content["strangers"]),
         "named": tuple((float(at), Culprit(*who)) for at, who in content["named"]),
+        "rounds": tuple(Rounds(*each) for each in content["rounds"]),
         "waited": {resource: Waited(*waited) for resource, waited in content["waited"].items()},
     }
     return Observed(**{**content, **found})

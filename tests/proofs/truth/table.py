@@ -13,6 +13,7 @@ _VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
 def line(of: Observed, limit: float) -> str:
     """One episode during the run."""
     said = [f"named {name} after {at:.0f} s" for name, at in sorted(of.first_named.items(), key=lambda item: item[1])]
+    added = [f"{of.added[1] / of.added[0]:.0%} of the added time explained"] if of.added else []
     wrong = [
         *(f"NOT NAMED IN TIME: {name}" for name in sorted(of.to_name - of.right(limit))),
         *(f"FALSE: {name}" for name in sorted(of.false)),
@@ -20,7 +21,7 @@ def line(of: Observed, limit: float) -> str:
     ]
     found = {resource: of.coverage(resource) for resource in COVERAGE}
     coverage = [f"{resource} charged {share:.1%}" for resource, share in found.items() if share is not None]
-    return f"{of.number:4} {of.kind}: {'; '.join([*(said or ['named nobody']), *coverage, *wrong])}"
+    return f"{of.number:4} {of.kind}: {'; '.join([*(said or ['named nobody']), *coverage, *added, *wrong])}"
 
 
 def text(of: Judgement, window: float, left_out: Sequence[str]) -> str:

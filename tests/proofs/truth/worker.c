@@ -1,12 +1,14 @@
 /*
- * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE none|read|write DISK WAITED CPU...
+ * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write DISK CPU...
  *
  * In the on-part of a square wave each thread computes for WORK seconds of its own CPU time, reads or writes a random
  * block of DISK past the page cache, and sleeps for SLEEP seconds, again and again. The wave is on for DUTY of each
  * PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC says, so that all loads have one clock. MOVE 0: each
  * thread stays on its CPU, the first on the first; more: all go to the next CPU each MOVE seconds; less: they may run on
- * any of these CPUs. The file WAITED has the nanoseconds that all requests took, less their wait for a CPU.
- * It ends with whoever started it.
+ * any of these CPUs. It ends with whoever started it.
+ *
+ * The file COUNTERS has three numbers: nanoseconds that all disk requests took, less their wait for a CPU; nanoseconds
+ * from the start of all rounds to their naps; the number of rounds.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,7 +32,7 @@ static double work, nap, period, duty, phase, move;
 static int cpus[1024], cpu_count;
 static int disk = -1, writes;
 static long blocks;
-static long long *waited;
+static struct counters { long long waited, response, rounds; } *counters;
 
 static double seconds(clockid_t clock)
 {
@@ -99,13 +101,22 @@ static void request(void)
 	if (done != BLOCK)
 		fail(writes ? "pwrite" : "pread");
 	began = seconds(CLOCK_MONOTONIC) - began;
-	__sync_fetch_and_add(waited, (long long)(began * 1e9) - (run_delay(schedstat) - delayed));
+	__sync_fetch_and_add(&counters->waited, (long long)(began * 1e9) - (run_delay(schedstat) - delayed));
 }
 
-static void open_disk(const char *how, const char *path, const char *file)
+static void open_counters(const char *path)
 {
-	int counter;
+	int file = open(path, O_RDWR);
 
+	if (file < 0)
+		fail(path);
+	counters = mmap(NULL, sizeof(*counters), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (counters == MAP_FAILED)
+		fail(path);
+}
+
+static void open_disk(const char *how, const char *path)
+{
 	if (!strcmp(how, "none"))
 		return;
 	writes = !strcmp(how, "write");
@@ -113,12 +124,6 @@ static void open_disk(const char *how, const char *path, const char *file)
 	if (disk < 0)
 		fail(path);
 	blocks = lseek(disk, 0, SEEK_END) / BLOCK;
-	counter = open(file, O_RDWR | O_CREAT, 0600);
-	if (counter < 0 || ftruncate(counter, sizeof(*waited)))
-		fail(file);
-	waited = mmap(NULL, sizeof(*waited), PROT_READ | PROT_WRITE, MAP_SHARED, counter, 0);
-	if (waited == MAP_FAILED)
-		fail(file);
 }
 
 static void run_on(int first, int count)
@@ -156,6 +161,8 @@ static void *load(void *number)
 			compute(work);
 		if (disk >= 0)
 			request();
+		__sync_fetch_and_add(&counters->response, (long long)((seconds(CLOCK_MONOTONIC) - now) * 1e9));
+		__sync_fetch_and_add(&counters->rounds, 1);
 		if (nap > 0)
 			pause_for(nap);
 	}
@@ -167,7 +174,7 @@ int main(int count, char **words)
 	pthread_t thread;
 
 	if (count <= WORDS) {
-		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE none|read|write DISK WAITED CPU...\n", stderr);
+		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write DISK CPU...\n", stderr);
 		return 2;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -177,7 +184,8 @@ int main(int count, char **words)
 	duty = atof(words[5]);
 	phase = atof(words[6]);
 	move = atof(words[7]);
-	open_disk(words[NUMBERS], words[NUMBERS + 1], words[NUMBERS + 2]);
+	open_counters(words[NUMBERS]);
+	open_disk(words[NUMBERS + 1], words[NUMBERS + 2]);
 	for (int i = WORDS; i < count && cpu_count < 1024; i++)
 		cpus[cpu_count++] = atoi(words[i]);
 	for (long i = 1; i < atoi(words[3]); i++)
