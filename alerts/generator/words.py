@@ -69,30 +69,28 @@ CAUSE = f'{{{{ {_CAUSE_QUERY} }}}}{{{{ . | first | label "cause" }}}}{{{{ else }
 """The cause at the alert's evaluation, as one word. Alertmanager's templates have its wording."""
 
 
-def _names(resource: str, while_: str) -> str:
-    """The neighbours named for this resource, with their shares of the waiting for neighbours."""
+def _waits(reason: str, words: str) -> str:
+    """The application's wait for a CPU for a reason of app:delay:rate, if any."""
     return f"""
-{{{{- range $place, $named := printf "sort_desc(app:neighbour:ratio{{resource='{resource}',%s}})" $of | query }}}}
-  {{{{- if $place }}}} and{{{{ else }}}},{{{{ end }}}} {{{{ $named.Value | humanizePercentage }}}}
-  {{{{- if not $place }}}} of that{{{{ end }}}} while {{{{ $named.Labels.by }}}} {while_}
+{{{{- range printf "sum(app:delay:rate{{resource='cpu',reason='{reason}',%s}}) > 0.005" $of | query }}}}
+  {{{{ $labels.app }}}} waits {{{{ .Value | printf "%.2f" }}}} CPUs {words}.
 {{{{- end }}}}"""
 
 
-def _waits(reason: str, words: str, *, resource: str = "cpu", unit: str = "CPUs", names: str = "") -> str:
-    """The application's wait for a reason of app:delay:rate, if any."""
-    return f"""
-{{{{- range printf "sum(app:delay:rate{{resource='{resource}',reason='{reason}',%s}}) > 0.005" $of | query }}}}
-  {{{{ $labels.app }}}} waits {{{{ .Value | printf "%.2f" }}}} {unit} {words}{names}.
-{{{{- end }}}}"""
-
-
-_FOR_NEIGHBOURS = _waits("neighbour", "for its neighbours", names=_names("cpu", "ran")) + _waits(
-    "neighbour",
-    "for disks that serve its neighbours",
-    resource="disk",
-    unit="seconds per second",
-    names=_names("disk", "was served"),
-)
+# By resource, the largest first, with those who are named for it.
+_FOR_NEIGHBOURS = """
+{{- range printf "sort_desc(sum by (resource) (app:delay:rate{reason='neighbour',%s}) > 0.005)" $of | query }}
+  {{ $labels.app }} waits {{ .Value | printf "%.2f" }}
+  {{ if eq .Labels.resource "cpu" }}CPUs for its neighbours
+  {{- else if eq .Labels.resource "interrupts" }}CPUs for its neighbours' interrupts
+  {{- else if eq .Labels.resource "memory" }}seconds per second for memory that its neighbours evicted (estimated)
+  {{- else }}seconds per second for disks that serve its neighbours
+  {{- end }}
+  {{- range $place, $named := printf "sort_desc(app:neighbour:ratio{resource=%q,%s})" .Labels.resource $of | query }}
+    {{- if $place }} and{{ else }},{{ end }} {{ $named.Value | humanizePercentage }}{{ if not $place }} of that{{ end }}
+    because of {{ $named.Labels.by }}
+  {{- end }}.
+{{- end }}"""
 
 # The evidence for each cause, in numbers, if the platform has it.
 _EVIDENCE = f"""
