@@ -82,7 +82,7 @@ def container() -> QueryVariable:
 
 
 def resource(hosts: str = 'host="$host"') -> QueryVariable:
-    """Choose the resource that virtual servers of these hosts wait for: the CPU at first, or disks."""
+    """Choose the resource that virtual servers of these hosts wait for: the CPU at first."""
     return _values("for", "Waits for", f"vserver:delay:rate{{{hosts}}}", "resource")
 
 

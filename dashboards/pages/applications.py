@@ -22,7 +22,7 @@ def _delays() -> table.Panel:
     return (
         tables.columns(
             "What delayed it in the time shown",
-            "What its virtual servers waited for over the time shown: CPUs, or seconds of disk requests per second, by "
+            "What delayed its virtual servers over the time shown, in CPUs (cpu, interrupts) or seconds per second, by "
             "reason and by what had them meanwhile. Names lead to the virtual servers and the matrix.",
             {"vserver": "Waits", "resource": "For", "reason": "Reason", "by": "While this ran"},
             [neighbours.WAITED, neighbours.WAITED_SHARE],

@@ -1,4 +1,4 @@
-"""Who waits for whom: one host's virtual servers by what had the CPU or disk meanwhile."""
+"""Who waits for whom: one host's virtual servers by what had the CPU, disk or memory meanwhile."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
@@ -84,7 +84,7 @@ PAGE = page(
     title="Who waits for whom",
     question="Who waits for whom on this host?",
     answer=(
-        "A row for each virtual server that waits for a CPU or disk, a column for each that had it; below it that "
+        "A row for each virtual server that is delayed, a column for each that delays it; below it that "
         "over time and by reason, and whom an application's waiting names."
     ),
     variables=[*variables.of_one_host('vserver:delay:rate{reason="self"}'), variables.resource()],

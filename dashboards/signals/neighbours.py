@@ -52,8 +52,8 @@ MATRIX = Signal(
     "Who waits for whom on the host",
     f"sort_desc({_cells(_WITH_COLUMN)})",
     units.NoUnit,
-    "CPUs that the virtual server of the row waited for while that of the column ran on them, or seconds per second "
-    "that its disk requests waited for that one's, if you choose disk at the top: means over the time "
+    "CPUs that the virtual server of the row waited for while that of the column ran on them; if you choose another "
+    "resource at the top, seconds per second that the column's delayed it there: means over the time "
     f"shown, in which absence counts as 0; the {ROWS} that wait most, the {COLUMNS} they wait for most, cells from "
     f"{_MIN_SHOWN} on. {TOTAL} is without its own threads, which are where row and column are the same. The graphs "
     f"also have waiting for a cap, a hypervisor below and waking up. {_ESTIMATED}",
@@ -123,7 +123,7 @@ PER_REQUEST = Signal(
     "Waiting per request",
     f"sum by (resource, reason) ({on_host('app:delay_per_request:seconds', app='$app')})",
     units.Seconds,
-    "What the virtual servers of the chosen applications waited for CPUs and disks, divided by the requests that they "
+    "What delayed the virtual servers of the chosen applications, divided by the requests that they "
     f"answered. {_ESTIMATED}",
     _NO_TIERS,
     legend="{{resource}} {{reason}}",
