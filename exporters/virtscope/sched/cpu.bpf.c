@@ -8,11 +8,10 @@
 // its wait reaches. There is no set of waiting tasks that could drift: a missed event costs that event.
 //
 // The types are those few fields that are read, relocated at load (CO-RE): no vmlinux.h, no kernel headers.
-// `make bpf` compiles it to waits.bpf.o; program.py loads that, and has the layout of what is read from outside.
+// `make bpf` compiles it to cpu.bpf.o; cpu.py loads that, and has the layout of what is read from outside.
 
 #include "kernel.bpf.h"
 
-struct css_set { struct cgroup_subsys_state *subsys[1]; struct cgroup *dfl_cgrp; } CO_RE;
 struct sched_info { u64 run_delay, last_arrival, last_queued; } CO_RE;
 struct rq { u64 clock; struct sched_info rq_sched_info; } CO_RE;
 struct cfs_rq { u64 throttled_clock_self_time; struct rq *rq; } CO_RE;      // Linux 6.6 and newer
@@ -25,7 +24,6 @@ struct task_struct {
 	struct sched_entity se;
 	struct css_set *cgroups;
 } CO_RE;
-enum cgroup_subsys_id { cpu_cgrp_id = 1 };      // relocated too: which controllers there are decides
 
 #define RUNS 128         // power of two; longer waits: the rest goes to OTHER
 #define SLOTS 4          // cgroups that ran, summed up before the map is touched
@@ -91,9 +89,7 @@ static __always_inline u64 cgroup_of(struct task_struct *task)
 	struct css_set *cgroups = task->cgroups;
 
 	if (version == 1) {
-		// subsys[cpu_cgrp_id]: an index that only the kernel knows can't be relocated as part of a path to a field.
-		u64 at = bpf_core_field_offset(cgroups->subsys) +
-			 bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(void *);
+		u64 at = CONTROLLER_OFFSET(cgroups, cpu_cgrp_id);
 		struct cgroup_subsys_state *cpu = *(struct cgroup_subsys_state **)((void *)cgroups + at);
 
 		return cpu->cgroup->kn->id;

@@ -15,10 +15,6 @@
 
 #include "kernel.bpf.h"
 
-struct css_set { struct cgroup_subsys_state *subsys[1]; } CO_RE;
-struct task_struct { struct css_set *cgroups; } CO_RE;
-enum cgroup_subsys_id { io_cgrp_id = 3 };      // relocated too: which controllers there are decides
-enum bpf_func_id___new { BPF_FUNC_get_current_task_btf___new = 158 };
 struct blkcg { struct cgroup_subsys_state css; } CO_RE;
 struct blkcg_gq { struct blkcg *blkcg; } CO_RE;
 struct request_queue;
@@ -178,28 +174,9 @@ static __always_inline u64 charged_cgroup(struct bio *bio)
 // threads, which are in the root, whoever the kernel charges.
 static __always_inline u64 cgroup_of(struct bio *bio)
 {
-	u64 id = ROOT;
+	u64 id = CURRENT_CGROUP(constants.version, io_cgrp_id);
 
-	if (constants.version == 2) {
-		id = bpf_get_current_cgroup_id();
-	} else if (bpf_core_enum_value_exists(enum bpf_func_id___new, BPF_FUNC_get_current_task_btf___new)) {
-		struct css_set *cgroups = ((struct task_struct *)bpf_get_current_task_btf())->cgroups;
-		u64 at = bpf_core_field_offset(cgroups->subsys) +
-			 bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id) * sizeof(void *);
-		struct cgroup_subsys_state *io = *(struct cgroup_subsys_state **)((void *)cgroups + at);
-
-		id = io->cgroup->kn->id;
-	}
 	return id == ROOT ? charged_cgroup(bio) : id;
-}
-
-// The verifier lets nobody compute with pointers; a copy of one is a number.
-static __always_inline u64 number_at(void *pointer)
-{
-	u64 number = 0;
-
-	bpf_probe_read_kernel(&number, sizeof(number), pointer);
-	return number;
 }
 
 // As assembly: the compiler would compute the offset, and the verifier wants it as a constant.

@@ -1,4 +1,4 @@
-"""Exposes who waits for a CPU or a disk, and who has it meanwhile: containers, KVM guests, systemd units."""
+"""Exposes who waits for a CPU, a disk or memory, and who has it meanwhile: containers, KVM guests, systemd units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.sched import metrics, privileges, top
-from virtscope.sched.counting import CpuWaits, DiskDelays, add_flags
+from virtscope.sched.counting import CpuWaits, DiskDelays, MemoryStalls, add_flags
 from virtscope.sched.privileges import PrivilegesError
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
@@ -62,6 +62,12 @@ def _sources(given: argparse.Namespace) -> list[Source]:
             sources.append(_source("block", lambda: metrics.of_disks(*delays.read()), delays.origin))
         except SourceError as error:
             sources.append(_absent("block", error))
+    try:
+        stalls = MemoryStalls(given)
+        needed |= stalls.needed()
+        sources.append(_source("memory", lambda: metrics.of_memory(*stalls.read()), stalls.origin))
+    except SourceError as error:
+        sources.append(_absent("memory", error))
     privileges.keep_only(needed)
     return sources
 

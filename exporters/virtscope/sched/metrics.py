@@ -1,7 +1,7 @@
-"""The metrics: waits for a CPU and for disks, by victim and by what had them meanwhile.
+"""The metrics: waits for a CPU, for disks and for memory, by victim and by what had them meanwhile.
 
 By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat; `biolatency-bpfcc -D`,
-or r_await and w_await of `iostat -x`.
+or r_await and w_await of `iostat -x`; memory.pressure and memory.stat of a cgroup, `drsnoop-bpfcc`.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,8 @@ from prometheus_client import Metric
 
 from virtscope.sched.cpu import Totals
 from virtscope.sched.disk import Device
+from virtscope.sched.memory import RECLAIM, Rows
+from virtscope.sched.memory import Totals as Evicted
 from virtscope.sched.pairs import Row
 from virtscope.toolkit.families import family, scalar
 
@@ -90,4 +92,49 @@ def of_disks(rows: Mapping[str, Mapping[str, Row]], devices: Mapping[str, Device
             "Time of synchronous disk requests not attributed because a BPF map was full, in seconds.",
             [({"device": name}, device.lost / 1e9) for name, device in devices.items()],
         ),
+    ]
+
+
+def of_memory(rows: Rows, totals: Evicted) -> list[Metric]:
+    """Return the families of stalls for memory."""
+    return [
+        family(
+            "memory_delay_seconds_total",
+            "Time that tasks of the cgroup stalled for memory, in seconds, by an estimate of the cause: the stall (PSI "
+            "some; without PSI the tasks' direct reclaim) divided by who evicted the cgroup's pages in the last "
+            "minute: a cgroup, systemd unit or (host) that evicted at least half, (self) (its own tasks), (cap) (its "
+            "own limit), (rest) (others, or unknown).",
+            _by(rows.stalls, 1e9),
+        ),
+        family(
+            "memory_evicted_pages_total",
+            "Pages of the cgroup that reclaim evicted from the page cache or wrote to swap, by whose task reclaimed: "
+            "a cgroup, (self) (its own tasks), a systemd unit, (host), (kswapd) (for all), (rest) (no series, or "
+            "unknown).",
+            _by(rows.evicted, 1),
+        ),
+        family(
+            "memory_reclaim_seconds_total",
+            "Time that tasks of the cgroup reclaimed memory themselves (direct reclaim), in seconds summed over tasks, "
+            "by what was full: limit (a cgroup's) or machine.",
+            [
+                ({"cgroup": name, "full": full}, row.ns[full] / 1e9)
+                for name, row in rows.reclaimed.items()
+                for full in RECLAIM.values()
+            ],
+        ),
+        scalar(
+            "memory_evicted_lost_pages_total",
+            "Evicted pages not attributed because the BPF map of pairs was full.",
+            totals.lost,
+        ),
+    ]
+
+
+def _by(rows: Mapping[str, Row], unit: float) -> list[tuple[dict[str, str], float]]:
+    """Return the samples of rows, in this unit."""
+    return [
+        ({"cgroup": name, "by": "(self)" if by == name else by}, value / unit)
+        for name, row in rows.items()
+        for by, value in row.ns.items()
     ]

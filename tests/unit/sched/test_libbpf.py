@@ -130,7 +130,7 @@ def test_a_kernel_that_refuses_to_watch_io_max_measures_other_delays() -> None:
             self.errors = {"bpf_object__load": 0 if left_out else errno.EPERM}
             return super()._call(name, *arguments)
 
-    assert not disk.Delays(2, MACHINE, Fussy().open).loaded.complete
-    assert disk.Delays(2, MACHINE, FakeLibbpf().open).loaded.complete
+    assert not disk.Delays(2, MACHINE, Fussy().open).sees_io_max
+    assert disk.Delays(2, MACHINE, FakeLibbpf().open).sees_io_max
     with pytest.raises(SourceUnavailable, match="bpf"):
         disk.Delays(2, MACHINE, FakeLibbpf(errors={"bpf_object__load": errno.EPERM}).open)
