@@ -10,7 +10,7 @@
 #include "kernel.bpf.h"
 
 struct cgroup_subsys;
-struct cgroup_subsys_state___memory { struct cgroup *cgroup; struct cgroup_subsys *ss; } CO_RE;
+struct cgroup_subsys_state___memory { struct cgroup *cgroup; struct cgroup_subsys *ss; u64 serial_nr; } CO_RE;
 struct mem_cgroup { struct cgroup_subsys_state___memory css; } CO_RE;
 struct obj_cgroup { struct mem_cgroup *memcg; } CO_RE;
 struct folio { unsigned long memcg_data, _flags_1; } CO_RE;        // _flags_1: Linux 6.6 and newer
@@ -35,9 +35,11 @@ enum pageflags { PG_head = 6, PG_swapbacked = 17 };                // relocated 
 const volatile u32 version = 2;
 
 struct pair { u64 victim, evictor; };
-struct totals {
+struct cpu {
 	u64 pages;               // evicted
 	u64 lost;                // of these, without room in the map of pairs
+	u64 controller;          // what each mem_cgroup leads to
+	u64 memcg, serial, cgroup;      // the last page's mem_cgroup, its number, which isn't reused, and its cgroup
 };
 struct begun { u64 since, limit; };
 struct reclaim {
@@ -49,8 +51,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct totals);
-} totals SEC(".maps");
+	__type(value, struct cpu);
+} cpus SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -76,8 +78,13 @@ struct {
 
 static __always_inline u32 current_flags(void)
 {
-	struct task_struct___flags *task = (void *)bpf_get_current_task();
+	struct task_struct___flags *task;
 
+	if (bpf_core_enum_value_exists(enum bpf_func_id___new, BPF_FUNC_get_current_task_btf___new)) {
+		task = (void *)bpf_get_current_task_btf();
+		return task->flags;
+	}
+	task = (void *)bpf_get_current_task();      // Linux 5.10
 	return BPF_CORE_READ(task, flags);
 }
 
@@ -86,7 +93,7 @@ static __always_inline u64 current_cgroup(void)
 	return CURRENT_CGROUP(version, memory_cgrp_id);
 }
 
-// The controller itself: what a pointer to a mem_cgroup leads to.
+// The controller itself, to which each of its mem_cgroups leads.
 static __always_inline u64 controller_of(u64 memcg)
 {
 	return (u64)BPF_CORE_READ((struct mem_cgroup *)memcg, css.ss);
@@ -101,75 +108,86 @@ static __always_inline u64 current_controller(void)
 	return (u64)BPF_CORE_READ(state, ss);
 }
 
-// The cgroup that a page is charged to.
-static __always_inline u64 charged_cgroup(void *page)
+static __always_inline u64 memcg_of(void *page)
 {
-	struct page___before *before = page;
-	u64 memcg, controller;
-
 	if (bpf_core_field_exists(struct folio, memcg_data))
-		memcg = BPF_CORE_READ((struct folio *)page, memcg_data);
-	else if (bpf_core_field_exists(struct page, memcg_data))
-		memcg = BPF_CORE_READ((struct page *)page, memcg_data);
-	else
-		memcg = (u64)BPF_CORE_READ(before, mem_cgroup);
-	memcg &= ~MEMCG_FLAGS;
+		return ((struct folio *)page)->memcg_data & ~MEMCG_FLAGS;
+	if (bpf_core_field_exists(struct page, memcg_data))
+		return ((struct page *)page)->memcg_data & ~MEMCG_FLAGS;
+	return number_at(&((struct page___before *)page)->mem_cgroup);
+}
+
+// The cgroup that a page is charged to.
+static __always_inline u64 charged_cgroup(void *page, struct cpu *c)
+{
+	u64 memcg = memcg_of(page), serial;
+
 	if (!memcg)
 		return OTHER;
-	// Newer kernels charge an obj_cgroup, which leads to the mem_cgroup.
-	controller = current_controller();
-	if (controller_of(memcg) != controller) {
+	if (!c->controller)
+		c->controller = current_controller();
+	serial = BPF_CORE_READ((struct mem_cgroup *)memcg, css.serial_nr);
+	if (memcg == c->memcg && serial == c->serial)
+		return c->cgroup;
+	if (controller_of(memcg) != c->controller) {
+		// Newer kernels charge an obj_cgroup, which leads to the mem_cgroup.
 		if (!bpf_core_field_exists(struct obj_cgroup, memcg))
 			return OTHER;
 		memcg = (u64)BPF_CORE_READ((struct obj_cgroup *)memcg, memcg);
-		if (controller_of(memcg) != controller)
+		if (controller_of(memcg) != c->controller)
 			return OTHER;
+		return BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id);
 	}
-	return BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id);
+	c->memcg = memcg;
+	c->serial = serial;
+	c->cgroup = BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id);
+	return c->cgroup;
 }
 
 // A page's flags come first in each version of its structure, whatever their type.
 static __always_inline u64 has(void *page, u64 flag)
 {
-	return number_at(page) >> flag & 1;
+	return *(u64 *)page >> flag & 1;
 }
 
-static __always_inline u64 pages_of(void *page)
+static __always_inline u64 pages_of(void *page, u64 *ctx)
 {
 	struct folio___order *folio = page;
-	struct page___order *second = page + bpf_core_type_size(struct page);
 	u64 order;
 
 	if (!has(page, bpf_core_enum_value(enum pageflags, PG_head)))
 		return 1;
-	if (bpf_core_field_exists(struct folio, _flags_1))
-		order = BPF_CORE_READ((struct folio *)page, _flags_1) & 0xff;
-	else if (bpf_core_field_exists(folio->_folio_order))
-		order = BPF_CORE_READ(folio, _folio_order);
-	else
+	if (bpf_core_field_exists(struct folio, _flags_1)) {
+		order = ((struct folio *)page)->_flags_1 & 0xff;
+	} else if (bpf_core_field_exists(folio->_folio_order)) {
+		order = folio->_folio_order;
+	} else {
+		struct page___order *second = (void *)number_at(ctx) + bpf_core_type_size(struct page);
+
 		order = BPF_CORE_READ(second, compound_order);
+	}
 	return 1ull << (order & 31);
 }
 
-static __always_inline void count(u64 victim, u64 evictor, u64 pages, struct totals *t)
+static __always_inline int evicted(u64 *ctx, u32 flags)
 {
-	struct pair key = {victim, evictor};
-	u64 *sum = bpf_map_lookup_elem(&pairs, &key);
+	void *page = (void *)ctx[0];
+	u32 zero = 0;
+	struct cpu *c = bpf_map_lookup_elem(&cpus, &zero);
+	struct pair key;
+	u64 *sum, pages;
 
-	t->pages += pages;
+	if (!c)
+		return 0;
+	key.victim = charged_cgroup(page, c);
+	key.evictor = flags & KSWAPD_TASK ? KSWAPD : current_cgroup();
+	pages = pages_of(page, ctx);
+	c->pages += pages;
+	sum = bpf_map_lookup_elem(&pairs, &key);
 	if (sum)
 		*sum += pages;
 	else if (bpf_map_update_elem(&pairs, &key, &pages, BPF_ANY))
-		t->lost += pages;
-}
-
-static __always_inline int evicted(void *page, u32 flags)
-{
-	u32 zero = 0;
-	struct totals *t = bpf_map_lookup_elem(&totals, &zero);
-
-	if (t)
-		count(charged_cgroup(page), flags & KSWAPD_TASK ? KSWAPD : current_cgroup(), pages_of(page), t);
+		c->lost += pages;
 	return 0;
 }
 
@@ -178,18 +196,18 @@ int on_delete(u64 *ctx)
 {
 	u32 flags = current_flags();
 
-	return flags & RECLAIMS ? evicted((void *)number_at(ctx), flags) : 0;
+	return flags & RECLAIMS ? evicted(ctx, flags) : 0;
 }
 
 // To swap. A page of a file, which older kernels write here, too, is counted when it leaves the page cache.
 static __always_inline int written(u64 *ctx)
 {
-	void *page = (void *)number_at(ctx);
+	void *page = (void *)ctx[0];
 	u32 flags = current_flags();
 
 	if (!(flags & RECLAIMS) || !has(page, bpf_core_enum_value(enum pageflags, PG_swapbacked)))
 		return 0;
-	return evicted(page, flags);
+	return evicted(ctx, flags);
 }
 
 SEC("tp_btf/mm_vmscan_write_folio")

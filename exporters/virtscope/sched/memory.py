@@ -41,7 +41,7 @@ _WITHOUT = (_OF_SWAP[1:], _OF_SWAP[:1], _OF_SWAP)
 
 
 class Totals(NamedTuple):
-    """Pages since the programs were loaded."""
+    """The first fields of struct cpu, summed over CPUs, since the programs were loaded."""
 
     pages: int  # evicted
     lost: int  # of these, pages that no pair has because the map was full
@@ -61,7 +61,7 @@ class Evictions:
     def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
         """Load and attach them, for cgroups of this version. Raises like Object."""
         self.loaded = Object(OBJECT, [[version]], _PROGRAMS, machine, open_library, without=_WITHOUT)
-        self._pairs, self._reclaims, self._totals = map(self.loaded.table, (b"pairs", b"reclaims", b"totals"))
+        self._pairs, self._reclaims, self._cpus = map(self.loaded.table, (b"pairs", b"reclaims", b"cpus"))
         self.close = self.loaded.close
 
     @property
@@ -83,7 +83,7 @@ class Evictions:
 
     def totals(self) -> Totals:
         """Return the totals; raises SourceError."""
-        return Totals(*self._totals.element(0))
+        return Totals(*self._cpus.element(0)[: len(Totals._fields)])
 
     def forget(self, pairs: Iterable[Pair]) -> None:
         """Delete these pairs of victim and evictor; raises SourceError."""
