@@ -109,7 +109,7 @@ class MemoryStalls:
         self._evictions = memory.Evictions(version, machine)
         self._folders = usage.Folders(procfs, root, version)
         self._evicted = Pairs(memory.NOBODY, memory.MAX_PAIRS, memory.MIN_PAGES)
-        self._reclaimed = Pairs(memory.RECLAIM, 2 * memory.MAX_RECLAIMS)
+        self._reclaimed = Pairs(memory.RECLAIM, memory.MAX_RECLAIMS)
         self._stalls = Stalls()
         self._usage: dict[str, int] | None = None  # bytes by name, when kswapd last evicted
 
@@ -120,10 +120,8 @@ class MemoryStalls:
         unneeded = self._evicted.add(evicted, found, now)
         self._evictions.forget(unneeded)
         self._evicted.forget(unneeded)
-        idle = self._reclaimed.add(reclaimed, found, now)
-        gone = [pair for pair in idle if pair[0] not in found.names]
-        self._evictions.forget_reclaims({cgroup for cgroup, _ in gone})
-        self._reclaimed.forget(gone)
+        unneeded = self._reclaimed.add(reclaimed, found, now)
+        self._reclaimed.forget(self._evictions.forget_reclaims(unneeded))
         self._stalls.add(self._interval(found), found, now)
         return memory.Rows(self._stalls.rows, self._evicted.rows, self._reclaimed.rows), totals
 

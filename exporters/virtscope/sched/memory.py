@@ -22,8 +22,8 @@ BY_KSWAPD = "(kswapd)"
 NOBODY = {KSWAPD: BY_KSWAPD, OTHER: REST}
 RECLAIM = {LIMIT: "limit", MACHINE: "machine"}
 
-MAX_PAIRS = 8192  # size of the kernel's maps
-MAX_RECLAIMS = 4096
+MAX_PAIRS = 8192  # size of the kernel's map
+MAX_RECLAIMS = 2 * 4096  # a LIMIT and a MACHINE for each entry of the kernel's map
 MIN_PAGES = 512  # evicted by another cgroup before it is named
 
 _PROGRAMS = (
@@ -90,7 +90,10 @@ class Evictions:
         for pair in pairs:
             self._pairs.delete(pair)
 
-    def forget_reclaims(self, cgroups: Iterable[int]) -> None:
-        """Delete the reclaim of these cgroups; raises SourceError."""
-        for cgroup in cgroups:
+    def forget_reclaims(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Delete the reclaim of cgroups of which both pairs are given, and return these; raises SourceError."""
+        given = set(pairs)
+        whole = [cgroup for cgroup, full in given if full == LIMIT and (cgroup, MACHINE) in given]
+        for cgroup in whole:
             self._reclaims.delete((cgroup,))
+        return [(cgroup, full) for cgroup in whole for full in RECLAIM]

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.sched import disk, metrics
+from virtscope.sched import disk, memory, metrics
 from virtscope.sched.cpu import IDLE, MAX_PAIRS, NOBODY, OTHER, STOLEN, THROTTLED, Totals
 from virtscope.sched.names import HOST, Found, Name
 from virtscope.sched.pairs import Pairs, Waited
+from virtscope.sched.stalls import Interval, Stalls
 from virtscope.toolkit.exposition import Encoder
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
@@ -45,6 +46,34 @@ DELAYED = {
 }
 DEVICE = disk.Device(DISK, requests=40_000, waited=99_600_000_000, lost=0, asynchronous=7_000)
 
+EVICTED = {
+    (2, 3): Waited(70_000, 0),
+    (2, memory.KSWAPD): Waited(10_000, 0),
+    (2, 2): Waited(20_000, 0),
+    (3, 3): Waited(5_000, 0),
+    (3, 4): Waited(600, 0),
+}
+RECLAIMED = {
+    (2, memory.LIMIT): Waited(SECOND // 2, 90),
+    (2, memory.MACHINE): Waited(SECOND // 4, 10),
+    (3, memory.LIMIT): Waited(3 * SECOND, 700),
+    (3, memory.MACHINE): Waited(0, 0),
+}
+
+
+def of_memory() -> memory.Rows:
+    """The shop's pages are evicted by the batch job and kswapd; the batch job is at its own limit."""
+    evicted, reclaimed = (
+        Pairs(memory.NOBODY, memory.MAX_PAIRS, memory.MIN_PAGES),
+        Pairs(memory.RECLAIM, memory.MAX_RECLAIMS),
+    )
+    evicted.add(EVICTED, FOUND, 0)
+    reclaimed.add(RECLAIMED, FOUND, 0)
+    stalls = Stalls()
+    stalled = {SHOP: 10 * SECOND, BATCH: 3 * SECOND}
+    stalls.add(Interval(evicted.grown, stalled, {BATCH: 10_000}, frozenset({BATCH})), FOUND, 0)
+    return memory.Rows(stalls.rows, evicted.rows, reclaimed.rows)
+
 
 def test_golden_exposition() -> None:
     pairs = Pairs(NOBODY, MAX_PAIRS)
@@ -52,12 +81,13 @@ def test_golden_exposition() -> None:
     ledger = disk.Ledger()
     ledger.add({DISK: DELAYED}, FOUND, 0)
     of_disks = metrics.of_disks({"sda": ledger.devices[DISK].rows}, {"sda": DEVICE})
-    exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *of_disks])
+    others = [*of_disks, *metrics.of_memory(of_memory(), memory.Totals(pages=105_600, lost=0))]
+    exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *others])
     assert_golden(GOLDEN, exposed)
     assert_lints(exposed)
     # Where the kernel counts nothing there is no count of it.
     lines = exposed.splitlines(keepends=True)
-    assert Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS._replace(run_delay=0)), *of_disks]) == b"".join(
+    assert Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS._replace(run_delay=0)), *others]) == b"".join(
         line for line in lines if not line.startswith(b"sched_wait_kernel_seconds_total")
     )
 
