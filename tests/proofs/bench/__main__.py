@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric, generate_latest
 
-from tests.proofs.bench import counters, disks, hosts, over_ssh, pods, scraping, sensors, waits
+from tests.proofs.bench import counters, disks, evictions, hosts, over_ssh, pods, scraping, sensors, waits
 from tests.proofs.bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder
 
@@ -41,6 +41,7 @@ def main() -> None:
     counters.measure()
     waits.measure()
     disks.measure()
+    evictions.measure()
     pods.measure()
     sensors.measure()
 

@@ -28,7 +28,7 @@ THREADS = (1, 8, 32)
 SECONDS = 5.0
 FILE_BYTES = 256 << 20
 
-_STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
+STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 _SETTLING = 2.0  # seconds until biolatency has attached its programs
 
 
@@ -42,13 +42,13 @@ def measure() -> None:
     try:
         if reason := before_loading(machine):
             raise reason
-        before = _STATISTICS.read_text()
-        _STATISTICS.write_text("1")
+        before = STATISTICS.read_text()
+        STATISTICS.write_text("1")
         try:
             _ours(machine)
             _biolatency()
         finally:
-            _STATISTICS.write_text(before)
+            STATISTICS.write_text(before)
     except (SourceError, OSError) as error:
         print(f"  not measured: {error}")
 
@@ -93,9 +93,9 @@ def _spent_while_reading(pid: int, threads: int) -> tuple[int, float]:
         reader = subprocess.Popen([sys.executable, "-c", reading.SCRIPT, file, str(threads)])
         try:
             time.sleep(1)
-            before, begun = _spent(pid), time.monotonic()
+            before, begun = spent(pid), time.monotonic()
             time.sleep(SECONDS)
-            return _spent(pid) - before, time.monotonic() - begun
+            return spent(pid) - before, time.monotonic() - begun
         finally:
             reader.kill()
             reader.wait(30)
@@ -111,7 +111,7 @@ def _file() -> Iterator[str]:
         yield file.name
 
 
-def _spent(pid: int) -> int:
+def spent(pid: int) -> int:
     """The run time of the process's programs: man proc, fdinfo."""
     texts = []
     for file in Path(f"/proc/{pid}/fdinfo").iterdir():
