@@ -21,7 +21,7 @@ from virtscope.sched.reasons import Machine, before_loading
 from virtscope.toolkit.collect import SourceError
 from virtscope.toolkit.hierarchy import hierarchy
 
-SHARE_BAR = 0.05  # of the reclaim
+SHARE_BAR = 0.2  # of the cheapest reclaim: of clean pages, without a disk
 LIMIT_BYTES, FILE_BYTES = 64 << 20, 1 << 30
 
 _READ = """
