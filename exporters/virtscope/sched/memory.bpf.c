@@ -216,7 +216,7 @@ int on_write_folio(u64 *ctx)
 	return written(ctx);
 }
 
-SEC("tp_btf/mm_vmscan_writepage")      // before Linux 6.7
+SEC("tp_btf/mm_vmscan_writepage")      // its name in older kernels
 int on_writepage(u64 *ctx)
 {
 	return written(ctx);

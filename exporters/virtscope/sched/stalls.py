@@ -69,24 +69,28 @@ def faded(weights: Mapping[str, float], fade: float) -> dict[str, float]:
 def without_kswapd(evicted: Pages, grown: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return the evicted pages, kswapd's divided among the cgroups that allocated meanwhile.
 
-    A cgroup has allocated its growth plus its own evicted pages, at least. What kswapd evicted beyond all allocations
-    of cgroups, such as for the kernel, is the rest.
+    A cgroup has allocated its growth plus its own evicted pages, at least. A victim that only reads its pages again
+    isn't the cause, so its own evicted pages explain what the others' allocations and its growth leave. The remainder,
+    such as what kswapd evicted for the kernel, is the rest.
     """
     total = sum(pages.get(BY_KSWAPD, 0) for pages in evicted.values())
-    allocated = {name: pages + sum(evicted.get(name, {}).values()) for name, pages in grown.items()}
-    allocated = {name: pages for name, pages in allocated.items() if pages > 0}
-    whole = max(total, sum(allocated.values()))
-    divided_pages = {}
+    replaced = {name: sum(pages.values()) for name, pages in evicted.items()}
+    allocated = {name: max(0.0, pages + replaced.get(name, 0)) for name, pages in grown.items()}
+    found = {}
     for victim, pages in evicted.items():
         of_victim = {by: float(count) for by, count in pages.items() if by != BY_KSWAPD}
         kswapd = pages.get(BY_KSWAPD, 0)
         if kswapd:
-            for name, part in allocated.items():
-                of_victim[name] = of_victim.get(name, 0.0) + kswapd * part / whole
-            rest = kswapd * (1 - sum(allocated.values()) / whole)
-            of_victim[REST] = of_victim.get(REST, 0.0) + rest
-        divided_pages[victim] = of_victim
-    return divided_pages
+            causes = allocated | {victim: max(0.0, grown.get(victim, 0.0))}
+            whole = max(total, sum(causes.values()))
+            own = min(whole - sum(causes.values()), allocated.get(victim, 0.0) - causes[victim])
+            causes[victim] += max(0.0, own)
+            causes[REST] = whole - sum(causes.values())
+            for name, part in causes.items():
+                if part > 0:
+                    of_victim[name] = of_victim.get(name, 0.0) + kswapd * part / whole
+        found[victim] = of_victim
+    return found
 
 
 def shares(weights: Mapping[str, float], victim: str) -> dict[str, float]:
