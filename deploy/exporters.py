@@ -19,7 +19,11 @@ OF_ANY_PLATFORM = ("perf", "sched")
 PLATFORM_OF = {exporter: folder for exporter, folder in FOLDERS.items() if exporter not in OF_ANY_PLATFORM}
 PLATFORMS = tuple(sorted({"base", "cgroup", *PLATFORM_OF.values()}))  # the first two are node_exporter's and cAdvisor's
 
-_MORE_PREFIXES = {"perf": ("resctrl_",), "sched": ("blk_", "irq_")}
+# Applications may have other metrics of memory_.
+_MORE_PREFIXES = {
+    "perf": ("resctrl_",),
+    "sched": ("blk_", "irq_", "memory_delay_", "memory_evicted_", "memory_reclaim_"),
+}
 
 
 def prefixes(exporter: str) -> tuple[str, ...]:

@@ -252,6 +252,7 @@ def test_without_capabilities_it_serves_and_says_what_is_missing(tmp_path: Path)
     assert f"\n{WAIT}" not in page
     assert "\nblk_" not in page
     assert "\nirq_" not in page
+    assert "\nmemory_" not in page
     assert "sched_source_up{" not in page, "so that no alert fires"
     if Path("/sys/kernel/btf/vmlinux").exists() and "libbpf" not in waits["why"]:
         assert "CAP_BPF and CAP_PERFMON" in waits["why"]

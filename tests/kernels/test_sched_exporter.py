@@ -12,6 +12,7 @@ import pytest
 
 from tests.distributions.chroots import DEBIAN_11, DEBIAN_12, DEBIAN_13
 from tests.kernels.machine import DISK, Load, Look, Machine, Setup
+from tests.support import caching
 from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.support.waiting import wait_for
@@ -171,3 +172,43 @@ def test_interrupts_take_time_from_tasks(machine: Machine, report: Report) -> No
     assert 0 < charged <= total
     assert charged / 2 < named <= charged, "containers that are gone have no series"
     assert lost == 0
+
+
+KEPT, COPIED = f"docker-{'f' * 64}.scope", "copy.service"
+KEPT_MIB, COPIED_MIB = 250, 1500  # of files; the machine has 1 GiB
+ENOUGH_PAGES, ENOUGH_STALL = 20_000, 0.2  # seconds
+STALL, EVICTED = "memory_delay_seconds_total", "memory_evicted_pages_total"
+
+
+def test_who_fills_the_machine_s_memory_is_named_where_kswapd_evicts(machine: Machine, report: Report) -> None:
+    """The files are sparse: reading them takes memory, and no disk."""
+    kept, copied = (f"/system.slice/{unit}" for unit in (KEPT, COPIED))
+    machine.put("/run/cache.py", caching.SCRIPT.encode())
+    machine.run(f"cd /var/tmp; truncate --size={KEPT_MIB}M kept; truncate --size={COPIED_MIB}M copied")
+    machine.run(
+        f"systemd-run --quiet --scope --unit={KEPT} --slice=system.slice"
+        " python3 /run/cache.py /var/tmp/kept 0.02 </dev/null >/run/kept 2>&1 &"
+    )
+    wait_for(lambda: machine.run("cat /run/kept"), SECONDS, every=2)  # it has read its file
+    assert Page.of(machine.exporter).total(EVICTED, cgroup=kept) == 0
+    machine.run(f"systemd-run --quiet --unit={COPIED} --slice=system.slice python3 /run/cache.py /var/tmp/copied 0")
+
+    def enough() -> bool:
+        page = Page.of(machine.exporter)
+        return page.total(EVICTED, cgroup=kept) > ENOUGH_PAGES and page.total(STALL, cgroup=kept) > ENOUGH_STALL
+
+    wait_for(enough, SECONDS, every=2, explain=lambda: Page.of(machine.exporter).all(EVICTED, cgroup=kept))
+    machine.run(f"systemctl kill --signal=STOP {KEPT} {COPIED}")
+    page = Page.of(machine.exporter)
+    stat = machine.run(f"cd /sys/fs/cgroup; [ -d memory ] && cd memory; cat .{kept}/memory.stat").split()
+    machine.run(f"systemctl kill --signal=KILL {KEPT} {COPIED}")
+    refaults = int(dict(zip(stat[::2], stat[1::2], strict=True))["workingset_refault_file"])
+    evicted, stall = (
+        {each.labels["by"]: each.value for each in page.all(name, cgroup=kept)} for name in (EVICTED, STALL)
+    )
+    report(f"{machine.setup.name}: refaults {refaults}; evicted {evicted}; stall {stall}")
+    assert refaults <= sum(evicted.values()) <= refaults + KEPT_MIB * 256 * 1.05
+    assert evicted["(kswapd)"] > 0
+    assert stall.get(copied, 0) > sum(stall.values()) / 2
+    assert stall["(cap)"] == 0
+    assert page.total("memory_evicted_lost_pages_total") == 0

@@ -1,4 +1,4 @@
-"""sched-exporter: who waits for a CPU or a disk, and who has it meanwhile: containers, KVM guests and systemd units.
+"""sched-exporter: who waits for a CPU, a disk or memory, and for whom: containers, KVM guests, systemd units.
 
-cpu.bpf.c and disk.bpf.c are the BPF programs that count it; `make bpf` compiles them.
+cpu.bpf.c, disk.bpf.c and memory.bpf.c are the BPF programs that count it; `make bpf` compiles them.
 """

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import resource
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Callable
 
-from virtscope.sched import cpu, disk, irq, privileges
-from virtscope.sched.names import Names
+from virtscope.sched import cpu, disk, irq, memory, privileges, usage
+from virtscope.sched.names import Found, Names
 from virtscope.sched.pairs import Pairs, Row
 from virtscope.sched.privileges import CAP_BPF, CAP_SYS_ADMIN
 from virtscope.sched.reasons import Machine, before_loading
+from virtscope.sched.stalls import Interval, Stalls
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders, hierarchy
@@ -126,6 +128,65 @@ class InterruptDelays:
     def needed(self) -> int:
         """Return the capability needed to read on (a bit)."""
         return _needed(self._interrupts.totals)
+
+
+class MemoryStalls:
+    """Stalls for memory and evicted pages, since the programs were loaded."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        """Load the programs, by these flags. Raises GlobError for a flag, and SourceError like Object."""
+        machine = _machine(given)
+        procfs = Path(given.procfs)
+        root, version, _ = hierarchy(procfs, "memory")
+        if reason := usage.without_controller(root, version):
+            raise reason
+        self._names, _, self._where = _names(given, "memory", vcpus_alone=False)
+        self._evictions = memory.Evictions(version, machine)
+        self._folders = usage.Folders(procfs, root, version)
+        self._evicted = Pairs(memory.NOBODY, memory.MAX_PAIRS, memory.MIN_PAGES)
+        self._reclaimed = Pairs(memory.RECLAIM, memory.MAX_RECLAIMS)
+        self._stalls = Stalls()
+        self._usage: dict[str, int] | None = None  # bytes by name, when kswapd last evicted
+
+    def read(self) -> tuple[memory.Rows, memory.Totals]:
+        """Return stalls, evicted pages and reclaim by container, and the totals; raises SourceError."""
+        evicted, reclaimed, totals = self._evictions.pairs(), self._evictions.reclaims(), self._evictions.totals()
+        found, now = self._names.find(), time.monotonic()
+        unneeded = self._evicted.add(evicted, found, now)
+        self._evictions.forget(unneeded)
+        self._evicted.forget(unneeded)
+        unneeded = self._reclaimed.add(reclaimed, found, now)
+        self._reclaimed.forget(self._evictions.forget_reclaims(unneeded))
+        self._stalls.add(self._interval(found), found, now)
+        return memory.Rows(self._stalls.rows, self._evicted.rows, self._reclaimed.rows), totals
+
+    def _interval(self, found: Found) -> Interval:
+        """Return what happened since the last call; reads cgroups' folders only where something did."""
+        pages = self._evicted.grown
+        stalled = {name: sum(ns.values()) for name, ns in self._reclaimed.grown.items()}
+        stalled.update(self._folders.stalled(name for name in found.shown if name.startswith("/")))
+        own = [name for name, evicted in pages.items() if evicted.get(name) and name.startswith("/")]
+        return Interval(pages, stalled, self._grown(found), self._folders.full(own))
+
+    def _grown(self, found: Found) -> dict[str, float]:
+        """Return the pages by which each cgroup grew since kswapd last evicted; nothing if it doesn't."""
+        evicts = any(memory.BY_KSWAPD in evicted for evicted in self._evicted.grown.values())
+        if not evicts and self._usage is not None:
+            return {}
+        before, self._usage = self._usage, self._folders.usage(name for name in found.running if name.startswith("/"))
+        if before is None:
+            return {}
+        return {name: used / resource.getpagesize() for name, used in usage.grown(before, self._usage).items()}
+
+    def origin(self) -> str:
+        """Return the library and the hierarchy, how stalls are measured, and what isn't seen."""
+        stalls = "PSI, or direct reclaim without it" if self._folders.has_pressure else "direct reclaim: no PSI"
+        unseen = "" if self._evictions.sees_swap else "; pages written to swap aren't seen"
+        return f"{self._evictions.loaded.library}, {self._where}; stalls by {stalls}{unseen}"
+
+    def needed(self) -> int:
+        """Return the capability needed to read on (a bit)."""
+        return _needed(self._evictions.totals)
 
 
 def _machine(given: argparse.Namespace) -> Machine:

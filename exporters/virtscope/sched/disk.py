@@ -24,6 +24,7 @@ MAX_DEVICES = 64  # size of the kernel's array
 MAX_PAIRS = 8192  # of its map
 
 _MINOR_BITS = 20
+_OF_IO_MAX = b"on_throttle"  # some kernels refuse it
 # Which arguments of events of requests and of bios these are. The second ones first: no kernel accepts them by mistake.
 _ARGUMENTS = ((1, 1), (0, 1), (0, 0))
 
@@ -48,11 +49,16 @@ class Delays:
 
     def __init__(self, version: int, machine: Machine, open_library: Callable[..., Any] = ctypes.CDLL) -> None:
         """Load and attach them, for cgroups of this version. Raises like Object."""
-        programs = [b"on_queue", b"on_split", b"on_issue", b"on_requeue", b"on_complete"]
+        programs = [b"on_queue", b"on_split", b"on_issue", b"on_requeue", b"on_complete", _OF_IO_MAX]
         constants = [(version, request, bio) for request, bio in _ARGUMENTS]
-        self.loaded = Object(OBJECT, constants, programs, machine, open_library, optional=b"on_throttle")
+        self.loaded = Object(OBJECT, constants, programs, machine, open_library, without=[[], [_OF_IO_MAX]])
         self._pairs, self._victims, self._devices = map(self.loaded.table, (b"pairs", b"victims", b"devices"))
         self.close = self.loaded.close
+
+    @property
+    def sees_io_max(self) -> bool:
+        """Whether the wait for io.max is measured."""
+        return _OF_IO_MAX not in self.loaded.without
 
     def pairs(self) -> dict[int, dict[Pair, Waited]]:
         """Return the totals of each device's pairs, by its number; raises SourceError."""

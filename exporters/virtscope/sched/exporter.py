@@ -1,4 +1,4 @@
-"""Exposes who waits for a CPU or a disk and who has it meanwhile, and whose interrupts take CPU time from whom."""
+"""Exposes who delays whom: at CPUs, disks and in memory, and by interrupts: containers, KVM guests, systemd units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Callable
 from prometheus_client import Metric
 
 from virtscope.sched import metrics, privileges, top
-from virtscope.sched.counting import CpuWaits, DiskDelays, InterruptDelays, add_flags
+from virtscope.sched.counting import CpuWaits, DiskDelays, InterruptDelays, MemoryStalls, add_flags
 from virtscope.sched.privileges import PrivilegesError
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError
@@ -72,6 +72,12 @@ def _sources(given: argparse.Namespace) -> list[Source]:
             sources.append(_source("interrupts", lambda: metrics.of_interrupts(*interrupts.read()), interrupts.origin))
         except SourceError as error:
             sources.append(_absent("interrupts", error))
+    try:
+        stalls = MemoryStalls(given)
+        needed |= stalls.needed()
+        sources.append(_source("memory", lambda: metrics.of_memory(*stalls.read()), stalls.origin))
+    except SourceError as error:
+        sources.append(_absent("memory", error))
     privileges.keep_only(needed)
     return sources
 

@@ -33,7 +33,8 @@ struct cgroup { struct kernfs_node *kn; } CO_RE;
 struct cgroup_subsys_state { struct cgroup *cgroup; } CO_RE;
 struct css_set { struct cgroup_subsys_state *subsys[1]; struct cgroup *dfl_cgrp; } CO_RE;
 struct task_struct___current { struct css_set *cgroups; } CO_RE;
-enum cgroup_subsys_id { cpu_cgrp_id = 1, io_cgrp_id = 3 };      // relocated too: which controllers there are decides
+// Relocated too: which controllers there are decides.
+enum cgroup_subsys_id { cpu_cgrp_id = 1, io_cgrp_id = 3, memory_cgrp_id = 4 };
 enum bpf_func_id___new { BPF_FUNC_get_current_task_btf___new = 158 };
 
 // The verifier lets nobody compute with pointers; a copy of one is a number.

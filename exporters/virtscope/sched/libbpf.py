@@ -39,40 +39,37 @@ class Object:
         machine: Machine,
         open_library: Callable[..., Any] = ctypes.CDLL,
         *,
-        optional: bytes = b"",
+        without: Sequence[Sequence[bytes]] = ((),),
     ) -> None:
         """Load it with values of its constants, the first ones that the kernel accepts, and attach these programs.
 
-        A kernel that refuses the `optional` one runs the others. Raises SourceUnavailable, with the remedy, if this
-        machine can't run them; SourceError if loading fails otherwise.
+        Leaves out the first ones of `without` with which the kernel accepts the others. Raises SourceUnavailable, with
+        the remedy, if this machine can't run them; SourceError if loading fails otherwise.
         """
         self.library, lib = _library(open_library)
         self._lib = lib
         self._object = 0
         self._links: list[int] = []
-        attempts = [(programs, optional)]
-        if optional:
-            attempts.insert(0, ([*programs, optional], b""))
-        for (attached, without), values in product(attempts, constants):
+        for left_out, values in product(without, constants):
             with _kept_away() as said:
                 try:
-                    self._load(path, values, attached, without)
+                    self._load(path, values, [name for name in programs if name not in left_out], left_out)
                     break
                 except OSError as error:
                     self.close()
                     failure = why(error.errno or 0, said(), self.library, machine)
         else:
             raise failure
-        self.complete = not without
+        self.without = left_out
 
-    def _load(self, path: Path, constants: Sequence[int], programs: Sequence[bytes], without: bytes) -> None:
+    def _load(self, path: Path, constants: Sequence[int], programs: Sequence[bytes], without: Sequence[bytes]) -> None:
         lib = self._lib
         self._object = _have(lib.bpf_object__open_file(os.fsencode(path), None))
         values = (c_uint32 * len(constants))(*constants)
         rodata = self._map(path.name.partition(".")[0].encode() + b".rodata")
         _succeed(lib.bpf_map__set_initial_value(rodata, values, ctypes.sizeof(values)))
-        if without:
-            _succeed(lib.bpf_program__set_autoload(self._program(without), False))
+        for name in without:
+            _succeed(lib.bpf_program__set_autoload(self._program(name), False))
         _succeed(lib.bpf_object__load(self._object))
         for name in programs:
             self._links.append(_have(lib.bpf_program__attach(self._program(name))))

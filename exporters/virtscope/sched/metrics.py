@@ -1,7 +1,8 @@
-"""The metrics: waits for a CPU and for disks, by victim and by what had them meanwhile; time taken by interrupts.
+"""The metrics: waits for a CPU, disks and memory, by victim and by what had them meanwhile; time taken by interrupts.
 
 By hand, without attribution: `perf sched timehist`, or the second number of /proc/PID/schedstat; `biolatency-bpfcc -D`,
-or r_await and w_await of `iostat -x`; `softirqs-bpfcc`, `hardirqs-bpfcc`.
+or r_await and w_await of `iostat -x`; `softirqs-bpfcc`, `hardirqs-bpfcc`; memory.pressure and memory.stat of a cgroup,
+`drsnoop-bpfcc`.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from prometheus_client import Metric
 from virtscope.sched.cpu import Totals
 from virtscope.sched.disk import Device
 from virtscope.sched.irq import Totals as InterruptTotals
+from virtscope.sched.memory import RECLAIM, Rows
+from virtscope.sched.memory import Totals as Evicted
 from virtscope.sched.pairs import Row
 from virtscope.toolkit.families import family, scalar
 
@@ -102,11 +105,7 @@ def of_interrupts(rows: Mapping[str, Row], totals: InterruptTotals) -> list[Metr
             "CPU time that interrupts and softirqs took from running tasks of the cgroup, in seconds, by whose packets "
             "or disk requests they handled: a cgroup, (self) (the same one), a systemd unit, (host) (anything else, "
             "such as timers), (rest) (no series, or unknown).",
-            [
-                ({"cgroup": name, "by": "(self)" if by == name else by}, ns / 1e9)
-                for name, row in rows.items()
-                for by, ns in row.ns.items()
-            ],
+            _by(rows, 1e9),
         ),
         family(
             "irq_seconds_total",
@@ -126,4 +125,49 @@ def of_interrupts(rows: Mapping[str, Row], totals: InterruptTotals) -> list[Metr
             "was full, in seconds.",
             totals.lost / 1e9,
         ),
+    ]
+
+
+def of_memory(rows: Rows, totals: Evicted) -> list[Metric]:
+    """Return the families of stalls for memory."""
+    return [
+        family(
+            "memory_delay_seconds_total",
+            "Time that tasks of the cgroup stalled for memory, in seconds, by an estimate of the cause: the stall (PSI "
+            "some; without PSI the tasks' direct reclaim) divided by who evicted the cgroup's pages in the last "
+            "minute: a cgroup, systemd unit or (host) that evicted at least half, (self) (its own tasks), (cap) (its "
+            "own limit), (rest) (others, or unknown).",
+            _by(rows.stalls, 1e9),
+        ),
+        family(
+            "memory_evicted_pages_total",
+            "Pages of the cgroup that reclaim evicted from the page cache or wrote to swap, by whose task reclaimed: "
+            "a cgroup, (self) (its own tasks), a systemd unit, (host), (kswapd) (for all), (rest) (no series, or "
+            "unknown).",
+            _by(rows.evicted, 1),
+        ),
+        family(
+            "memory_reclaim_seconds_total",
+            "Time that tasks of the cgroup reclaimed memory themselves (direct reclaim), in seconds summed over tasks, "
+            "by what was full: limit (a cgroup's) or machine.",
+            [
+                ({"cgroup": name, "full": full}, row.ns[full] / 1e9)
+                for name, row in rows.reclaimed.items()
+                for full in RECLAIM.values()
+            ],
+        ),
+        scalar(
+            "memory_evicted_lost_pages_total",
+            "Evicted pages not attributed because the BPF map of pairs was full.",
+            totals.lost,
+        ),
+    ]
+
+
+def _by(rows: Mapping[str, Row], unit: float) -> list[tuple[dict[str, str], float]]:
+    """Return the samples of rows, in this unit."""
+    return [
+        ({"cgroup": name, "by": "(self)" if by == name else by}, value / unit)
+        for name, row in rows.items()
+        for by, value in row.ns.items()
     ]

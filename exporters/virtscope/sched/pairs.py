@@ -29,7 +29,9 @@ _TWICE = 2  # times the smallest named cause's weight, to replace it
 class Row:
     """A container's wait, by what had the resource meanwhile. Its name is the label `cgroup`."""
 
-    def __init__(self, name: str, nobody: Iterable[str]) -> None:
+    def __init__(self, name: str, nobody: Iterable[str], floor: int = _FLOOR) -> None:
+        """Another cgroup needs at least the `floor` to be named."""
+        self._floor = floor
         self.waits = 0
         # ns by what had the resource. Counters that aren't another cgroup's exist from the start: rate() misses a
         # counter's first value.
@@ -53,7 +55,7 @@ class Row:
             self.ns[name if name in self.ns else REST] += ns
 
     def _name(self) -> None:
-        others = [name for name, ns in self._lately.items() if ns >= _FLOOR and name not in self.ns]
+        others = [name for name, ns in self._lately.items() if ns >= self._floor and name not in self.ns]
         for name in sorted(others, key=self._lately.__getitem__, reverse=True):
             if len(self._named) >= MAX_NAMED:
                 least = min(self._named, key=lambda each: self._lately.get(each, 0.0))
@@ -71,10 +73,11 @@ class Row:
 class Pairs:
     """Adds up the growth of the kernel's pairs."""
 
-    def __init__(self, nobody: Mapping[int, str], most: int) -> None:
-        """`nobody` names the pseudo ids; the kernel's map has room for `most` pairs."""
+    def __init__(self, nobody: Mapping[int, str], most: int, floor: int = _FLOOR) -> None:
+        """`nobody` names the pseudo ids; the kernel's map has room for `most` pairs; `floor` is that of each Row."""
         self.rows: dict[str, Row] = {}  # by name
-        self._nobody, self._most = nobody, most
+        self.grown: dict[str, dict[str, int]] = {}  # the last call's growth, by the names of both
+        self._nobody, self._most, self._floor = nobody, most, floor
         self._counted: dict[Pair, Waited] = {}
         self._found = NONE
         self._added = 0.0
@@ -91,7 +94,7 @@ class Pairs:
         for name in self.rows.keys() - found.shown:
             del self.rows[name]
         for name in sorted(found.shown - self.rows.keys()):
-            self.rows[name] = Row(name, self._nobody.values())
+            self.rows[name] = Row(name, self._nobody.values(), self._floor)
         for pair, waited in pairs.items():
             idle = self._counted.get(pair) == waited
             if not idle:
@@ -103,6 +106,7 @@ class Pairs:
         fade = 0.5 ** ((now - self._added) / _HALF_LIFE)
         for name, row in self.rows.items():
             row.add(grown.get(name, {}), found.running, fade)
+        self.grown = grown
         self._found, self._added = found, now
         return unneeded
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from prometheus_client import Metric, generate_latest
 
-from tests.proofs.bench import counters, disks, hosts, interrupts, over_ssh, pods, scraping, sensors, waits
+from tests.proofs.bench import counters, disks, evictions, hosts, interrupts, over_ssh, pods, scraping, sensors, waits
 from tests.proofs.bench.guests import Guests, by_add_metric
 from virtscope.toolkit.exposition import Encoder
 
@@ -42,6 +42,7 @@ def main() -> None:
     waits.measure()
     disks.measure()
     interrupts.measure()
+    evictions.measure()
     pods.measure()
     sensors.measure()
 

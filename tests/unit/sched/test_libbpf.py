@@ -21,7 +21,7 @@ from unittest.mock import Mock
 import pytest
 
 from tools import bpf
-from virtscope.sched import cpu, disk, irq
+from virtscope.sched import cpu, disk, irq, memory
 from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 
@@ -53,7 +53,8 @@ class FakeLibbpf:
 
     def _call(self, name: str, *arguments: Any) -> int | None:
         if name.endswith("_by_name"):  # libbpf puts the file's name before that of a section
-            objects = {b"cpu": cpu.OBJECT, b"disk": disk.OBJECT, b"irq": irq.OBJECT}
+            modules = {b"cpu": cpu, b"disk": disk, b"irq": irq, b"memory": memory}
+            objects = {name: module.OBJECT for name, module in modules.items()}
             assert any(arguments[-1].removeprefix(of) + b"\0" in path.read_bytes() for of, path in objects.items())
         error = self.errors.get(name, 0)
         ctypes.set_errno(error)
@@ -103,7 +104,7 @@ def test_without_libbpf_there_is_a_word_about_each_and_what_to_install() -> None
         loaded(FakeLibbpf(version=0, without="bpf_map_lookup_batch"))
 
 
-@pytest.mark.parametrize("of", [cpu, disk, irq])
+@pytest.mark.parametrize("of", [cpu, disk, irq, memory])
 def test_the_object_is_what_clang_makes_of_its_source(of: ModuleType, tmp_path: Path) -> None:
     """Byte for byte with Debian 12's clang, which `make bpf` requires too."""
     if not shutil.which(bpf.CLANG) or not shutil.which(bpf.STRIP):
@@ -114,7 +115,7 @@ def test_the_object_is_what_clang_makes_of_its_source(of: ModuleType, tmp_path: 
     assert built.read_bytes() == of.OBJECT.read_bytes(), f"{source.name} has changed since: run `make bpf`"
 
 
-@pytest.mark.parametrize("of", [cpu, disk, irq])
+@pytest.mark.parametrize("of", [cpu, disk, irq, memory])
 def test_the_kernel_has_room_for_as_many_pairs_as_the_reader_believes(of: ModuleType) -> None:
     """The reader decides with this limit when idle pairs are forgotten."""
     source = of.OBJECT.with_suffix(".c").read_text()
@@ -131,7 +132,20 @@ def test_a_kernel_that_refuses_to_watch_io_max_measures_other_delays() -> None:
             self.errors = {"bpf_object__load": 0 if left_out else errno.EPERM}
             return super()._call(name, *arguments)
 
-    assert not disk.Delays(2, MACHINE, Fussy().open).loaded.complete
-    assert disk.Delays(2, MACHINE, FakeLibbpf().open).loaded.complete
+    assert not disk.Delays(2, MACHINE, Fussy().open).sees_io_max
+    assert disk.Delays(2, MACHINE, FakeLibbpf().open).sees_io_max
     with pytest.raises(SourceUnavailable, match="bpf"):
         disk.Delays(2, MACHINE, FakeLibbpf(errors={"bpf_object__load": errno.EPERM}).open)
+
+
+@pytest.mark.parametrize(("attempts", "sees_swap"), [(1, True), (2, True), (3, False)])
+def test_a_kernel_has_either_hook_of_swap_or_neither(attempts: int, sees_swap: bool) -> None:
+    class Older(FakeLibbpf):
+        """Refuses the object until this attempt."""
+
+        def _call(self, name: str, *arguments: Any) -> int | None:
+            tried = self.called["bpf_object__load"].call_count
+            self.errors = {"bpf_object__load": 0 if tried >= attempts else errno.ESRCH}
+            return super()._call(name, *arguments)
+
+    assert memory.Evictions(2, MACHINE, Older().open).sees_swap == sees_swap

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from tests.golden_pages import assert_golden, assert_lints
-from virtscope.sched import disk, irq, metrics
+from virtscope.sched import disk, irq, memory, metrics
 from virtscope.sched.cpu import IDLE, MAX_PAIRS, NOBODY, OTHER, STOLEN, THROTTLED, Totals
 from virtscope.sched.names import HOST, Found, Name
 from virtscope.sched.pairs import Pairs, Waited
+from virtscope.sched.stalls import Interval, Stalls
 from virtscope.toolkit.exposition import Encoder
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/sched.prom"
@@ -58,6 +59,34 @@ BLKIO_NAMES = {1: Name(HOST, HOST), 5: NAMES[4]}
 PER_CPU = [0, 2 * SECOND, SECOND // 4, 60 * SECOND, SECOND, 0, SECOND // 8, SECOND, SECOND // 8, SECOND // 2]
 PER_CPU += [3 * SECOND, 45_800_000_000, 7, 123, 456]
 
+EVICTED = {
+    (2, 3): Waited(70_000, 0),
+    (2, memory.KSWAPD): Waited(10_000, 0),
+    (2, 2): Waited(20_000, 0),
+    (3, 3): Waited(5_000, 0),
+    (3, 4): Waited(600, 0),
+}
+RECLAIMED = {
+    (2, memory.LIMIT): Waited(SECOND // 2, 90),
+    (2, memory.MACHINE): Waited(SECOND // 4, 10),
+    (3, memory.LIMIT): Waited(3 * SECOND, 700),
+    (3, memory.MACHINE): Waited(0, 0),
+}
+
+
+def of_memory() -> memory.Rows:
+    """The shop's pages are evicted by the batch job and kswapd; the batch job is at its own limit."""
+    evicted, reclaimed = (
+        Pairs(memory.NOBODY, memory.MAX_PAIRS, memory.MIN_PAGES),
+        Pairs(memory.RECLAIM, memory.MAX_RECLAIMS),
+    )
+    evicted.add(EVICTED, FOUND, 0)
+    reclaimed.add(RECLAIMED, FOUND, 0)
+    stalls = Stalls()
+    stalled = {SHOP: 10 * SECOND, BATCH: 3 * SECOND}
+    stalls.add(Interval(evicted.grown, stalled, {BATCH: 10_000}, frozenset({BATCH})), FOUND, 0)
+    return memory.Rows(stalls.rows, evicted.rows, reclaimed.rows)
+
 
 def test_golden_exposition() -> None:
     pairs = Pairs(NOBODY, MAX_PAIRS)
@@ -67,7 +96,8 @@ def test_golden_exposition() -> None:
     of_disks = metrics.of_disks({"sda": ledger.devices[DISK].rows}, {"sda": DEVICE})
     taken = Pairs(irq.NOBODY, irq.MAX_PAIRS)
     taken.add(TAKEN, irq.with_disks(FOUND, BLKIO_NAMES), 0)
-    others = [*of_disks, *metrics.of_interrupts(taken.rows, irq.totals(PER_CPU))]
+    of_interrupts = metrics.of_interrupts(taken.rows, irq.totals(PER_CPU))
+    others = [*of_disks, *of_interrupts, *metrics.of_memory(of_memory(), memory.Totals(pages=105_600, lost=0))]
     exposed = Encoder().text([*metrics.of_cpu(pairs.rows, TOTALS), *others])
     assert_golden(GOLDEN, exposed)
     assert_lints(exposed)

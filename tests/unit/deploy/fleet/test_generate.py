@@ -129,7 +129,9 @@ def queries(part: Any) -> Iterator[str]:
 def test_every_series_that_a_dashboard_shows_is_written_to_the_store(fleet: Path) -> None:
     relabel = config(fleet, "prometheus-0-a")["remote_write"][0]["write_relabel_configs"][0]
     written = re.compile(relabel["regex"])
-    prefixes = "app|cadvisor|container|kvm|lab|machine|node|openvz|perf|process|prometheus|resctrl|sched|blk|irq|scrape"
+    prefixes = (
+        "app|cadvisor|container|kvm|lab|machine|node|openvz|perf|process|prometheus|resctrl|sched|blk|irq|memory|scrape"
+    )
     series = re.compile(
         rf"\b(?:(?:{prefixes}|ssh|stack|vestat|xen|xentop)_[a-z_]+|up|ALERTS(?:_FOR_STATE)?)\b(?=[{{\[) ])"
     )
