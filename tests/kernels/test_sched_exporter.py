@@ -174,34 +174,45 @@ def test_interrupts_take_time_from_tasks(machine: Machine, report: Report) -> No
     assert lost == 0
 
 
-KEPT, COPIED = f"docker-{'f' * 64}.scope", "copy.service"
-KEPT_MIB, COPIED_MIB = 250, 1500  # of files; the machine has 1 GiB
-ENOUGH_PAGES, ENOUGH_STALL = 20_000, 0.2  # seconds
+KEPT, BATCH = f"docker-{'f' * 64}.scope", "batch.service"
+KEPT_MIB, BATCH_MIB = 250, 700  # too much for the machine, which has 1 GiB
+ENOUGH_PAGES, ENOUGH_STALL = 20_000, 0.05  # seconds
+ALLOCATE = f"""
+import time
+while True:
+    memory = []
+    while len(memory) < {BATCH_MIB // 10}:
+        memory.append(bytearray(b"x") * (10 << 20))
+        time.sleep(0.1)
+"""
 STALL, EVICTED = "memory_delay_seconds_total", "memory_evicted_pages_total"
 
 
-def test_who_fills_the_machine_s_memory_is_named_where_kswapd_evicts(machine: Machine, report: Report) -> None:
-    """The files are sparse: reading them takes memory, and no disk."""
-    kept, copied = (f"/system.slice/{unit}" for unit in (KEPT, COPIED))
+def test_what_kswapd_evicts_is_the_kernels_and_nobody_is_named_but_who_fills_the_memory(
+    machine: Machine, report: Report
+) -> None:
+    """A container keeps a sparse file in the page cache: reading it takes no disk. A service allocates memory."""
+    kept, batch = (f"/system.slice/{unit}" for unit in (KEPT, BATCH))
     machine.put("/run/cache.py", caching.SCRIPT.encode())
-    machine.run(f"cd /var/tmp; truncate --size={KEPT_MIB}M kept; truncate --size={COPIED_MIB}M copied")
+    machine.put("/run/allocate.py", ALLOCATE.encode())
+    machine.run(f"truncate --size={KEPT_MIB}M /var/tmp/kept")
     machine.run(
         f"systemd-run --quiet --scope --unit={KEPT} --slice=system.slice"
-        " python3 /run/cache.py /var/tmp/kept 0.02 </dev/null >/run/kept 2>&1 &"
+        " python3 /run/cache.py /var/tmp/kept 0.005 </dev/null >/run/kept 2>&1 &"
     )
     wait_for(lambda: machine.run("cat /run/kept"), SECONDS, every=2)  # it has read its file
     assert Page.of(machine.exporter).total(EVICTED, cgroup=kept) == 0
-    machine.run(f"systemd-run --quiet --unit={COPIED} --slice=system.slice python3 /run/cache.py /var/tmp/copied 0")
+    machine.run(f"systemd-run --quiet --unit={BATCH} --slice=system.slice python3 /run/allocate.py")
 
     def enough() -> bool:
         page = Page.of(machine.exporter)
         return page.total(EVICTED, cgroup=kept) > ENOUGH_PAGES and page.total(STALL, cgroup=kept) > ENOUGH_STALL
 
     wait_for(enough, SECONDS, every=2, explain=lambda: Page.of(machine.exporter).all(EVICTED, cgroup=kept))
-    machine.run(f"systemctl kill --signal=STOP {KEPT} {COPIED}")
+    machine.run(f"systemctl kill --signal=STOP {KEPT} {BATCH}")
     page = Page.of(machine.exporter)
     stat = machine.run(f"cd /sys/fs/cgroup; [ -d memory ] && cd memory; cat .{kept}/memory.stat").split()
-    machine.run(f"systemctl kill --signal=KILL {KEPT} {COPIED}")
+    machine.run(f"systemctl kill --signal=KILL {KEPT} {BATCH}")
     refaults = int(dict(zip(stat[::2], stat[1::2], strict=True))["workingset_refault_file"])
     evicted, stall = (
         {each.labels["by"]: each.value for each in page.all(name, cgroup=kept)} for name in (EVICTED, STALL)
@@ -209,6 +220,7 @@ def test_who_fills_the_machine_s_memory_is_named_where_kswapd_evicts(machine: Ma
     report(f"{machine.setup.name}: refaults {refaults}; evicted {evicted}; stall {stall}")
     assert refaults <= sum(evicted.values()) <= refaults + KEPT_MIB * 256 * 1.05
     assert evicted["(kswapd)"] > 0
-    assert stall.get(copied, 0) > sum(stall.values()) / 2
+    # Once the container reads its pages again, most evictions are for that, so the service may be in (rest).
+    assert {by for by, seconds in stall.items() if by.startswith("/") and seconds} <= {batch}
     assert stall["(cap)"] == 0
     assert page.total("memory_evicted_lost_pages_total") == 0

@@ -88,7 +88,7 @@ class DiskDelays:
 
     def origin(self) -> str:
         """Return the library and the hierarchy, and what isn't seen."""
-        unseen = "" if self._delays.loaded.complete else "; the wait for io.max isn't seen: this kernel refuses fexit"
+        unseen = "" if self._delays.sees_io_max else "; the wait for io.max isn't seen: this kernel refuses fexit"
         return f"{self._delays.loaded.library}, {self._where}{unseen}"
 
     def needed(self) -> int:
