@@ -34,7 +34,12 @@ WINDOW = 15  # seconds
 LIMIT = 2.0 * SCRAPE + WINDOW
 """Seconds in which a culprit is to be named."""
 _READY_SECONDS = 90
-_WAITS: Mapping[Resource, str] = {"cpu": "sched_wait_seconds_total", "disk": "blk_delay_seconds_total"}
+_WAITS: Mapping[Resource, str] = {
+    "cpu": "sched_wait_seconds_total",
+    "disk": "blk_delay_seconds_total",
+    "memory": "memory_delay_seconds_total",
+    "interrupts": "irq_delay_seconds_total",
+}
 _OBJECTIVES = f"""\
 app: {PREFIX}.+
 about: The victims of `make truth`.

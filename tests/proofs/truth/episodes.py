@@ -34,6 +34,8 @@ class Load:
         work, nap: CPU seconds of work, then seconds of sleep, repeated while the wave is on; `nap` 0: never sleeps.
         disk: after the work, each thread reads a random block of this disk, past the page cache.
         writes: it writes the block instead.
+        file_mib: instead, it reads the next MiB of a file of this size, by the page cache.
+        floods: instead of all this, it sends packets that this CPU receives.
         move: 0: each thread stays on its CPU; positive: all move to the next CPU at this interval in seconds;
             negative: on any of them.
     """
@@ -48,11 +50,22 @@ class Load:
     move: float = _STAY
     disk: DiskName | None = None
     writes: bool = False
+    file_mib: int = 0
+    floods: int | None = None
 
-    def words(self, cpus: Sequence[int], devices: Mapping[DiskName, str], counters: str) -> list[str]:
-        """The arguments of worker.c, with this machine's CPUs and disks; `counters` is its file."""
+    @property
+    def resource(self) -> Resource:
+        """Where it is in others' way."""
+        if self.floods is not None:
+            return "interrupts"
+        return "disk" if self.disk else "memory" if self.file_mib else "cpu"
+
+    def words(self, cpus: Sequence[int], devices: Mapping[DiskName, str], counters: str, file: str) -> list[str]:
+        """The arguments of worker.c, with this machine's CPUs and disks; `counters` and `file` are its files."""
         numbers = (self.work, self.nap, self.threads, self.period, self.duty, self.phase, self.move)
         disk = ["write" if self.writes else "read", devices[self.disk]] if self.disk else ["none", ""]
+        if self.file_mib:
+            disk = ["cache", file]
         return [*map(str, numbers), counters, *disk, *(str(cpus[cpu]) for cpu in self.cpus)]
 
 
@@ -64,6 +77,7 @@ class Scene:
         victim: its load; None for the guest, whose load never changes.
         culprits, decoys: loads by name; culprits start after `LEAD_SECONDS`, all others immediately.
         cap: the victim's, in CPUs.
+        memory_mib: all loads share this much memory.
         busy_guest: the other guest runs too, and is a culprit.
         blamed: whether culprits should be named; they shouldn't if there are many with a small part each.
     """
@@ -72,6 +86,7 @@ class Scene:
     culprits: Mapping[str, Load]
     decoys: Mapping[str, Load]
     cap: float | None = None
+    memory_mib: int = 0
     busy_guest: bool = False
     blamed: bool = True
 
@@ -90,7 +105,7 @@ class Episode:
         """The culprits that should be named, by their names in the scene."""
         if not self.scene.blamed:
             return frozenset()
-        loads = (Culprit("disk" if load.disk else "cpu", name) for name, load in self.scene.culprits.items())
+        loads = (Culprit(load.resource, name) for name, load in self.scene.culprits.items())
         return frozenset({*loads, *([Culprit("cpu", BUSY_GUEST)] if self.scene.busy_guest else [])})
 
     @property
@@ -271,6 +286,44 @@ def _one_of_each(dice: _Dice) -> Scene:
     return Scene(_SERVES_AND_READS, culprits, {decoy: dice.requests("other", 4)})
 
 
+_COMPUTES = Load(0.002, 0.001, 1.0, 1.0, 0.0, (VICTIMS,))
+
+
+def _flood(receives: int) -> Load:
+    return Load(0.0, 0.0, 1.0, 1.0, 0.0, (OTHER,), floods=receives)
+
+
+def _packets_elsewhere(dice: _Dice) -> Scene:
+    """The other CPU receives the packets."""
+    floods, busy = dice.names(2)
+    return Scene(_COMPUTES, {}, {floods: _flood(OTHER), busy: dice.wave(OTHER)})
+
+
+def _packets(dice: _Dice) -> Scene:
+    culprit, floods, busy = dice.names(3)
+    return Scene(_COMPUTES, {culprit: _flood(VICTIMS)}, {floods: _flood(OTHER), busy: dice.wave(OTHER)})
+
+
+MEMORY_MIB = 64
+# It needs its pages less often than a culprit evicts them.
+_KEEPS = Load(0.0002, 0.001, 1.0, 1.0, 0.0, (VICTIMS,), file_mib=40)
+
+
+def _memory_suffices(dice: _Dice) -> Scene:
+    small, busy = dice.names(2)
+    return Scene(
+        _KEEPS, {}, {small: replace(dice.wave(OTHER), file_mib=8), busy: dice.wave(OTHER)}, memory_mib=MEMORY_MIB
+    )
+
+
+def _memory(dice: _Dice) -> Scene:
+    culprit, *others = dice.names(3)
+    scene = _memory_suffices(dice)
+    reads = replace(dice.wave(OTHER, duty=0.9), work=0.0, file_mib=dice.thrown.randint(100, 200))
+    decoys = dict(zip(others, scene.decoys.values(), strict=True))
+    return replace(scene, culprits={culprit: reads}, decoys=decoys)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of episodes: how its scenes are generated, and how many of `ALL` episodes it has."""
@@ -301,6 +354,10 @@ KINDS: Mapping[str, Kind] = {
     "disk: one that writes": Kind(_disk_one_writes, 8, "disk"),
     "disk: two culprits": Kind(_disk_two, 8, "disk"),
     "one at the CPU, one at the disk": Kind(_one_of_each, 8, "disk"),
+    "interrupts: nobody, packets elsewhere": Kind(_packets_elsewhere, 10, "interrupts"),
+    "interrupts: one culprit": Kind(_packets, 10, "interrupts"),
+    "memory: nobody, it suffices": Kind(_memory_suffices, 10, "memory"),
+    "memory: one culprit": Kind(_memory, 10, "memory"),
 }
 SHORT = ("one culprit", "nobody", "two culprits", "nobody, capped", "disk: one culprit", "disk: nobody")
 

@@ -7,6 +7,7 @@ import os
 import signal
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from lab import wait_until
-from lab.cgroups import Cgroup, Hierarchies, TierLimits
+from lab.cgroups import PARENT, Cgroup, Hierarchies, TierLimits
 from tests.proofs.truth import trace
 from tests.proofs.truth.chain import LIMIT, PREFIX, Chain
 from tests.proofs.truth.episodes import BUSY_GUEST, GUEST, LEAD_SECONDS, DiskName, Episode, Load
 from tests.proofs.truth.guests import Domain
 from tests.proofs.truth.judgement import LEDGER, Observed, Resource, Rounds, Waited
 from tests.proofs.truth.trace import Seconds
+from tests.support import flooding
 
 _START_SECONDS = 10.0
 _END_SECONDS = 10.0
@@ -96,6 +98,7 @@ class Injection:
         episode, scene, domains = self._episode, self._episode.scene, self._machine.domains
         app = f"{PREFIX}{episode.app}"
         chain.await_application(app)
+        self._share_memory(scene.memory_mib)
         began = time.time()
         estimates: dict[Resource, dict[str, Seconds]] = {}
         try:
@@ -118,6 +121,7 @@ class Injection:
             after, last = self._waited(chain), time.time()
             done.append(self._rounds(chain))
         finally:
+            self._share_memory(0)
             for guest in episode.guests:
                 domains[guest].pause()
         self._check()
@@ -145,12 +149,19 @@ class Injection:
             estimates,
         )
 
+    def _share_memory(self, mib: int) -> None:
+        """Limit the memory of all loads together; 0: no limit."""
+        hierarchies, version_1 = self._machine.hierarchies, "memory" in self._machine.hierarchies.by_controller
+        root = hierarchies.by_controller.get("memory", hierarchies.unified)
+        assert root is not None  # one of them exists: see parse_mounts
+        unlimited = "-1" if version_1 else "max"
+        file = root / PARENT / ("memory.limit_in_bytes" if version_1 else "memory.max")
+        file.write_text(str(mib << 20) if mib else unlimited)
+
     def _begin(self, loads: Mapping[str, Load]) -> None:
         """Start loads, and return once all their threads exist."""
         for name, load in loads.items():
-            self._counter_file(name).write_bytes(_COUNTERS.pack(0, 0, 0))
-            words = load.words(self._machine.cpus, self._machine.devices, str(self._counter_file(name)))
-            command = [str(self._machine.worker), *words]
+            command = self._flood(load, name) if load.resource == "interrupts" else self._work(load, name)
             self._processes.append(subprocess.Popen(self._cgroups[name].joining(command), stdin=subprocess.DEVNULL))
         deadline = time.monotonic() + _START_SECONDS
         for name, load in loads.items():
@@ -159,6 +170,24 @@ class Injection:
                 if time.monotonic() > deadline:
                     raise WorkerError(f"the load in {self._cgroups[name].path} has not started")
                 time.sleep(0.01)
+
+    def _work(self, load: Load, name: str) -> list[str]:
+        """Its command, and its files."""
+        counters, file = self._file(name, "counters"), self._file(name, "cached")
+        counters.write_bytes(_COUNTERS.pack(0, 0, 0))
+        if load.file_mib:
+            with file.open("wb") as sparse:
+                sparse.truncate(load.file_mib << 20)
+        words = load.words(self._machine.cpus, self._machine.devices, str(counters), str(file))
+        return [str(self._machine.worker), *words]
+
+    def _flood(self, load: Load, name: str) -> list[str]:
+        sysfs = self._file(name, "sys")
+        sysfs.mkdir()
+        assert load.floods is not None
+        pinned = ["taskset", "--cpu-list", str(self._machine.cpus[load.cpus[0]])]
+        receives = str(self._machine.cpus[load.floods])
+        return [*pinned, *flooding.COMMAND, sys.executable, "-c", flooding.SCRIPT, receives, str(sysfs)]
 
     def _check(self) -> None:
         for process in self._processes:
@@ -211,13 +240,13 @@ class Injection:
                 found[resource] = int(text.splitlines()[0].rpartition("total=")[2]) / 1e6
         return found
 
-    def _counter_file(self, name: str) -> Path:
-        """A load's file of counters."""
-        return self._machine.worker.with_name(f"{self._episode.number}-{name}.counters")
+    def _file(self, name: str, what: str) -> Path:
+        """One of a load's files."""
+        return self._machine.worker.with_name(f"{self._episode.number}-{name}.{what}")
 
     def _counters(self) -> _Counters:
         """The victim's."""
-        return _Counters(*_COUNTERS.unpack(self._counter_file("web").read_bytes()))
+        return _Counters(*_COUNTERS.unpack(self._file("web", "counters").read_bytes()))
 
     def _rounds(self, chain: Chain) -> Rounds | None:
         """What the victim has done so far; None of a guest."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-Resource = Literal["cpu", "disk"]
+Resource = Literal["cpu", "disk", "memory", "interrupts"]
 
 PRECISION = 0.98
 RECALL = 0.95

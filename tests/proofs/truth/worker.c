@@ -1,8 +1,8 @@
 /*
- * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write DISK CPU...
+ * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write|cache FILE CPU...
  *
  * In the on-part of a square wave each thread computes for WORK seconds of its own CPU time, reads or writes a random
- * block of DISK past the page cache, and sleeps for SLEEP seconds, again and again. The wave is on for DUTY of each
+ * block of FILE past the page cache (or by it the next MiB), and sleeps for SLEEP seconds, again and again. The wave is on for DUTY of each
  * PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC says, so that all loads have one clock. MOVE 0: each
  * thread stays on its CPU, the first on the first; more: all go to the next CPU each MOVE seconds; less: they may run on
  * any of these CPUs. It ends with whoever started it.
@@ -24,13 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOCK 4096
+#define BLOCK (cached ? 1 << 20 : 4096)
 #define NUMBERS 8 // arguments until MOVE, the program's name included
 #define WORDS (NUMBERS + 3)
 
 static double work, nap, period, duty, phase, move;
 static int cpus[1024], cpu_count;
-static int disk = -1, writes;
+static int disk = -1, writes, cached;
 static long blocks;
 static struct counters { long long waited, response, rounds; } *counters;
 
@@ -90,11 +90,11 @@ static void request(void)
 	if (!buffer) {
 		schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
 		seed = (unsigned int)gettid();
-		if (posix_memalign(&buffer, BLOCK, BLOCK))
+		if (posix_memalign(&buffer, 4096, BLOCK))
 			fail("memory");
 		memset(buffer, 1, BLOCK);
 	}
-	at = rand_r(&seed) % blocks * BLOCK;
+	at = (cached ? seed++ : (unsigned int)rand_r(&seed)) % blocks * BLOCK;
 	delayed = run_delay(schedstat);
 	began = seconds(CLOCK_MONOTONIC);
 	done = writes ? pwrite(disk, buffer, BLOCK, at) : pread(disk, buffer, BLOCK, at);
@@ -120,7 +120,8 @@ static void open_disk(const char *how, const char *path)
 	if (!strcmp(how, "none"))
 		return;
 	writes = !strcmp(how, "write");
-	disk = open(path, O_DIRECT | (writes ? O_WRONLY : O_RDONLY));
+	cached = !strcmp(how, "cache");
+	disk = open(path, (cached ? 0 : O_DIRECT) | (writes ? O_WRONLY : O_RDONLY));
 	if (disk < 0)
 		fail(path);
 	blocks = lseek(disk, 0, SEEK_END) / BLOCK;
@@ -174,7 +175,7 @@ int main(int count, char **words)
 	pthread_t thread;
 
 	if (count <= WORDS) {
-		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write DISK CPU...\n", stderr);
+		fputs("worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write|cache FILE CPU...\n", stderr);
 		return 2;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
