@@ -97,7 +97,7 @@ soak: $(READY) ## Run the stack for HOURS (2) with 300 guests that come and go, 
 	HOURS=$${HOURS:-2} $(BIN)/python -m tests.proofs.soak
 faults: $(READY) ## As root, hurt a running stack in some forty ways for a quarter of an hour, and print what each did; ONLY=REGEX
 	$(BIN)/python -m tests.proofs.faults $(if $(ONLY),--only '$(ONLY)')
-truth: $(READY) ## As root, inject neighbours for two hours and compare who is named with who it was; SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1
+truth: $(READY) ## As root, inject neighbours for two hours and a half and compare who is named; SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1
 	$(BIN)/python -m tests.proofs.truth \
 		$(if $(SEED),--seed $(SEED)) $(if $(RESOURCE),--resource $(RESOURCE)) $(if $(EPISODES),--episodes $(EPISODES)) $(if $(COMPARE),--compare)
 mutants: $(READY) ## Change FILES="PATH ..." in small ways, and show the changes that TESTS="PATH ..." don't notice
@@ -133,7 +133,7 @@ part-lab: $(READY) ## Every study of the lab, short: half an hour
 	$(LONG) tests/lab
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
-part-truth: truth ## make truth: an hour
+part-truth: truth ## make truth: two hours and a half
 part-mutants: mutants-listed ## make mutants-listed: six minutes
 part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
