@@ -24,8 +24,8 @@ _UNIT = re.compile(
     r"/user[.]slice/user-[^/]+[.]slice|/(?:[^/]+[.]slice/)*[^/]+[.](?:service|scope|socket|mount|swap)", re.DOTALL
 )
 
-# Users may create any number of cgroups that look like containers. Each exposed one has up to 52 series, and 14 for each
-# disk that it uses: with one disk at most 132,000, below Prometheus's sample_limit.
+# Users may create any number of cgroups that look like containers. Each exposed one has up to 52 series, and 14 for
+# each disk that it uses: with one disk at most 132,000, below Prometheus's sample_limit.
 MAX_SHOWN = 2_000
 MAX_NAMES_BYTES = 500_000
 

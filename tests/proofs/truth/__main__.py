@@ -1,4 +1,4 @@
-"""Inject neighbours, and compare who is named with who it was: `make truth`, SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1.
+"""Inject neighbours, and compare who is named: `make truth`, SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1.
 
 An interrupted run goes on where it stopped. Exit status 0: all bars hold; 1: one is missed; 2: it can't be tried.
 """
