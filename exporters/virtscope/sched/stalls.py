@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from virtscope.sched.memory import BY_KSWAPD, MIN_PAGES
-from virtscope.sched.names import NONE, REST, Found
+from virtscope.sched.names import REST, Found
 from virtscope.sched.pairs import Row
 
 CAP = "(cap)"
@@ -39,7 +39,7 @@ class Stalls:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self._lately: dict[str, dict[str, float]] = {}  # decaying pages by victim and evictor
-        self._found, self._added = NONE, 0.0
+        self._added = 0.0
 
     def add(self, interval: Interval, found: Found, now: float) -> None:
         """Add the stalls since the last call; `now` is in seconds."""
