@@ -247,11 +247,8 @@ def _disk_own_requests(dice: _Dice) -> Scene:
 
 
 def _disk_side_by_side(dice: _Dice) -> Scene:
-    """They use the victim's disk, which serves all side by side as fast as it would one."""
-    threads = dice.thrown.randint(1, 3)
-    return Scene(
-        replace(_READS, disk="parallel"), {}, {name: dice.requests("parallel", threads) for name in dice.names(2)}
-    )
+    """They use the victim's disk, which serves three side by side as fast as it would one (but not seven)."""
+    return Scene(replace(_READS, disk="parallel"), {}, {name: dice.requests("parallel", 1) for name in dice.names(2)})
 
 
 def _disk_many(dice: _Dice) -> Scene:
