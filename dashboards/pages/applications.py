@@ -132,7 +132,7 @@ PAGE = page(
             panels.over_time(host.STEAL).axis_soft_max(0.1).span(8).height(8),
             waiting.by_who(neighbours.APP_FOR).span(8).height(8),
             waiting.by_reason(neighbours.APP_BY_REASON).span(8).height(8),
-            panels.stacked(neighbours.PER_REQUEST).max_data_points(300).span(8).height(8),
+            panels.lines(neighbours.PER_REQUEST).max_data_points(300).span(8).height(8),
             collapsed=True,
         ),
     ],

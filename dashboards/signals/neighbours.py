@@ -95,7 +95,10 @@ _DELAYS = (
 _of_range = partial(Signal, absent=_NO_TIERS)
 WAITED = _of_range("Wait", f"topk(50, {_DELAYS} > 0) {_MEAN}", DELAY, decimals=2)
 WAITED_SHARE = _of_range(
-    "Of all waiting", f"topk(50, {_DELAYS} > 0) / on () group_left () sum({_DELAYS})", units.PercentUnit, decimals=0
+    "Of all for it",
+    f"topk(50, {_DELAYS} > 0) / on (resource) group_left () sum by (resource) ({_DELAYS})",
+    units.PercentUnit,
+    decimals=0,
 )
 APP_BY_REASON = replace(
     BY_REASON,
@@ -110,12 +113,13 @@ APP_BY_REASON = replace(
 APP_FOR = replace(
     WHO,
     name="Waiting for each neighbour (neighbour)",
-    query=f"sum by (by) ({on_host('app:delay:rate', app='$app', resource='cpu', reason='neighbour')})",
+    query=f"sum by (resource, by) ({on_host('app:delay:rate', app='$app', reason='neighbour')})",
     description=(
-        "Waiting of the chosen applications while each neighbour ran. Named is who has a third of it or more, if those "
+        "Delays of the chosen applications by neighbour and resource. Named is who has a third of it or more, if those "
         f"together have half: of many small ones nobody is named. {_ESTIMATED}"
     ),
     absent=_NO_TIERS,
+    legend="{{by}} ({{resource}})",
 )
 
 

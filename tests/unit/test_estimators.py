@@ -57,7 +57,7 @@ def test_who_replaces_a_task_isn_t_who_runs_while_it_waits() -> None:
     }
 
 
-def test_a_woken_task_waits_for_whom_runs_since_its_wakeup() -> None:
+def test_a_woken_task_waits_for_the_one_that_runs_since_its_wakeup() -> None:
     replay = replayed(switch(9.0, 0, BATCH), wakeup(9.4, WEB), switch(9.5, BATCH, WEB), switch(9.6, WEB, 0))
     charged = replay.charged["cpu"]
     assert {name: round(seconds, 6) for name, seconds in charged[REPLAY].items()} == {"batch": 0.1}

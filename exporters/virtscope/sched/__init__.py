@@ -1,4 +1,4 @@
-"""sched-exporter: who waits for a CPU, a disk or memory, and for whom: containers, KVM guests, systemd units.
+"""sched-exporter: who delays whom at CPUs and disks, in memory, by interrupts: containers, KVM guests, systemd units.
 
-cpu.bpf.c, disk.bpf.c and memory.bpf.c are the BPF programs that count it; `make bpf` compiles them.
+cpu.bpf.c, disk.bpf.c, memory.bpf.c and irq.bpf.c are the BPF programs that count it; `make bpf` compiles them.
 """

@@ -173,7 +173,8 @@ class MemoryStalls:
         evicts = any(memory.BY_KSWAPD in evicted for evicted in self._evicted.grown.values())
         if not evicts and self._usage is not None:
             return {}
-        before, self._usage = self._usage, self._folders.usage(name for name in found.running if name.startswith("/"))
+        cgroups = [name for name in found.running if name.startswith("/")]
+        before, self._usage = self._usage, usage.own(self._folders.usage(cgroups))
         if before is None:
             return {}
         return {name: used / resource.getpagesize() for name, used in usage.grown(before, self._usage).items()}

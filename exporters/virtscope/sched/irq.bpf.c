@@ -79,7 +79,8 @@ struct cpu {
 	struct owners softirq_owners, hard_owners;
 };
 struct pair { u64 victim, owner; };
-struct packet { u64 number, owner, first; };      // first: the device of its container, at its first hop
+// first: the device of its container, at its first hop. softirq: the one that has received it; 0: none yet.
+struct packet { u64 number, owner, first, softirq; };
 struct learned { u64 owner, index; };
 
 struct {
@@ -347,10 +348,13 @@ int on_send(u64 *ctx)
 	if (device->dev.parent) {      // a NIC: it doesn't come back
 		if (p->number == number)
 			p->number = 0;
+		if (!c->softirq)
+			c->sender = HOST;
 		return 0;
 	}
 	if (c->softirq) {
-		owner = c->owner;
+		// NICs receive packets in batches: it may not be the one received last.
+		owner = p->number == number && p->softirq == c->softirq ? p->owner : c->owner;
 	} else {
 		owner = c->sender = current_owner();
 		if (root_net && bpf_core_field_exists(device->nd_net) && number_of(c, device->nd_net.net) != root_net)
@@ -370,6 +374,7 @@ int on_send(u64 *ctx)
 	p->number = number;
 	p->owner = owner;
 	p->first = first;
+	p->softirq = 0;
 	return 0;
 }
 
@@ -379,7 +384,7 @@ int on_receive(u64 *ctx)
 	struct sk_buff *skb = (void *)ctx[0];
 	struct net_device *device = skb->dev;
 	struct cpu *c = this_cpu();
-	u64 number, at, owner = HOST;
+	u64 number, at, known, again, owner = HOST;
 	struct packet *p;
 
 	if (!c)
@@ -395,18 +400,24 @@ int on_receive(u64 *ctx)
 			learn(device, at, current_owner());
 		return 0;
 	}
+	// A bridge has a packet received again, as its own.
+	again = !device->dev.parent && p->number == number && p->softirq == c->softirq;
 	if (!device->dev.parent) {
-		if (p->number == number)
+		known = p->number == number && (again || !p->softirq);
+		if (known)
 			owner = p->owner;
 		if (owner == HOST)
 			owner = learned_owner(device, at);
-		else if (p->number == number && p->first && p->first != at)
+		else if (known && p->first && p->first != at)
 			learn(device, at, owner);
 	}
-	if (p->number == number)
-		p->number = 0;
+	p->number = number;
+	p->owner = owner;
+	p->first = 0;
+	p->softirq = c->softirq;
 	c->owner = owner;
-	count(&c->softirq_owners, owner);
+	if (!again)
+		count(&c->softirq_owners, owner);
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct page___order { unsigned char compound_order; } CO_RE;       // before 6.1
 struct task_struct___flags { unsigned int flags; } CO_RE;
 enum pageflags { PG_head = 6, PG_swapbacked = 17 };                // relocated too
 
-// include/linux/sched.h; the same numbers since Linux 3.x.
+// include/linux/sched.h; the same numbers from Linux 5.10 to 7.3.
 #define RECLAIMS 0x800          // PF_MEMALLOC
 #define KSWAPD_TASK 0x20000     // PF_KSWAPD
 

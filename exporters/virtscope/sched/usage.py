@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import hierarchy
@@ -71,7 +71,8 @@ class Folders:
         As long as the whole machine doesn't stall, only new ones are read.
         """
         whole = _read(self._whole)
-        changed, self._last_whole = whole.partition("\n")[0] != self._last_whole, whole.partition("\n")[0]
+        changed = not whole or whole.partition("\n")[0] != self._last_whole
+        self._last_whole = whole.partition("\n")[0]
         grown, stalls = {}, {}
         for name in names:
             before = self._stalls.get(name)
@@ -106,6 +107,16 @@ class Folders:
 
     def _folder(self, name: str) -> Path:
         return Path(f"{self._root}{name}")
+
+
+def own(usage: Mapping[str, int]) -> dict[str, int]:
+    """Return each cgroup's usage without that of the given cgroups inside it, which is part of it."""
+    found = dict(usage)
+    for name, used in usage.items():
+        above = next((each for each in map(str, PurePosixPath(name).parents) if each in usage), None)
+        if above is not None:
+            found[above] -= used
+    return found
 
 
 def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:

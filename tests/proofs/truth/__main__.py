@@ -29,6 +29,7 @@ from tests.proofs.truth.comparison import compare
 from tests.proofs.truth.episodes import DiskName, Episode
 from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
 from tests.proofs.truth.judgement import Observed, Resource, as_document, bars, from_document, judge
+from tests.proofs.truth.trace import TraceError
 from tests.support import slow_disk
 
 RESULTS = CHECKOUT / ".stack" / "truth"
@@ -39,6 +40,9 @@ SERVICE_MILLISECONDS: Mapping[DiskName, int] = {"serial": 2, "other": 2, "parall
 
 class Untried(Exception):
     """This machine can't run it; the message has a remedy."""
+
+
+_FAILURES = (Untried, NoWaitsError, LabError, GuestError, TraceError, WorkerError, ProgramsError, GoProgramsError)
 
 
 def main() -> int:
@@ -62,14 +66,15 @@ def main() -> int:
     if given.compare:
         plan = [each for each in plan if not each.guests]
         left_out.append("Without KVM guests: estimators are compared in containers.")
-    results = RESULTS / f"{given.seed}-{len(plan)}{'-compared' if given.compare else ''}.jsonl"
+    how = "-compared" if given.compare else ""
+    results = RESULTS / f"{given.resource or 'all'}-{given.seed}-{len(plan)}{how}.jsonl"
     if given.short:
         results.unlink(missing_ok=True)
     for ending in (signal.SIGINT, signal.SIGTERM):  # the shell ignores SIGINT for programs in the background
         signal.signal(ending, signal.default_int_handler)
     try:
         observed = run(plan, results, compares=given.compare)
-    except (Untried, NoWaitsError, LabError, GuestError, WorkerError, ProgramsError, GoProgramsError) as error:
+    except _FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return UNTRIED
     except KeyboardInterrupt:

@@ -24,8 +24,8 @@ from typing import NamedTuple
 from tests.proofs.truth.judgement import Resource
 
 REPLAY = "a replay of the trace"
-SWITCHED_IN = "whoever switched in"
-SLICE_ENDED = "whose slice ended"
+SWITCHED_IN = "the task that switched in"
+SLICE_ENDED = "the task whose slice ended"
 USE = "share of use"
 PRESSURE = "PSI by share of use"
 
@@ -41,6 +41,10 @@ Seconds = Mapping[str, float]
 
 
 _Sums = defaultdict[str, float]
+
+
+class TraceError(Exception):
+    """Events can't be recorded or read; the message has a remedy if there is one."""
 
 
 class Event(NamedTuple):
@@ -66,23 +70,30 @@ class Meanwhile(NamedTuple):
 
 @contextlib.contextmanager
 def recording(file: Path) -> Iterator[None]:
-    """Record the machine's events into `file` within the block; raises OSError without perf."""
+    """Record the machine's events into `file` within the block; raises `TraceError`."""
     chosen = [word for event in _EVENTS for word in ("--event", event)]
     command = ["perf", "record", "--quiet", "--all-cpus", "--mmap-pages", "4M", *chosen, "--output", str(file)]
-    perf = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        perf = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise TraceError("no perf: apt-get install --no-install-recommends linux-perf") from None
     try:
         yield
     finally:
         perf.send_signal(signal.SIGINT)
-        perf.wait(60)
+        status = perf.wait(60)
+    if status not in (0, -signal.SIGINT):
+        raise TraceError(f"perf record has ended with status {status}")
 
 
 def lines(file: Path) -> Iterator[str]:
-    """The recorded events as text."""
+    """The recorded events as text; raises `TraceError`."""
     command = ["perf", "script", "--input", str(file), "--fields", "tid,cpu,time,event,trace"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as script:
         assert script.stdout is not None
         yield from script.stdout
+    if script.returncode:
+        raise TraceError(f"perf script has ended with status {script.returncode}")
 
 
 def parse(text: Iterable[str]) -> Iterator[Event]:

@@ -2,8 +2,8 @@
  * A load of `make truth`: worker WORK SLEEP THREADS PERIOD DUTY PHASE MOVE COUNTERS none|read|write|cache FILE CPU...
  *
  * In the on-part of a square wave each thread computes for WORK seconds of its own CPU time, reads or writes a random
- * block of FILE past the page cache (or by it the next MiB), and sleeps for SLEEP seconds, again and again. The wave is on for DUTY of each
- * PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC says, so that all loads have one clock. MOVE 0: each
+ * block of FILE past the page cache (or by it the next MiB), and sleeps for SLEEP seconds, again and again. The wave is
+ * on for DUTY of each PERIOD seconds, PHASE of a period earlier than CLOCK_MONOTONIC says, so that all loads have one clock. MOVE 0: each
  * thread stays on its CPU, the first on the first; more: all go to the next CPU each MOVE seconds; less: they may run on
  * any of these CPUs. It ends with whoever started it.
  *

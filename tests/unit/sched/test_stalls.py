@@ -8,7 +8,7 @@ import pytest
 from virtscope.sched.memory import BY_KSWAPD, MIN_PAGES
 from virtscope.sched.names import HOST, REST, Found, Name
 from virtscope.sched.stalls import CAP, Interval, Pages, Stalls, divided, shares, without_kswapd
-from virtscope.sched.usage import Folders, grown, parse_bytes, parse_stall, without_controller
+from virtscope.sched.usage import Folders, grown, own, parse_bytes, parse_stall, without_controller
 
 SECOND = 10**9
 SHOP, BATCH, DECOY = "/docker/shop", "/docker/batch", "/docker/decoy"
@@ -221,3 +221,8 @@ def test_without_the_controller_there_is_a_reason(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     assert without_controller(tmp_path, 2) is None
     assert without_controller(tmp_path, 1) is None
+
+
+def test_usage_of_a_container_isn_t_its_unit_s_own() -> None:
+    usages = {"/user.slice/user-1000.slice": 100, "/user.slice/user-1000.slice/a/libpod-1.scope": 70, "/docker/aa": 30}
+    assert own(usages) == {**usages, "/user.slice/user-1000.slice": 30}
