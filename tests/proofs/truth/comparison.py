@@ -20,7 +20,8 @@ class Estimator:
     Attributes:
         right, named, to_name: numbers of culprits named, of all names, and of culprits.
         controls_named, controls: episodes without culprits in which somebody was named, and all of them.
-        error, waited: seconds charged to the wrong neighbour or not charged, and the seconds that are to be charged.
+        error, waited: seconds charged to the wrong neighbour or not charged, and the seconds that are to be charged, of
+            episodes with culprits: beside a disk that serves many side by side, being served delays nobody.
     """
 
     resource: Resource
@@ -64,6 +65,7 @@ def _estimator(resource: Resource, name: str, episodes: Iterable[Observed]) -> E
         if not each.disturbed:
             controls += 1
             controls_named += bool(found)
+            continue
         error += sum(abs(charges.get(who, 0.0) - replayed.get(who, 0.0)) for who in {*charges, *replayed})
         waited += sum(replayed.values())
     return Estimator(resource, name, right, names, to_name, controls_named, controls, error, waited)
