@@ -12,7 +12,7 @@ import pytest
 
 from tests.distributions.chroots import DEBIAN_11, DEBIAN_12, DEBIAN_13
 from tests.kernels.machine import DISK, Load, Look, Machine, Setup
-from tests.support import caching
+from tests.support import caching, flooding
 from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.support.waiting import wait_for
@@ -173,6 +173,37 @@ def test_interrupts_take_time_from_tasks(machine: Machine, report: Report) -> No
     assert charged / 2 < named, "containers that are gone have no series"
     assert round(named, 6) <= round(charged, 6)
     assert lost == 0
+
+
+FLOODED, FLOOD = (f"docker-{digit * 64}.scope" for digit in "89")
+ENOUGH_TAKEN = 0.2  # seconds
+TAKEN = "irq_delay_seconds_total"
+
+
+def test_who_floods_another_container_s_cpu_with_packets_is_named(machine: Machine, report: Report) -> None:
+    flooded, flood = (f"/system.slice/{unit}" for unit in (FLOODED, FLOOD))
+    machine.put("/run/flood.py", flooding.SCRIPT.encode())
+    machine.run("mkdir -p /run/flood")
+    scope = "systemd-run --quiet --scope --slice=system.slice"
+    floods = f"{' '.join(flooding.COMMAND)} python3 /run/flood.py 1 /run/flood"
+    machine.run(f"{scope} --unit={FLOODED} taskset -c 1 python3 -c 'while True: pass' </dev/null >/dev/null 2>&1 &")
+    machine.run(f"{scope} --unit={FLOOD} taskset -c 0 {floods} </dev/null >/run/flood.log 2>&1 &")
+
+    def taken() -> dict[str, float]:
+        page = Page.of(machine.exporter)
+        return {each.labels["by"]: each.value for each in page.all(TAKEN, cgroup=flooded)}
+
+    wait_for(
+        lambda: taken().get(flood, 0.0) > ENOUGH_TAKEN,
+        SECONDS,
+        every=2,
+        explain=lambda: machine.run("cat /run/flood.log"),
+    )
+    found, page = taken(), Page.of(machine.exporter)
+    machine.run(f"systemctl kill --signal=KILL {FLOODED} {FLOOD}")
+    report(f"{machine.setup.name}: interrupts took from the flooded container {found}")
+    assert found[flood] > sum(found.values()) / 2
+    assert flooded not in page.labels(TAKEN, "by")
 
 
 KEPT, BATCH = f"docker-{'f' * 64}.scope", "batch.service"

@@ -6,7 +6,8 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Callable
+from functools import partial
+from typing import Any, Callable, Protocol
 
 from prometheus_client import Metric
 
@@ -21,6 +22,22 @@ from virtscope.toolkit.scrape import Exporter, Source
 log = logging.getLogger(__name__)
 
 DEFAULT_PORT = 10298
+
+
+class _Counted(Protocol):
+    """What one source's programs count."""
+
+    def read(self) -> tuple[Any, ...]: ...
+    def origin(self) -> str: ...
+    def needed(self) -> int: ...
+
+
+_COUNTED: tuple[tuple[str, Callable[[argparse.Namespace], _Counted], Callable[..., list[Metric]]], ...] = (
+    ("sched_switch", CpuWaits, metrics.of_cpu),
+    ("block", DiskDelays, metrics.of_disks),
+    ("interrupts", InterruptDelays, metrics.of_interrupts),
+    ("memory", MemoryStalls, metrics.of_memory),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -51,35 +68,23 @@ def _sources(given: argparse.Namespace) -> list[Source]:
 
     They are loaded once, before other threads start; without the capabilities they can't be loaded later.
     """
+    left_out = {"block": given.no_disks, "interrupts": given.no_interrupts}
     sources, needed = [], 0
-    try:
-        waits = CpuWaits(given)
-        needed |= waits.needed()
-        sources.append(_source("sched_switch", lambda: metrics.of_cpu(*waits.read()), waits.origin))
-    except SourceError as error:
-        sources.append(_absent("sched_switch", error))
-    if not given.no_disks:
+    for name, load, families in _COUNTED:
+        if left_out.get(name):
+            continue
         try:
-            delays = DiskDelays(given)
-            needed |= delays.needed()
-            sources.append(_source("block", lambda: metrics.of_disks(*delays.read()), delays.origin))
+            counted = load(given)
+            needed |= counted.needed()
+            sources.append(_source(name, partial(_metrics, counted, families), counted.origin))
         except SourceError as error:
-            sources.append(_absent("block", error))
-    if not given.no_interrupts:
-        try:
-            interrupts = InterruptDelays(given)
-            needed |= interrupts.needed()
-            sources.append(_source("interrupts", lambda: metrics.of_interrupts(*interrupts.read()), interrupts.origin))
-        except SourceError as error:
-            sources.append(_absent("interrupts", error))
-    try:
-        stalls = MemoryStalls(given)
-        needed |= stalls.needed()
-        sources.append(_source("memory", lambda: metrics.of_memory(*stalls.read()), stalls.origin))
-    except SourceError as error:
-        sources.append(_absent("memory", error))
+            sources.append(_absent(name, error))
     privileges.keep_only(needed)
     return sources
+
+
+def _metrics(counted: _Counted, families: Callable[..., list[Metric]]) -> list[Metric]:
+    return families(*counted.read())
 
 
 def _source(name: str, read: Callable[[], list[Metric]], origin: Callable[[], str]) -> Source:

@@ -28,7 +28,7 @@
 
 struct net;
 struct nsproxy { struct net *net_ns; } CO_RE;
-struct task_struct { u32 flags; struct nsproxy *nsproxy; } CO_RE;
+struct task_struct { struct nsproxy *nsproxy; } CO_RE;
 struct device { struct device *parent; } CO_RE;
 struct rtnl_link_ops { const char *kind; } CO_RE;
 typedef struct { struct net *net; } CO_RE possible_net_t;
@@ -119,16 +119,6 @@ static __always_inline struct cpu *this_cpu(void)
 }
 
 // --- Time ------------------------------------------------------------------------------------------------------------
-
-static __always_inline u32 current_flags(void)
-{
-	struct task_struct *task;
-
-	if (bpf_core_enum_value_exists(enum bpf_func_id___new, BPF_FUNC_get_current_task_btf___new))
-		return ((struct task_struct *)bpf_get_current_task_btf())->flags;
-	task = (void *)bpf_get_current_task();
-	return BPF_CORE_READ(task, flags);
-}
 
 // The cgroup of the interrupted task.
 static __always_inline u64 victim(void)

@@ -32,7 +32,7 @@ struct kernfs_node { u64 id; } CO_RE;
 struct cgroup { struct kernfs_node *kn; } CO_RE;
 struct cgroup_subsys_state { struct cgroup *cgroup; } CO_RE;
 struct css_set { struct cgroup_subsys_state *subsys[1]; struct cgroup *dfl_cgrp; } CO_RE;
-struct task_struct___current { struct css_set *cgroups; } CO_RE;
+struct task_struct___current { struct css_set *cgroups; unsigned int flags; } CO_RE;
 // Relocated too: which controllers there are decides.
 enum cgroup_subsys_id { cpu_cgrp_id = 1, io_cgrp_id = 3, memory_cgrp_id = 4 };
 enum bpf_func_id___new { BPF_FUNC_get_current_task_btf___new = 158 };
@@ -67,4 +67,16 @@ static __always_inline u64 current_cgroup_at(u64 at)
 	task = (void *)bpf_get_current_task();      // Linux 5.10
 	struct cgroup_subsys_state *state = (void *)number_at((void *)BPF_CORE_READ(task, cgroups) + at);
 	return BPF_CORE_READ(state, cgroup, kn, id);
+}
+
+static __always_inline u32 current_flags(void)
+{
+	struct task_struct___current *task;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id___new, BPF_FUNC_get_current_task_btf___new)) {
+		task = (void *)bpf_get_current_task_btf();
+		return task->flags;
+	}
+	task = (void *)bpf_get_current_task();      // Linux 5.10
+	return BPF_CORE_READ(task, flags);
 }

@@ -18,7 +18,6 @@ struct folio___order { unsigned char _folio_order; } CO_RE;        // 6.1 to 6.5
 struct page { unsigned long memcg_data; } CO_RE;                   // 5.11 and newer
 struct page___before { struct mem_cgroup *mem_cgroup; } CO_RE;
 struct page___order { unsigned char compound_order; } CO_RE;       // before 6.1
-struct task_struct___flags { unsigned int flags; } CO_RE;
 enum pageflags { PG_head = 6, PG_swapbacked = 17 };                // relocated too
 
 // include/linux/sched.h; the same numbers from Linux 5.10 to 7.3.
@@ -75,18 +74,6 @@ struct {
 	__type(key, u64);
 	__type(value, struct reclaim);
 } reclaims SEC(".maps");
-
-static __always_inline u32 current_flags(void)
-{
-	struct task_struct___flags *task;
-
-	if (bpf_core_enum_value_exists(enum bpf_func_id___new, BPF_FUNC_get_current_task_btf___new)) {
-		task = (void *)bpf_get_current_task_btf();
-		return task->flags;
-	}
-	task = (void *)bpf_get_current_task();      // Linux 5.10
-	return BPF_CORE_READ(task, flags);
-}
 
 static __always_inline u64 current_cgroup(void)
 {
