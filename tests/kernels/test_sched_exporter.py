@@ -184,7 +184,8 @@ def test_who_floods_another_container_s_cpu_with_packets_is_named(machine: Machi
     flooded, flood = (f"/system.slice/{unit}" for unit in (FLOODED, FLOOD))
     machine.put("/run/flood.py", flooding.SCRIPT.encode())
     machine.run("mkdir -p /run/flood")
-    scope = "systemd-run --quiet --scope --slice=system.slice"
+    # With cgroups v1, systemd gives a scope a cgroup of the controller cpu only if it is to count.
+    scope = "systemd-run --quiet --scope --slice=system.slice --property=CPUAccounting=yes"
     floods = f"{' '.join(flooding.COMMAND)} python3 /run/flood.py 1 /run/flood"
     machine.run(f"{scope} --unit={FLOODED} taskset -c 1 python3 -c 'while True: pass' </dev/null >/dev/null 2>&1 &")
     machine.run(f"{scope} --unit={FLOOD} taskset -c 0 {floods} </dev/null >/run/flood.log 2>&1 &")
