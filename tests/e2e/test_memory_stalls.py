@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,10 @@ ENOUGH_PAGES = 50_000
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 pytestmark = pytest.mark.system
+
+
+def _is_stopped(pid: int) -> bool:
+    return ") T " in Path(f"/proc/{pid}/stat").read_text()
 
 
 class Cgroup:
@@ -64,8 +69,7 @@ class Cgroup:
     def stop(self) -> None:
         for process in self._processes:
             process.send_signal(signal.SIGSTOP)
-            status = Path(f"/proc/{process.pid}/stat")
-            wait_for(lambda: ") T " in status.read_text(), 60, every=0.01)  # noqa: B023
+            wait_for(partial(_is_stopped, process.pid), 60, every=0.01)
 
     def stalled(self) -> float:
         """Seconds by the kernel (PSI)."""

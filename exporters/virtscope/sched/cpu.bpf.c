@@ -33,8 +33,7 @@ struct task_struct {
 #define THROTTLED (~0ull - 1)     // its own cap, cpu.max, held it
 #define STOLEN (~0ull - 2)        // a hypervisor below had the CPU
 
-// Whose cgroups are told apart: those of version 2, or of version 1's controller cpu. Set before the program is loaded;
-// alone in its section, so that it is all of that.
+// The version of cgroups, 2, or 1 for its controller cpu. Set before loading; alone in its section, which is set whole.
 const volatile u32 version = 2;
 
 struct run { u64 end, cgroup; };

@@ -58,8 +58,7 @@ struct request { struct bio *bio; } CO_RE;
 #define ROOT 1ull
 #define BLKIO (1ull << 62)        // flag: the id is of version 1's controller blkio, whose ids are others
 
-// Whose cgroups are told apart: those of version 2, or of version 1's controller cpu. Set before the programs are
-// loaded; alone in its section, so that it is all of that.
+// The version of cgroups, 2, or 1 for its controller cpu. Set before loading; alone in its section, which is set whole.
 const volatile u32 version = 2;
 
 // The root's network namespace, which kernel threads are in; 0: none was interrupted yet.

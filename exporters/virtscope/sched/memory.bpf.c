@@ -29,8 +29,7 @@ enum pageflags { PG_head = 6, PG_swapbacked = 17 };                // relocated 
 #define OTHER (~0ull)
 #define KSWAPD (~0ull - 1)
 
-// Whose cgroups are told apart: those of version 2, or of version 1's controller memory. Set before the program is
-// loaded; alone in its section, so that it is all of that.
+// The version of cgroups, 2, or 1 for its controller memory. Set before loading; alone in its section, which is set whole.
 const volatile u32 version = 2;
 
 struct pair { u64 victim, evictor; };

@@ -62,7 +62,7 @@ class Stalls:
 
 
 def faded(weights: Mapping[str, float], fade: float) -> dict[str, float]:
-    """Return the weights times this factor, without those that have become negligible."""
+    """Return the weights times this factor; drops those of less than a page."""
     return {name: weight * fade for name, weight in weights.items() if weight * fade >= _LEAST}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.proofs.bench import scraping
+from tests.proofs.bench.bpf_programs import measured, spent
 from tests.support import reading
 from virtscope.sched.disk import Delays
-from virtscope.sched.reasons import Machine, before_loading
-from virtscope.toolkit.collect import SourceError
+from virtscope.sched.reasons import Machine
 from virtscope.toolkit.hierarchy import hierarchy
 
 REQUEST_BAR = 150  # ns
@@ -28,7 +27,6 @@ THREADS = (1, 8, 32)
 SECONDS = 5.0
 FILE_BYTES = 256 << 20
 
-STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 _SETTLING = 2.0  # seconds until biolatency has attached its programs
 
 
@@ -38,19 +36,12 @@ def measure() -> None:
         "\nWhose requests a disk serves: ns per request by the kernel's own count, whose clock is part of it"
         f"\n  Bar: {REQUEST_BAR} ns with one thread\n  threads  requests/s  ns each"
     )
-    machine = Machine.read(Path("/proc"), Path("/sys"))
-    try:
-        if reason := before_loading(machine):
-            raise reason
-        before = STATISTICS.read_text()
-        STATISTICS.write_text("1")
-        try:
-            _ours(machine)
-            _biolatency()
-        finally:
-            STATISTICS.write_text(before)
-    except (SourceError, OSError) as error:
-        print(f"  not measured: {error}")
+    measured(_both)
+
+
+def _both(machine: Machine) -> None:
+    _ours(machine)
+    _biolatency()
 
 
 def _ours(machine: Machine) -> None:
@@ -58,9 +49,9 @@ def _ours(machine: Machine) -> None:
     with contextlib.closing(Delays(version, machine)) as delays:
         for threads in THREADS:
             requests = sum(device.requests for device in delays.devices())
-            spent, seconds = _spent_while_reading(os.getpid(), threads)
+            took, seconds = _spent_while_reading(os.getpid(), threads)
             requests = sum(device.requests for device in delays.devices()) - requests
-            each = spent / requests
+            each = took / requests
             verdict = f"   {scraping.verdict(each, REQUEST_BAR)}" if threads == 1 else ""
             print(f"{threads:9}{requests / seconds:12,.0f}{each:9.0f}{verdict}")
 
@@ -74,8 +65,8 @@ def _biolatency() -> None:
     try:
         time.sleep(_SETTLING)
         requests = _requests()
-        spent, _ = _spent_while_reading(running.pid, 1)
-        print(f"  biolatency, one thread: {spent / (_requests() - requests):.0f} ns")
+        took, _ = _spent_while_reading(running.pid, 1)
+        print(f"  biolatency, one thread: {took / (_requests() - requests):.0f} ns")
     finally:
         running.terminate()
         running.wait(30)
@@ -109,15 +100,6 @@ def _file() -> Iterator[str]:
         file.flush()
         os.fsync(file.fileno())
         yield file.name
-
-
-def spent(pid: int) -> int:
-    """The run time of the process's programs: man proc, fdinfo."""
-    texts = []
-    for file in Path(f"/proc/{pid}/fdinfo").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            texts.append(file.read_text())
-    return sum(int(found[1]) for text in texts if (found := re.search(r"run_time_ns:\s*(\d+)", text)))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.proofs.bench import scraping
-from tests.proofs.bench.disks import STATISTICS, spent
+from tests.proofs.bench.bpf_programs import measured, spent
 from virtscope.sched.memory import Evictions
-from virtscope.sched.reasons import Machine, before_loading
-from virtscope.toolkit.collect import SourceError
+from virtscope.sched.reasons import Machine
 from virtscope.toolkit.hierarchy import hierarchy
 
 SHARE_BAR = 0.2  # of the cheapest reclaim: of clean pages, without a disk
@@ -39,18 +38,7 @@ def measure() -> None:
         "\nWho evicts whose pages: ns per evicted page by the kernel's own count, whose clock is part of it"
         f"\n  Bar: {SHARE_BAR:.0%} of the reclaim\n  pages/s of reclaim  ns each  of the reclaim"
     )
-    machine = Machine.read(Path("/proc"), Path("/sys"))
-    try:
-        if reason := before_loading(machine):
-            raise reason
-        before = STATISTICS.read_text()
-        STATISTICS.write_text("1")
-        try:
-            _ours(machine)
-        finally:
-            STATISTICS.write_text(before)
-    except (SourceError, OSError) as error:
-        print(f"  not measured: {error}")
+    measured(_ours)
 
 
 def _ours(machine: Machine) -> None:

@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 
 from tests.proofs.bench import scraping
-from tests.proofs.bench.disks import STATISTICS, spent
+from tests.proofs.bench.bpf_programs import measured, spent
 from tests.support import flooding
 from virtscope.sched.irq import Interrupts
-from virtscope.sched.reasons import Machine, before_loading
-from virtscope.toolkit.collect import SourceError
+from virtscope.sched.reasons import Machine
 from virtscope.toolkit.hierarchy import hierarchy
 
 SOFTIRQ_BAR = 3.0  # times softirqs, which sees no packets
@@ -36,18 +35,7 @@ def measure() -> None:
         "\nInterrupts: ns per softirq that receives a packet, by the kernel's own count, whose clock is part of it"
         f"\n  Bar: {SOFTIRQ_BAR} times softirqs"
     )
-    machine = Machine.read(Path("/proc"), Path("/sys"))
-    try:
-        if reason := before_loading(machine):
-            raise reason
-        before = STATISTICS.read_text()
-        STATISTICS.write_text("1")
-        try:
-            _measure(machine)
-        finally:
-            STATISTICS.write_text(before)
-    except (SourceError, OSError) as error:
-        print(f"  not measured: {error}")
+    measured(_measure)
 
 
 def _measure(machine: Machine) -> None:
