@@ -152,6 +152,18 @@ def test_packets_that_nobody_known_sent_belong_to_the_container_or_guest_that_ge
     assert shop.path not in seconds
 
 
+def test_packets_over_a_bridge_to_the_host_are_their_sender_s(exporter: RunningExporter, network: Network) -> None:
+    """A bridge has each of them received twice: by the veth, and as its own."""
+    network.bridge()
+    interrupts = Interrupts(exporter)
+    container = Container("container", max(os.sched_getaffinity(0)), *network.flood_from_container())
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(container.remove)
+        wait_for(lambda: sum(interrupts.of(container).values()) > ENOUGH_SECONDS)
+        of_container = interrupts.of(container)
+    assert of_container["(self)"] > 0.9 * sum(of_container.values())
+
+
 def in_the_root_cgroup(*command: str) -> subprocess.Popen[str]:
     """A process that counts as nobody known, as packets from a NIC do."""
     enter = f"echo $$ >{hierarchy(Path('/proc'), 'cpu').root}/cgroup.procs"

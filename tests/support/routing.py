@@ -74,6 +74,17 @@ class Network:
     def __exit__(self, *_: object) -> None:
         self._at_end.close()
 
+    def bridge(self) -> None:
+        """Put the container's veth into a bridge, which has the router's address instead."""
+        self._configure(
+            self._router,
+            "ip link add bridge type bridge",
+            "ip addr del 10.97.2.1/24 dev container",
+            "ip link set container master bridge",
+            "ip addr add 10.97.2.1/24 dev bridge",
+            "ip link set bridge up",
+        )
+
     def container(self) -> list[str]:
         """A command: a process of the container that sends few packets."""
         return [*_inside(self._container), sys.executable, "-c", SEND, "10.97.2.1"]
@@ -85,6 +96,10 @@ class Network:
     def flood(self, address: str) -> list[str]:
         """A command that sends many packets, which the router forwards to this address."""
         return [*_inside(self._sender), sys.executable, "-c", FLOOD, address]
+
+    def flood_from_container(self) -> list[str]:
+        """A command: a process of the container that sends many packets to the router itself."""
+        return [*_inside(self._container), sys.executable, "-c", FLOOD, "10.97.2.1"]
 
     def _configure(self, namespace: int, *commands: str) -> None:
         subprocess.run([*_inside(namespace), "sh", "-ec", "\n".join(commands)], check=True)
