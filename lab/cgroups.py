@@ -20,6 +20,7 @@ from lab import LabError, wait_until
 
 PARENT = "virtscope"
 CONTROLLERS = ("cpu", "cpuset", "memory")
+IO = "io"  # version 2's; a kernel may lack it, and only a limit for a disk needs it
 CPU_WEIGHT = {1: "cpu.shares", 2: "cpu.weight"}  # by version; 1024 in version 1 corresponds to 100 in version 2
 MAX_WEIGHT = {1: 2**18, 2: 10_000}
 # Shorter than the kernel's default of 0.1 s: a throttled server accepts no requests, and their waiting time is missing
@@ -69,7 +70,7 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
     # ID parent major:minor root mount-point options optional... - type source super-options
     mounts = re.findall(r"^(?:\S+ ){4}(\S+) .* - cgroup(2?) \S+ (\S+)$", mountinfo, re.MULTILINE)
     for mount_point, version_2, options in mounts:
-        root = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount_point))
+        root = Path(unescaped(mount_point))
         if version_2:
             unified = root
         else:
@@ -83,6 +84,11 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
     if unified is None:
         raise CgroupError("no cgroups are mounted: mount -t cgroup2 none /sys/fs/cgroup")
     return Hierarchies(unified, {name: root for name, root in by_controller.items() if name != "perf_event"})
+
+
+def unescaped(field: str) -> str:
+    """A field of mountinfo as it is: the kernel writes spaces as \\040."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)
 
 
 def settings(limits: TierLimits, version: int) -> list[tuple[str, str, str]]:
@@ -166,6 +172,16 @@ class Cgroup:
         name, value = cap_setting(cpus, self._hierarchies.version)
         _write(self._folder("cpu") / name, value)
 
+    @_explained()
+    def throttle(self, device: Path, reads: int | None) -> None:
+        """Limit its reads of a block device, in requests per second; None: no longer."""
+        found = device.stat().st_rdev
+        name = f"{os.major(found)}:{os.minor(found)}"
+        if "blkio" in self._hierarchies.by_controller:
+            _write(self._folder("blkio") / "blkio.throttle.read_iops_device", f"{name} {reads or 0}")
+        else:
+            _write(self._folder(IO) / "io.max", f"{name} riops={reads or 'max'}")
+
     def joining(self, command: Sequence[str | Path]) -> list[str]:
         """A command that joins the cgroup in each tree and then executes this command."""
         procs = [str(folder / "cgroup.procs") for folder in self._folders]
@@ -245,12 +261,14 @@ class Cgroup:
 
 def _enable_controllers(folder: Path) -> None:
     """Enable version 2's controllers for a cgroup's children."""
-    if absent := set(CONTROLLERS) - set((folder / "cgroup.controllers").read_text().split()):
+    available = set((folder / "cgroup.controllers").read_text().split())
+    if absent := set(CONTROLLERS) - available:
         raise CgroupError(
             f"{folder}/cgroup.controllers lacks {', '.join(sorted(absent))}: "
             "the lab needs a machine, or a container, whose cgroups have these controllers"
         )
-    _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in CONTROLLERS))
+    there = (*CONTROLLERS, *({IO} & available))
+    _write(folder / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in there))
 
 
 def _removed(folder: Path) -> bool:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 
 from deploy import programs
-from lab import machine, measuring
+from lab import batch, machine, measuring
 from lab.cgroups import PARENT
 from lab.progress import Course
 from lab.prometheus import Recorded
 from lab.scenario import RUNNING, Consolidation, Scale, Step, calibrated
-from lab.stage import BATCH, BATCH_COMMAND, Stage, get_sensors
+from lab.stage import Stage, get_sensors
 from lab.study import Experiment, Outcome, Run, Study
 
 STEP_SCRAPES = 3  # per step, the minimum for comparisons: see lab.measuring
@@ -32,10 +32,12 @@ def ready(what: Consolidation, run: Run) -> Iterator[Experiment]:
 
 def plan(what: Consolidation) -> list[str]:
     number = max(what.instances)
+    cgroup, command = (batch.BACKUP, batch.READS) if what.disk else (batch.COMPUTING, batch.COMPUTES)
     return [
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
         "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
-        *([f"  in {PARENT}/{BATCH} {' '.join(BATCH_COMMAND)}"] if RUNNING in what.batch else []),
+        *([f"  the databases on a disk in memory, which serves a request in {what.disk:g} s"] if what.disk else []),
+        *([f"  in {PARENT}/{cgroup} {command}"] if RUNNING in what.batch else []),
         "  outside of them clients, Telegraf and cAdvisor",
         "  all are removed at the end",
     ]
@@ -53,7 +55,7 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     scale = run.state.scale
     clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
-    cpu_count = stage.set_up(step.instances, step.placement, beside_batch=step.batch == RUNNING)
+    cpu_count = stage.set_up(step.instances, step.placement, step.batch)
     stage.visit(clients, seed=f"{what.seed}/{step.name}")
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, check)

@@ -3,7 +3,8 @@
     python3 -m lab.guard PID MARK PATH...
 
 The guard waits for the end of the lab. Then it kills all programs with the mark in their environment, so all that the
-lab has started; removes the cgroups below /virtscope that have no owner; and removes these files and folders.
+lab has started; removes the cgroups below /virtscope that have no owner; and removes these files and folders,
+with what is mounted in them.
 PR_SET_PDEATHSIG isn't enough: it ends children when the thread that started them ends, and only Apache's first process.
 """
 
@@ -19,7 +20,8 @@ from pathlib import Path
 
 from lab import cgroups, wait_until
 from lab.cgroups import Cgroup, CgroupError, TierLimits
-from lab.processes import Process
+from lab.processes import Process, ProgramError
+from lab.slow_disk import release
 
 CLEANUP_SECONDS = 20.0
 POLL_SECONDS = 0.2
@@ -95,6 +97,8 @@ def _kill(mark: bytes) -> list[int]:
 def _remove(path: Path) -> bool:
     """Whether it is gone: a program of a cgroup may still be writing to a folder."""
     if path.is_dir():
+        with contextlib.suppress(ProgramError):  # it is in use: its files mustn't be removed through the mount
+            release(path)
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -4,14 +4,16 @@
 
 The runner exposes a step only while it measures, so the samples of this series define the time range of its values.
 
-Tests have the names of their queries, with the tier, cause, reason or neighbour if there are several: "waiting web".
+Tests have the names of their queries, with the tier, cause, reason or neighbour if there are several, and the
+resource: "waiting web", "caused neighbour disk".
 Missing values are absent, and never 0. Derived are `network`, a request's time beyond the server's own;
 `unseen_failures`, the share of requests that failed only for the client (the largest of an application); `named`, the
-share of the wait for neighbours that named neighbours account for; `tiers_cpu`, of all tiers of all applications
-together; `sensors` and `clients_seen`, the applications with values of sensor and client. For each objective, such as
-"latency", there are "latency promised", "latency measured" (of the application furthest from it), "latency missed" and
-"latency judged" (numbers of applications), "latency seconds", the threshold of a share, and "latency excess": measured
-value / target; for a share of requests, bad share / allowed bad share.
+share of the wait for neighbours at a resource that named ones account for; `delayed`, that wait of each request;
+`tiers_cpu`, of all tiers of all applications together; `sensors` and `clients_seen`, the applications with values of
+sensor and client. For each objective, such as "latency", there are "latency promised", "latency measured" (of the
+application furthest from it), "latency missed" and "latency judged" (numbers of applications), "latency seconds", the
+threshold of a share, and "latency excess": measured value / target; for a share of requests, bad share / allowed bad
+share.
 """
 
 import itertools
@@ -41,12 +43,12 @@ QUERIES = jinja2.Environment(
 BY_SENSOR = {"requests", "errors", "mean", "p95", "within"}
 BY_CLIENT = {"client_requests", "client_answers", "client_failures", "client_mean"}
 BY_CLIENT |= {"clients_cpu", "lateness_mean", "lateness_p95", "late_starts"}
-REASONS = ("neighbour", "self", "host", "cap")  # of app:delay:rate
+REASONS = ("neighbour", "self", "host", "cap")  # of app:delay:rate, at the CPU
 WAITING = ("causes", "caused", "neighbours")  # an application that lacks one of several parts has 0 of it
 JUDGING = {"objectives", "thresholds", "sensor_broken", "client_broken"}  # are in other values
 _SECONDS = {"mean", "p95", "client_mean", "network", "lateness_mean", "lateness_p95"}
 _UNITS = {
-    "s": _SECONDS | {"cpu_per_request", "request_cpu_seconds"},
+    "s": _SECONDS | {"cpu_per_request", "request_cpu_seconds", "delayed"},
     "CPUs": {"tier_cpu", "tiers_cpu", "overhead", "clients_cpu", "step_cpus"},
     "per second": {"requests", "client_requests", "client_answers"},
 }
@@ -156,8 +158,12 @@ def _of_app(values: Mapping[str, float]) -> dict[str, float]:
         if of in found and beyond in found:
             found[name] = found[of] - found[beyond]
     if parts(found, "caused"):
-        found = dict.fromkeys((f"caused {reason}" for reason in REASONS), 0.0) | found
-        found["named"] = sum(parts(found, "neighbours").values())
+        found = dict.fromkeys((f"caused {reason} cpu" for reason in REASONS), 0.0) | found
+        for resource, waited in parts(found, "caused neighbour").items():
+            named = parts(found, "neighbours")
+            found[f"named {resource}"] = sum(named[each] for each in named if each.endswith(f" {resource}"))
+            if found.get("requests"):
+                found[f"delayed {resource}"] = waited / found["requests"]
     return found
 
 

@@ -18,15 +18,16 @@ from lab.keys import Cap, OneOrMore, ScenarioError, Seconds, Weight
 
 FOLDER = Path(__file__).with_name("scenarios")
 
-Batch = Literal["none", "running", "stopped"]
-"""The batch job next to the sites: not yet started, running, ended."""
-NONE, RUNNING, STOPPED = get_args(Batch)
+Batch = Literal["none", "running", "throttled", "stopped"]
+"""The batch job next to the sites: not yet started, running, running with a limit for the disk, ended."""
+NONE, RUNNING, THROTTLED, STOPPED = get_args(Batch)
 MAX_CLIENTS = 10_000  # for all instances together: the limit of one process at a think time of 7 s
 STUDY_CLIENTS = 800
 THEIR_CPUS = 0.3
 MIN_ANSWERS = 50
 _ENVIRONMENT = re.compile(
-    r"(one node|two nodes)(?:, batch job (running|stopped))?, (\d{1,3}) instances? of (\d{1,6}) clients", re.ASCII
+    r"(one node|two nodes)(?:, batch job (running|throttled|stopped))?, (\d{1,3}) instances? of (\d{1,6}) clients",
+    re.ASCII,
 )
 _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 
@@ -89,6 +90,7 @@ class Consolidation(keys.Scenario):
     timeout: Annotated[Seconds, Field(ge=0.1, le=600)] = 10.0
     seed: Annotated[int, Field(ge=0, le=999_999_999)] = 1
     calibration: Annotated[Seconds, Field(le=600)] = 30.0  # 0: `clients` aren't converted
+    disk: Annotated[Seconds, Field(ge=0.001, le=0.1)] | None = None  # a request's; all databases are on this disk
     limits: dict[str, Limit] = Field(default_factory=dict)  # by tier ("web"), or virtual server ("auction-2-web")
 
     @model_validator(mode="after")
@@ -103,6 +105,8 @@ class Consolidation(keys.Scenario):
         if most * clients > MAX_CLIENTS:
             together = f"{clients} for each of {most} instances are {most * clients}"
             raise KeyProblem(f"{together}: at most {MAX_CLIENTS} clients run at a time", "clients")
+        if THROTTLED in self.batch and self.disk is None:
+            raise KeyProblem("only a job that reads a disk can be throttled: add disk, such as 0.001s", "batch")
         return self
 
     @property

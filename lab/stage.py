@@ -8,19 +8,20 @@ from pathlib import Path
 
 from deploy import go_programs, programs
 from deploy.programs import CHECKOUT, catalogue
-from lab import LabError, guard
-from lab.cgroups import Cgroup, TierLimits, mounted
+from lab import LabError, slow_disk
+from lab.batch import Batch, Disk
+from lab.cgroups import TierLimits
 from lab.clients.child import Clients, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, beside, free_ports
-from lab.scenario import Consolidation
+from lab.scenario import NONE, Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
 INSTANCES, SENSORS = FOLDER / "instances", FOLDER / "sensors"  # a guard removes what a killed lab leaves here
-BATCH = "batch"  # the cgroup of the batch job
-BATCH_COMMAND = ("sha256sum", "/dev/zero")  # computes without end
-BATCH_WEIGHT = 10_000  # the maximum: lower weights get proportionally less CPU
+DISK = INSTANCES / "disk"
+FILES = DISK / "files"  # where it is mounted
+DISK_MEBIBYTES = 128  # for each database
 TELEGRAF = CHECKOUT / "telegraf"
 
 
@@ -33,24 +34,25 @@ class Stage:
         self._logs = logs
         self._cpus_available = os.sched_getaffinity(0)
         self._cpus_of_others = cpus(scenario.placement[0], self._cpus_available).others
+        disk = FILES if scenario.disk else None
         self._telegraf_port, self._cadvisor_port, *ports = free_ports(2 * max(scenario.instances) + 2)
         self._instances = [
-            Instance(f"auction-{number}", INSTANCES / f"auction-{number}", {WEB: web, DB: db})
+            Instance(f"auction-{number}", INSTANCES / f"auction-{number}", {WEB: web, DB: db}, disk)
             for number, (web, db) in enumerate(zip(ports[::2], ports[1::2], strict=True), 1)
         ]
         self._running: list[Instance] = []
-        self._batch: list[Process] = []
-        self._ending_batch = contextlib.ExitStack()
         self._sensors: list[Process] = []
+        self._batch: Batch
         self.clients: Clients
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
         """Sensors and clients run while the block lasts; raises `LabError`, and in any case cleans up."""
         with contextlib.ExitStack() as ending:
+            self._batch = Batch(INSTANCES / "batch", ending.enter_context(self._disk()))
+            ending.callback(self._batch.stop)
             for instance in self._instances:
                 ending.callback(instance.stop)
-            ending.callback(self._stop_batch)
             ending.callback(shutil.rmtree, SENSORS, ignore_errors=True)
             for name, command in self._sensor_commands():
                 own = {"TELEGRAF_PORT": str(self._telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF)}
@@ -63,18 +65,13 @@ class Stage:
             ending.callback(self.clients.stop)
             yield
 
-    def set_up(self, instances: int, placement: str, *, beside_batch: bool = False) -> int:
-        """Run this number of instances in this placement, with or without a batch job on the web tiers' CPU.
+    def set_up(self, instances: int, placement: str, batch: str = NONE) -> int:
+        """Run this number of instances in this placement, and the batch job or not.
 
         Returns the instances' number of CPUs; raises `LabError`.
         """
         where = cpus(placement, self._cpus_available)
-        if not beside_batch:
-            self._stop_batch()
-        elif not self._batch:
-            limited = [(Cgroup(BATCH, mounted()), TierLimits(BATCH_WEIGHT, None, where.by_tier[WEB]))]
-            self._batch = self._ending_batch.enter_context(guard.guarded(INSTANCES / BATCH, limited))
-            self._batch.append(Process("the batch job", limited[0][0].joining(BATCH_COMMAND)))
+        self._batch.set_up(batch, where.others if self._scenario.disk else where.by_tier[WEB])
         while len(self._running) > instances:
             self._running.pop().stop()
         for instance in self._instances[len(self._running) : instances]:
@@ -95,8 +92,9 @@ class Stage:
     def check(self) -> None:
         for instance in self._running:
             instance.check()
-        for process in (*self._sensors, self.clients, *self._batch):
-            process.check()
+        for part in (*self._sensors, self.clients):
+            part.check()
+        self._batch.check()
 
     @property
     def ports(self) -> Mapping[str, tuple[int, ...]]:
@@ -119,9 +117,16 @@ class Stage:
         of = {tier: self._scenario.limit(instance.name, tier) for tier in TIERS}
         return {tier: TierLimits(limit.weight, limit.cap, where.by_tier[tier]) for tier, limit in of.items()}
 
-    def _stop_batch(self) -> None:
-        self._ending_batch.close()
-        self._batch = []
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[Disk | None]:
+        """The disk of all databases, if the scenario has one."""
+        if not self._scenario.disk:
+            yield None
+            return
+        aside, size = beside(self._cpus_of_others, ()), DISK_MEBIBYTES * max(self._scenario.instances)
+        with slow_disk.slow_disk(DISK, self._scenario.disk, mebibytes=size, runs_as=aside) as device:
+            slow_disk.mount(device, FILES)
+            yield Disk(device, self._scenario.disk)
 
 
 def get_sensors() -> None:

@@ -3,7 +3,7 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.clients.metrics import LATE_SHARE
@@ -14,10 +14,11 @@ from lab.report.comparison import by_step
 from lab.report.page import Columns, Page, Section, Study, Table, load_study, table
 from lab.report.recorded import Asked, Recording, count, time
 from lab.report.units import CPUS, MISSING, RESPONSE, SHARE, Unit, significant
-from lab.scenario import Step
+from lab.scenario import NONE, RUNNING, Step
 
 OBJECTIVES = ("mean", "latency", "availability")
 UNSEEN_SHARE = 0.001  # minimum share of failures for a remark
+_AT = {"cpu": "the CPU", "disk": "the disk", "memory": "memory", "interrupts": "interrupts"}
 _IN_A_WORD = {True: "✓ met", False: "✗ MISSED", None: "not judged"}
 
 Values = Mapping[str, float]
@@ -224,7 +225,7 @@ def verdict(of: Sequence[Load]) -> list[str]:
         knee = f"between {max(below, key=lambda load: load.size)} (met) and {first} (missed)"
     worst = max((one for one in first.judged if one.missed), key=lambda one: one.values["excess"])
     broke = f"{worst.unit.write(worst.values['measured'])}, objective: {worst.promise}"
-    return [f"The knee{placed} is {knee}.", f"First to break, at {first}: {broke}.", _why(first)]
+    return [f"The knee{placed} is {knee}.", f"First to break, at {first}: {broke}.", _why(first), *_added(of)]
 
 
 def _why(load: Load) -> str:
@@ -240,9 +241,36 @@ def _why(load: Load) -> str:
     words = load_study("consolidation")["causes"].get(cause, cause)
     likely = f"Most likely cause: {words} (cause {cause}, for {SHARE.write(share)} of the time)."
     if cause == "neighbour" and (neighbours := broken.parts("neighbours")):
-        named = ", ".join(f"{SHARE.write(part)} of that while {name} ran" for name, part in neighbours.items())
+        named = ", ".join(f"{SHARE.write(part)} of that for {_place(name)}" for name, part in neighbours.items())
         likely += f" It waited for its neighbours: {named}."
     return f"{likely}{full}"
+
+
+def _place(part: str) -> str:
+    """Part of a value in words: `batch at the CPU` for `batch cpu`, and a cause as it is."""
+    name, _, resource = part.rpartition(" ")
+    return f"{name} at {_AT[resource]}" if name else part
+
+
+def _added(of: Sequence[Load]) -> Iterator[str]:
+    """What the batch job added to each request, and how much of that is a wait for neighbours."""
+    for load in of:
+        if load.step.batch != RUNNING:
+            continue
+        alone = next((one for one in of if one.step == replace(load.step, batch=NONE)), Load({load.step: {}}))
+        took, before, was = load.mean("mean"), alone.mean("mean"), alone.parts("delayed")
+        if took is None or before is None or took <= before:
+            continue
+        waited = {
+            _AT[resource]: seconds - was.get(resource, 0.0) for resource, seconds in load.parts("delayed").items()
+        }
+        longest = sorted(waited, key=lambda where: -waited[where])
+        longer = ", ".join(f"{RESPONSE.write(waited[where])} at {where}" for where in longest if waited[where] > 0)
+        explained = SHARE.write(sum(waited.values()) / (took - before))
+        yield (
+            f"The batch job added {RESPONSE.write(took - before)} to each request of {load}. Waiting for neighbours "
+            f"explains {explained} of that{longer and f': {longer}'}."
+        )
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
@@ -305,7 +333,7 @@ def objectives_table(of: Sequence[Load]) -> Table | None:
 
     def shares(load: Load, name: str) -> str:
         of = load.parts(name) if any(one.missed for one in load.judged) else {}
-        return ", ".join(f"{name} {SHARE.write(share)}" for name, share in of.items())
+        return ", ".join(f"{_place(part)} {SHARE.write(share)}" for part, share in of.items())
 
     columns: Columns[Load] = (
         *STEP,

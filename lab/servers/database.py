@@ -13,6 +13,7 @@ from lab.site import data
 
 TEMPLATES = CHECKOUT / ".stack" / "lab" / "databases"
 MARIADBD = ["/usr/sbin/mariadbd", "--defaults-file=/srv/config/mariadb.cnf"]
+KEEPING_LITTLE = "--innodb-buffer-pool-size=8M"  # the minimum: pages of the database come from its disk
 SYSTEM_TABLES = "usr/share/m*/m*_system_tables.sql"  # named mysql, since MariaDB 11 mariadb
 SCHEMA = enclosure.SITE / "schema.sql"
 MAKE_SECONDS, COPY_SECONDS = 600, 60  # on a busy machine
@@ -30,7 +31,7 @@ def template() -> Path:
     """The data folder to copy; created if missing. Raises `LabError`."""
     # Named after everything that determines its content.
     mariadb = programs.versions(programs.LAB)["mariadb-server-core"]
-    sources = [SCHEMA, Path(data.__file__), data.WORDS, enclosure.CONFIG / "mariadb.cnf"]
+    sources = [SCHEMA, Path(__file__), Path(data.__file__), data.WORDS, enclosure.CONFIG / "mariadb.cnf"]
     content = hashlib.sha256(mariadb.encode() + b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
     made = TEMPLATES / content
     if not made.is_dir():
@@ -50,8 +51,10 @@ def _make(target: Path) -> None:
         privileges.hand_over(state)
         [system_tables] = programs.root(programs.LAB).glob(SYSTEM_TABLES)
         statements = ["USE mysql;", system_tables.read_text(), SCHEMA.read_text(), *data.sql()]
-        # Nobody needs an interrupted result, so flushing each step to disk would only cost time.
-        mariadbd = enclosure.enclosed(state, [*MARIADBD, "--bootstrap", "--innodb-flush-log-at-trx-commit=0"])
+        # Nobody needs an interrupted result, so flushing each step to disk would only cost time. Its end completes all
+        # work on its pages, or each copy would begin with that.
+        flags = ("--bootstrap", "--innodb-flush-log-at-trx-commit=0", "--innodb-fast-shutdown=0")
+        mariadbd = enclosure.enclosed(state, [*MARIADBD, *flags])
         with Process("the making of the database", mariadbd, fed=True) as process:
             process.send("\n".join(statements))
             process.end_input()

@@ -4,13 +4,14 @@ import contextlib
 import http.client
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 
 from deploy import privileges, programs
 from deploy.programs import ProgramsError
-from lab import LabError, guard, wait_until
+from lab import LabError, guard, slow_disk, wait_until
 from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import LOOPBACK, Process
 from lab.prometheus import DIRECT
@@ -29,14 +30,18 @@ class Instance:
     It ends with the process that created it, for any reason. Needs root.
     """
 
-    def __init__(self, name: str, folder: Path, ports: Mapping[str, int]) -> None:
-        """Ports, and limits, are by tier. `folder` is for its files; `start` creates it, replacing a killed run's."""
+    def __init__(self, name: str, folder: Path, ports: Mapping[str, int], disk: Path | None = None) -> None:
+        """Ports, and limits, are by tier. `folder` is for its files; `start` creates it, replacing a killed run's.
+
+        disk: a folder of another disk for the database, which then keeps little in memory.
+        """
         self.name = name
         self.folder = folder.absolute()
         self.url = f"http://{LOOPBACK}:{ports[WEB]}"
         self.status_url = f"{self.url}/server-status?auto"
         self.web_log = self.folder / WEB / "access.log"
         self.ports = dict(ports)
+        self._disk = disk
         self._cgroups = {tier: Cgroup(f"{name}-{tier}", mounted()) for tier in TIERS}
         self._processes: dict[str, list[Process]] = {tier: [] for tier in TIERS}
         self._ending = contextlib.ExitStack()
@@ -82,6 +87,8 @@ class Instance:
         port = str(self.ports[DB])
         if tier == DB:
             flags = [f"--bind-address={LOOPBACK}", f"--port={port}", "--init-file=/srv/config/users.sql"]
+            if self._disk:
+                flags.append(database.KEEPING_LITTLE)
             self._start(DB, [*database.MARIADBD, *flags], {})
         else:
             [manager] = programs.root(programs.LAB).glob("usr/sbin/php-fpm[0-9]*")  # the version is in its name
@@ -110,10 +117,18 @@ class Instance:
 
     def _prepare_folder(self) -> None:
         enclosure.prepare(self.folder)
-        (self.folder / DB).mkdir()
+        if self._disk:
+            of_db = self._disk / self.name
+            shutil.rmtree(of_db, ignore_errors=True)  # of an earlier start
+            of_db.mkdir()
+            (self.folder / DB).symlink_to(of_db)
+        else:
+            (self.folder / DB).mkdir()
         database.copy_to(self.folder / DB / "data")
         for tier in TIERS:
             privileges.hand_over(self.folder / tier)
+        if self._disk:
+            slow_disk.write_back(self._disk)
         users = self.folder / "config" / "users.sql"
         users.touch(0o600)
         create = "CREATE OR REPLACE USER {}@'{}' IDENTIFIED BY '{}'"

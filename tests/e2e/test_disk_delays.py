@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from lab.slow_disk import slow_disk, why_not_here
 from tests.e2e.running_exporter import RunningExporter
 from tests.support import reading
 from tests.support.needs import missing, need_root
 from tests.support.pages import Page
-from tests.support.slow_disk import slow_disk, why_not_here
 from tests.support.waiting import wait_for
 from virtscope.toolkit.hierarchy import hierarchy
 
 DELAY, REQUESTS = "blk_delay_seconds_total", "blk_requests_total"
-SERVICE_MILLISECONDS = 2
+SERVICE_SECONDS = 0.002
 ENOUGH = 200  # requests
 
 pytestmark = pytest.mark.system
@@ -84,8 +84,8 @@ def disk(tmp_path: Path) -> Iterator[str]:
     """One that serves one request after the other."""
     if reason := why_not_here():
         missing(reason)
-    with slow_disk(tmp_path / "disk", SERVICE_MILLISECONDS) as disk:
-        yield disk
+    with slow_disk(tmp_path / "disk", SERVICE_SECONDS) as device:
+        yield device.name
 
 
 def test_who_is_served_while_a_container_s_requests_wait_is_charged_with_the_kernel_s_seconds(
@@ -118,7 +118,7 @@ def test_a_container_that_is_alone_waits_for_the_device_only(exporter: RunningEx
         wait_for(lambda: delays.requests(shop) > ENOUGH)
         of_shop, requests = delays.of(shop), delays.requests(shop)
     assert of_shop["(device)"] > 0.95 * sum(of_shop.values())
-    assert of_shop["(device)"] > requests * SERVICE_MILLISECONDS / 1e3
+    assert of_shop["(device)"] > requests * SERVICE_SECONDS
     assert not any(by.startswith("/") for by in of_shop)
 
 

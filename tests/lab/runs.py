@@ -60,13 +60,16 @@ def read_until(run: subprocess.Popen[str], text: str) -> str:
     return said + line
 
 
-def left(checkout: Checkout, stack: set[int], cgroup: str) -> list[str]:
-    """Leftovers of a run: processes, its first cgroup, target files, databases."""
+def left(checkout: Checkout, stack: set[int], *cgroups: str) -> list[str]:
+    """Leftovers of a run: processes, these cgroups, target files, databases, mounts and loop devices."""
     processes = [command for pid, command in checkout.processes().items() if not is_of(stack, pid)]
-    cgroups = [str(folder) for root in mounted().roots for folder in (root / "virtscope").glob(cgroup)]
+    folders = [folder for root in mounted().roots for name in cgroups for folder in (root / "virtscope").glob(name)]
     targets = [str(file) for file in (checkout.folder / "prometheus/targets/local").glob("*-lab-*")]
-    folders = [str(folder) for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
-    return [*processes, *cgroups, *targets, *folders]
+    folders += [folder for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
+    backing = [file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file")]
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    of_kernel = [path for path in (*backing, *mounts) if path.startswith(str(checkout.folder))]
+    return [*processes, *map(str, folders), *targets, *of_kernel]
 
 
 def is_of(stack: set[int], pid: int) -> bool:

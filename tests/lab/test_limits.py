@@ -10,14 +10,17 @@ import pytest
 from rich.console import Console
 
 from deploy import programs
-from lab import LabError
+from lab import LabError, slow_disk
 from lab.allocation.containers import cgroups
 from lab.allocation.scenario import LOADS
+from lab.batch import Batch, Disk
 from lab.cgroups import Cgroup, CgroupError, Hierarchies, TierLimits
 from lab.factors import servers
 from lab.factors.scenario import Case
 from lab.progress import Course
+from lab.scenario import RUNNING, STOPPED, THROTTLED
 from tests.lab.conftest import name, require_packages
+from tests.support.needs import missing
 from tests.support.waiting import wait_for
 
 CPU = max(os.sched_getaffinity(0))
@@ -156,3 +159,31 @@ def test_virtual_servers_end_with_ctrl_c_and_one_that_fails_is_named_with_what_i
     words = r"(?s)sysbench in virtual server 1 ended with status 1 and said:.*Cannot find benchmark"
     with pytest.raises(LabError, match=words):
         side_by_side(["sysbench", "nosuch", "run"], course.pass_time)
+
+
+def test_a_backup_s_reads_of_a_disk_are_throttled_and_no_longer(hierarchies: Hierarchies, tmp_path: Path) -> None:
+    if reason := slow_disk.why_not_here():
+        missing(reason)
+    with slow_disk.slow_disk(tmp_path / "disk", 0.001) as device:
+        backup = Batch(tmp_path / "backup", Disk(device, 0.001))
+
+        def reads(state: str) -> float:
+            """In a second, in this state."""
+            backup.set_up(state, str(CPU))
+            time.sleep(0.5)  # what was in flight has ended
+            before, start = completed(device), time.monotonic()
+            time.sleep(SECONDS)
+            backup.check()
+            return (completed(device) - before) / (time.monotonic() - start)
+
+        try:
+            assert [reads(state) > 100 * (1 + MARGIN) for state in (RUNNING, THROTTLED, RUNNING)] == [True, False, True]
+            assert reads(STOPPED) == 0
+        finally:
+            backup.stop()
+    assert not cgroups_named("backup", hierarchies)
+
+
+def completed(device: Path) -> int:
+    """Requests that read (Documentation/block/stat.rst)."""
+    return int(Path("/sys/block", device.name, "stat").read_text().split()[0])

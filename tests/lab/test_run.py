@@ -5,8 +5,10 @@ import signal
 
 import pytest
 
+from lab import slow_disk
 from tests.lab.conftest import require_servers
 from tests.lab.runs import finished_steps, lab, left, measured, read_until, report, running_stack, start
+from tests.support.needs import missing
 from tests.support.waiting import wait_for
 from tests.telegraf.agent import telegraf
 
@@ -22,8 +24,10 @@ duration: 15s
 warm_up: 1s
 calibration: 0s
 think_time: 0.2s
+disk: 0.001s
+batch: throttled
 """
-FIRST, SECOND = "1x2-1", "1x3-1"
+FIRST, SECOND = "batch-throttled-1x2-1", "batch-throttled-1x3-1"
 WORKS = "/auction-1-web"  # a cgroup that exists while it runs
 
 
@@ -31,12 +35,14 @@ def test_a_run_survives_being_killed_and_leaves_nothing_when_interrupted(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     require_servers()
+    if reason := slow_disk.why_not_here():
+        missing(reason)
     telegraf()
     with running_stack(tmp_path_factory.mktemp("s"), SCENARIO) as checkout:
         stack = set(checkout.processes())
 
         def remains() -> list[str]:
-            return left(checkout, stack, "auction-1-*")
+            return left(checkout, stack, "auction-1-*", "backup")
 
         # A mistake in the scenario starts nothing.
         (checkout.folder / "wrong.yml").write_text(SCENARIO.replace("about", "colour"))

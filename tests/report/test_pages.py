@@ -21,7 +21,7 @@ OLD, NEW = "20261120T090000-smoke", "20261121T090000-scale"
 LAB = {"host": "lab1", "cpu": "AMD EPYC", "cpus": "2", "kernel": "6.1.0", "apache": "2.4.62"}
 QUANTITIES = {"tier_cpu web": 0.8, "client_answers": 40, "waiting web": 0.1, "overhead": 0.3, "misses web": 0.002}
 OF_A_STEP = QUANTITIES | {
-    "mean": 0.4, "clients_cpu": 0.1, "lateness_p95": 0.002, "network": 0.004, "caused neighbour": 0.1,
+    "mean": 0.4, "clients_cpu": 0.1, "lateness_p95": 0.002, "network": 0.004, "caused neighbour cpu": 0.1,
     "mean promised": 0.1, "mean measured": 0.4, "mean excess": 4, "mean missed": 1, "mean judged": 1,
     "seconds": 90, "study_clients": 20, "request_cpu_seconds": 0.0062,
 }  # fmt: skip

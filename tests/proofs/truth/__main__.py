@@ -12,14 +12,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 from deploy import programs
 from deploy.go_programs import GoProgramsError
 from deploy.programs import ProgramsError
-from lab import LabError
+from lab import LabError, slow_disk
 from lab.cgroups import mounted
 from tests.kvm.guests import GuestError, why_not_here
 from tests.proofs import CHECKOUT
@@ -30,12 +30,11 @@ from tests.proofs.truth.episodes import DiskName, Episode
 from tests.proofs.truth.injection import Injection, Machine, WorkerError, build
 from tests.proofs.truth.judgement import Observed, Resource, as_document, bars, from_document, judge
 from tests.proofs.truth.trace import TraceError
-from tests.support import slow_disk
 
 RESULTS = CHECKOUT / ".stack" / "truth"
 UNTRIED = 2  # exit status
 # The disk that serves side by side is slower: so the time that requests share outside of it hardly counts.
-SERVICE_MILLISECONDS: Mapping[DiskName, int] = {"serial": 2, "other": 2, "parallel": 10}
+SERVICE_SECONDS: Mapping[DiskName, float] = {"serial": 0.002, "other": 0.002, "parallel": 0.01}
 
 
 class Untried(Exception):
@@ -113,7 +112,7 @@ def run(plan: Sequence[Episode], results: Path, *, compares: bool) -> list[Obser
             domains = ending.enter_context(guests.paused(folder / "guests", cpus[episodes.VICTIMS]))
         chain = ending.enter_context(Chain(folder, guests=bool(domains)))
         devices = {
-            disk: ending.enter_context(_device(disk, folder))
+            disk: str(ending.enter_context(_disk(disk, folder)))
             for disk in sorted(frozenset[DiskName]().union(*(each.disks for each in left)))
         }
         machine = Machine(worker, cpus, mounted(), domains, devices, compares)
@@ -135,11 +134,8 @@ def run(plan: Sequence[Episode], results: Path, *, compares: bool) -> list[Obser
     return observed
 
 
-@contextlib.contextmanager
-def _device(disk: DiskName, folder: Path) -> Iterator[str]:
-    """Its path."""
-    with slow_disk.slow_disk(folder / disk, SERVICE_MILLISECONDS[disk], parallel=disk == "parallel") as name:
-        yield f"/dev/{name}"
+def _disk(name: DiskName, folder: Path) -> contextlib.AbstractContextManager[Path]:
+    return slow_disk.slow_disk(folder / name, SERVICE_SECONDS[name], parallel=name == "parallel")
 
 
 def finished(plan: Sequence[Episode], results: Path) -> list[Observed]:

@@ -89,7 +89,7 @@ def test_same_limits_in_the_words_of_either_version() -> None:
 def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(kernel: Kernel) -> None:
     made = kernel.cgroup("web", TierLimits(cpu_weight=50, cap=0.5, cpus="1"))
     for parent in (".", "virtscope"):
-        assert kernel.read(f"{parent}/cgroup.subtree_control") == "+cpu +cpuset +memory"
+        assert kernel.read(f"{parent}/cgroup.subtree_control") == "+cpu +cpuset +memory +io"
     limits = {"cpu.weight": "50", "cpu.max": "10000 20000", "cpuset.cpus": "1"}
     assert {name: kernel.read(f"virtscope/web/{name}") for name in limits} == limits
     (kernel.root / "virtscope/web/cpu.weight").write_text("as it was")
@@ -98,6 +98,11 @@ def test_version_2_cgroup_is_made_with_its_limits_and_its_parents_controllers(ke
         "4000 20000",
         "as it was",
     )
+    null = Path("/dev/null")  # a device that every machine has, with the same number
+    made.throttle(null, 20)
+    assert kernel.read("virtscope/web/io.max") == "1:3 riops=20"
+    made.throttle(null, None)
+    assert kernel.read("virtscope/web/io.max") == "1:3 riops=max"
     made.limit(TierLimits())
     assert kernel.read("virtscope/web/cpuset.cpus") == "0-3"
     assert made.cpu_seconds() == pytest.approx(1.234567)

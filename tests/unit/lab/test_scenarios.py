@@ -78,6 +78,7 @@ STEPS: tuple[tuple[Callable[[str, str], Scenario], str, int, tuple[str, ...]], .
     (Consolidation.parse, SITES + "placement: [one node, two nodes]\n", 4, ("two-nodes-1x500-1",)),
     (Consolidation.parse, SITES + "repetitions: 2\n", 4, ("1x500-2",)),
     (Consolidation.parse, SITES + "batch: [none, running]\n", 1, ("batch-running-1x500-1",)),
+    (Consolidation.parse, SITES + "batch: throttled\ndisk: 0.002s\n", 0, ("batch-throttled-1x500-1",)),
     (Allocation.parse, SWITCHED, 0, ("2xstatic-6s-1", "2xcontrol-6s-1", "2x0.2-0.8-6s-1", "2xstatic-30s-1")),
     (Allocation.parse, SWITCHED + "pinning: [unpinned, pinned]\n", 12, ("pinned-2xstatic-6s-1",)),
     # Another one is the first in each repetition.
@@ -209,7 +210,9 @@ ADDED = {
         ("warm_up: 20\n", "5: warm_up: must be a time, such as 90s or 2m, not '20'"),
         ("repetitions: 101\n", "5: repetitions: should be less than or equal to 100, not '101'"),
         ("placement:\n- one node\n- one node\n", "7: placement[2]: one node is there twice; to run it again, use rep"),
-        ("batch: [none, run]\n", "5: batch[2]: should be 'none', 'running' or 'stopped', not 'run'"),
+        ("batch: [none, run]\n", "5: batch[2]: should be 'none', 'running', 'throttled' or 'stopped', not"),
+        ("batch: throttled\n", "5: batch: only a job that reads a disk can be throttled: add disk, such as 0.001s"),
+        ("disk: 1s\n", "5: disk: should be less than or equal to 0.1, not '1s'"),
         ("placement: []\n", "5: placement: Value should have at least 1 item"),
         ("limits: {wab: {}}\n", "5: limits.wab: no such key; did you mean web?"),
         ("limits: {web: {cap: 0.01}}\n", "5: limits.web.cap: should be greater than or equal to 0.05, not '0.01'"),
