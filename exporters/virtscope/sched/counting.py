@@ -15,6 +15,7 @@ from virtscope.sched.names import Found, Names
 from virtscope.sched.pairs import Pairs, Row
 from virtscope.sched.privileges import CAP_BPF, CAP_SYS_ADMIN
 from virtscope.sched.reasons import Machine, before_loading
+from virtscope.sched.stacked import is_above_a_disk
 from virtscope.sched.stalls import Interval, Stalls
 from virtscope.toolkit import cli
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
@@ -66,25 +67,30 @@ class DiskDelays:
         machine = _machine(given)
         self._names, version, self._where = _names(given, "blkio", vcpus_alone=False)
         self._delays = disk.Delays(version, machine)
-        self._sysfs = Path(given.sysfs)
+        self._sysfs, self._mountinfo = Path(given.sysfs), Path(given.procfs, "self/mountinfo")
         self._ledger = disk.Ledger()
 
     def read(self) -> tuple[Mapping[str, Mapping[str, Row]], Mapping[str, disk.Device]]:
-        """Return delays by device and container, and each device's totals; raises SourceError."""
+        """Return delays by device and container, and each device's totals; raises SourceError.
+
+        Devices on top of another disk are left out.
+        """
         delayed, devices = self._delays.pairs(), self._delays.devices()
         unneeded = self._ledger.add(delayed, self._names.find(), time.monotonic())
         for number, pairs in unneeded.items():
             self._delays.forget(number, pairs)
-        named = {name: device for device in devices if (name := self._name(device))}
+        mountinfo = self._mountinfo.read_text()
+        folders = [(self._folder(device), device) for device in devices]
+        named = {folder.name: device for folder, device in folders if folder and not is_above_a_disk(folder, mountinfo)}
         known = self._ledger.devices
         return {name: known[each.number].rows for name, each in named.items() if each.number in known}, named
 
-    def _name(self, device: disk.Device) -> str:
-        """Return the device's name, such as sda, or nothing if it is gone."""
+    def _folder(self, device: disk.Device) -> Path | None:
+        """Return the device's folder in /sys, such as sda, or nothing if it is gone."""
         try:
-            return (self._sysfs / "dev/block" / device.numbers).resolve(strict=True).name
+            return (self._sysfs / "dev/block" / device.numbers).resolve(strict=True)
         except OSError:
-            return ""
+            return None
 
     def origin(self) -> str:
         """Return the library and the hierarchy, and what isn't seen."""

@@ -67,7 +67,8 @@ def of_disks(rows: Mapping[str, Mapping[str, Row]], devices: Mapping[str, Device
             "Time from queueing a synchronous disk request of the cgroup to its completion, in seconds summed over "
             "requests, by whose request the device served meanwhile: a cgroup, (self) (others of the same cgroup), a "
             "systemd unit, (host), (device) (the request itself), (throttled) (delayed by the kernel while the "
-            "device was free, or by io.max), (rest) (no series, or unknown).",
+            "device was free, or by io.max), (rest) (no series, or unknown). Devices above a disk that counts the same "
+            "are left out.",
             [
                 ({"cgroup": name, "device": device, "by": "(self)" if by == name else by}, ns / 1e9)
                 for device, name, row in each

@@ -256,7 +256,12 @@ def parse_mounts(mountinfo: str, controller: str) -> Hierarchy:
         )
     best = min(mounts, key=mounts.__getitem__)
     version, depth = mounts[best][0], mounts[best][1]
-    return Hierarchy(Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), best)), version, max(0, -depth))
+    return Hierarchy(Path(unescaped(best)), version, max(0, -depth))
+
+
+def unescaped(field: str) -> str:
+    """Return a field of mountinfo as it is: the kernel writes spaces as \\040."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)
 
 
 def _depth(root: str) -> int:

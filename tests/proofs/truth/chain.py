@@ -1,8 +1,7 @@
 """The chain from the kernel to the name: exporters, and a Prometheus with the project's rules, scraping every 5 s.
 
-Everything runs as at users', with three exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes,
-loop devices count, as no disk of this machine lies below theirs, and there is an additional application with its own
-objectives, whose virtual servers are the victims.
+Everything runs as at users', with two exceptions: rates of waiting are over `WINDOW` seconds instead of two minutes,
+and there is an additional application with its own objectives, whose virtual servers are the victims.
 """
 
 import contextlib
@@ -140,7 +139,7 @@ def why_absent(page: Page) -> str:
 
 def scaled(rules: str) -> str:
     """The rules with these exceptions; raises `ValueError` if they don't match."""
-    exceptions = {"[2m]": f"[{WINDOW}s]", "offset 2m": f"offset {WINDOW}s", "(loop|dm-).*": "dm-.*"}
+    exceptions = {"[2m]": f"[{WINDOW}s]", "offset 2m": f"offset {WINDOW}s"}
     for shipped, here in exceptions.items():
         if shipped not in rules:
             raise ValueError(f"prometheus/rules/waits.yml has no {shipped!r}: update tests/proofs/truth/chain.py")
