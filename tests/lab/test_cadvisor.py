@@ -100,6 +100,19 @@ def test_it_reports_what_the_kernel_counts_at_the_time_of_the_scrape(program: Pa
         assert page()[""]["process_cpu_seconds_total"] > 0  # its own cost
 
 
+def test_loop_devices_without_names_of_their_own_hide_nothing_else(program: Path, tmp_path: Path) -> None:
+    require_cgroups()
+    with contextlib.ExitStack() as ending:
+        for file in ("one", "other"):
+            (tmp_path / file).write_bytes(bytes(1 << 20))
+            attached = ["losetup", "--find", "--show", tmp_path / file]
+            device = subprocess.run(attached, capture_output=True, text=True, check=True).stdout.strip()
+            ending.callback(subprocess.run, ["losetup", "--detach", device], check=True)
+            subprocess.run(["dd", f"if={device}", "of=/dev/null", "iflag=direct", "bs=64k", "status=none"], check=True)
+        page = ending.enter_context(running(program))
+        wait_for(lambda: page().get("/", {}).get("container_cpu_usage_seconds_total", 0) > 0)
+
+
 def test_cgroups_appear_and_disappear_while_it_runs(program: Path) -> None:
     with contextlib.ExitStack() as ending:
         page = ending.enter_context(running(program, "--raw_cgroup_prefix_whitelist=/virtscope/"))
