@@ -63,6 +63,14 @@ PAGE = page(
             ),
             _delays(),
             tables.columns(
+                "A request in the time shown",
+                "CPU that its virtual servers used for each request that it answered, and what each of them waited for "
+                "what. Tiers and threads that wait side by side may add up to more than the mean response; what is "
+                "missing is network, locks and backends, which aren't measured.",
+                {"resource": "For", "reason": "Reason", "by": "While this ran"},
+                [neighbours.OF_A_REQUEST],
+            ).override_by_name("Reason", tables.on_grounds(palette.REASONS)),
+            tables.columns(
                 "Applications",
                 "Each application of this host, the slowest first: response, request rate, errors and CPU cost.",
                 {"app": "Application"},

@@ -99,6 +99,12 @@ def fleet() -> Samples:
         waits = {"web": ("neighbour", "batch-7", 0.3), "db": ("cap", "(cap)", 0.1)}[vserver]
         yield sample("vserver:delay:rate", {**of, "resource": "cpu", "reason": waits[0], "by": waits[1]}, waits[2])
     shop = {"host": "xen1", "platform": "xen", "app": "shop"}
+    yield sample("app:cpu_usage:rate", shop, 1.4)
+    for status, count in (("2xx", 80), ("5xx", 1)):
+        for what, value in (("count", count), ("sum", 0.16 * count * (status == "2xx"))):
+            yield sample(f"requests:duration_seconds_{what}:rate1m", {**shop, "tier": "web", "status": status}, value)
+    yield sample("app:delay:rate", {**shop, "resource": "cpu", "reason": "neighbour", "by": "batch-7"}, 0.3)
+    yield sample("app:delay:rate", {**shop, "resource": "disk", "reason": "device", "by": "(device)"}, 4.8)
     yield from alert("ObjectiveBurnsFast", "critical", 12, **shop, objective="latency")
     yield from alert("MeanResponseOverCeiling", "warning", 5, **shop, objective="mean")
     yield sample("app:objective_cause:info", {**shop, "objective": "latency", "cause": "neighbour"}, 1)
