@@ -77,20 +77,33 @@ def _waits(reason: str, words: str) -> str:
 {{{{- end }}}}"""
 
 
+# The disk where neighbours are most in its way; records have no devices.
+_MOSTLY = (
+    '{{- range printf "topk(1, sum by (device) ('
+    "rate(blk_delay_seconds_total{host=%q,by=~'/.*'}[2m]) and on (host, cgroup)"
+    " (waits:vserver:info and on (host, platform, vserver) vserver:app:info{%s})"
+    ') > 0)" $labels.host $of | query }} (mostly {{ .Labels.device }}){{ end }}'
+)
+
 # By resource, the largest first, with those who are named for it.
-_FOR_NEIGHBOURS = """
+_FOR_NEIGHBOURS = (
+    """
 {{- range printf "sort_desc(sum by (resource) (app:delay:rate{reason='neighbour',%s}) > 0.005)" $of | query }}
   {{ $labels.app }} waits {{ .Value | printf "%.2f" }}
   {{ if eq .Labels.resource "cpu" }}CPUs for its neighbours
   {{- else if eq .Labels.resource "interrupts" }}CPUs for its neighbours' interrupts
   {{- else if eq .Labels.resource "memory" }}seconds per second for memory that its neighbours evicted (estimated)
   {{- else }}seconds per second for disks that serve its neighbours
+  """
+    + _MOSTLY
+    + """
   {{- end }}
   {{- range $place, $named := printf "sort_desc(app:neighbour:ratio{resource=%q,%s})" .Labels.resource $of | query }}
     {{- if $place }} and{{ else }},{{ end }} {{ $named.Value | humanizePercentage }}{{ if not $place }} of that{{ end }}
     because of {{ $named.Labels.by }}
   {{- end }}.
 {{- end }}"""
+)
 
 # The evidence for each cause, in numbers, if the platform has it.
 _EVIDENCE = f"""
