@@ -11,7 +11,7 @@ from tests.support.needs import missing
 from tests.support.waiting import wait_for
 from tests.telegraf.agent import telegraf
 
-RUN_SECONDS = 1200
+RUN_SECONDS = 1800
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]  # Telegraf is built first if it isn't in the cache
 
 
