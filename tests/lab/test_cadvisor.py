@@ -105,7 +105,7 @@ def test_loop_devices_without_names_of_their_own_hide_nothing_else(program: Path
     with contextlib.ExitStack() as ending:
         for file in ("one", "other"):
             (tmp_path / file).write_bytes(bytes(1 << 20))
-            attached = ["losetup", "--find", "--show", tmp_path / file]
+            attached = ["losetup", "--find", "--show", str(tmp_path / file)]
             device = subprocess.run(attached, capture_output=True, text=True, check=True).stdout.strip()
             ending.callback(subprocess.run, ["losetup", "--detach", device], check=True)
             subprocess.run(["dd", f"if={device}", "of=/dev/null", "iflag=direct", "bs=64k", "status=none"], check=True)
