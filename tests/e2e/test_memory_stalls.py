@@ -1,7 +1,7 @@
 """sched-exporter's stalls for memory, as root on this machine's kernel, compared with the kernel's own accounting.
 
-Containers read files by the page cache below a limit that they share, or one of their own. They are stopped while
-counters are read.
+Containers read files by the page cache, or have memory of their own that is swapped out, below a limit that they share,
+or one of their own. They are stopped while counters are read.
 """
 
 import contextlib
@@ -78,10 +78,10 @@ class Cgroup:
         assert nanoseconds is not None
         return nanoseconds / 1e9
 
-    def refaults(self) -> int:
-        """Pages that were evicted and read again, by the kernel."""
+    def refaults(self, kind: str = "file") -> int:
+        """Pages that were evicted and read again, by the kernel: of files, or `anon`."""
         words = (self._folder / "memory.stat").read_text().split()
-        return int(dict(zip(words[::2], words[1::2], strict=True))["workingset_refault_file"])
+        return int(dict(zip(words[::2], words[1::2], strict=True))[f"workingset_refault_{kind}"])
 
     def remove(self) -> None:
         for process in self._processes:
@@ -211,3 +211,57 @@ def test_what_its_own_limit_evicts_is_its_own(
     assert delay["(cap)"] > 0.95 * sum(delay.values()) > 0
     assert evicted["(self)"] == sum(evicted.values())
     assert not memory.named(DELAY)
+
+
+@pytest.fixture
+def swap() -> Iterator[None]:
+    """Compressed memory to swap to, which takes no disk."""
+    need_root("may swap")
+    control = Path("/sys/class/zram-control")
+    if not control.exists():
+        pytest.skip("this kernel has no zram")
+    number = (control / "hot_add").read_text().strip()
+    device = f"/dev/zram{number}"
+    with contextlib.ExitStack() as at_end:
+        at_end.callback((control / "hot_remove").write_text, number)
+        Path(f"/sys/block/zram{number}/disksize").write_text("512M")
+        for command in ("mkswap", "swapon"):
+            subprocess.run([command, device], capture_output=True, check=True)
+        at_end.callback(subprocess.run, ["swapoff", device], check=True)
+        yield
+
+
+WRITES = """
+# Writes to each page of its memory, again and again, and prints a line after each pass; rests after each MiB.
+import sys, time
+memory, rest = bytearray(int(sys.argv[1]) << 20), float(sys.argv[2])
+while True:
+    for at in range(0, len(memory), 4096):
+        memory[at] = 1
+        if rest and not at % (1 << 20):
+            time.sleep(rest)
+    print(flush=True)
+"""
+
+
+@pytest.mark.usefixtures("swap")
+def test_who_has_a_container_s_memory_swapped_out_is_named(
+    exporter: RunningExporter, cgroups: dict[str, Cgroup]
+) -> None:
+    memory = Memory(exporter)
+    shop, batch, decoy = (cgroups[name] for name in ("shop", "batch", "decoy"))
+    writer = shop.run(WRITES, str(SHOP_MIB), str(REST_SECONDS))
+    decoy.run("while True: pass")
+    passes(writer, 5)
+    assert sum(memory.of(EVICTED, shop).values()) == 0, "its memory fits"
+    before = shop.stalled()
+    batch.run(WRITES, str(BATCH_MIB), "0")
+    wait_for(lambda: sum(memory.of(DELAY, shop).values()) > ENOUGH_SECONDS)
+    for each in (shop, batch, decoy):
+        each.stop()
+    evicted, delay = memory.of(EVICTED, shop), memory.of(DELAY, shop)
+    assert evicted[batch.path] > 0.5 * sum(evicted.values())
+    assert shop.refaults("anon") <= sum(evicted.values())
+    assert sum(delay.values()) == pytest.approx(shop.stalled() - before, rel=0.03)
+    assert delay[batch.path] > 0.5 * sum(delay.values())
+    assert memory.named(DELAY) <= {batch.path, shop.path}
