@@ -1,4 +1,4 @@
-"""Cost of sched-exporter's programs in the block layer, per request, next to biolatency's. As root.
+"""Cost of sched-exporter's programs in the block layer, per request, next to biolatency's and iotop's. As root.
 
 The kernel's run time statistics count what all programs took; threads read a file past the page cache meanwhile.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ REQUEST_BAR = 150  # ns
 THREADS = (1, 8, 32)
 SECONDS = 5.0
 FILE_BYTES = 256 << 20
+READINGS = 5
 
 _SETTLING = 2.0  # seconds until biolatency has attached its programs
 
@@ -36,10 +38,11 @@ def measure() -> None:
         "\nWhose requests a disk serves: ns per request by the kernel's own count, whose clock is part of it"
         f"\n  Bar: {REQUEST_BAR} ns with one thread\n  threads  requests/s  ns each"
     )
-    measured(_both)
+    measured(_each)
+    _iotop()
 
 
-def _both(machine: Machine) -> None:
+def _each(machine: Machine) -> None:
     _ours(machine)
     _biolatency()
 
@@ -54,6 +57,10 @@ def _ours(machine: Machine) -> None:
             each = took / requests
             verdict = f"   {scraping.verdict(each, REQUEST_BAR)}" if threads == 1 else ""
             print(f"{threads:9}{requests / seconds:12,.0f}{each:9.0f}{verdict}")
+        before = time.process_time()
+        for _ in range(READINGS):
+            delays.pairs()
+        print(f"  CPU time of each reading: {(time.process_time() - before) / READINGS * 1e3:.2f} ms")
 
 
 def _biolatency() -> None:
@@ -70,6 +77,20 @@ def _biolatency() -> None:
     finally:
         running.terminate()
         running.wait(30)
+
+
+def _iotop() -> None:
+    """Its CPU time for each look at all tasks: it counts no requests."""
+    program = shutil.which("iotop")
+    if not program:
+        print("  iotop: not here (apt-get install iotop-c)")
+        return
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    looks = ["--batch", f"--iter={READINGS}", "--delay=1", "--quiet"]
+    subprocess.run([program, *looks], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"  iotop, CPU time of each look at all processes: {took / READINGS * 1e3:.2f} ms")
 
 
 def _requests() -> int:
