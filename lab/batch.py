@@ -31,6 +31,7 @@ class Batch:
         self._folder, self._disk = folder, disk
         self._cgroup = Cgroup(BACKUP if disk else COMPUTING, mounted())
         self._processes: list[Process] = []
+        self._throttled = False
         self._ending = contextlib.ExitStack()
 
     def set_up(self, state: str, cpus: str) -> None:
@@ -43,17 +44,26 @@ class Batch:
             self._processes = self._ending.enter_context(guarded)
             for command in self._commands():
                 self._processes.append(Process("the batch job", self._cgroup.joining(command)))
-        if self._disk:
+        if self._disk and state == THROTTLED:
             reads = max(1, round(THROTTLED_SHARE / self._disk.request_seconds))
-            self._cgroup.throttle(self._disk.device, reads if state == THROTTLED else None)
+            self._cgroup.throttle(self._disk.device, reads)
+            self._throttled = True
+        else:
+            self._release()
 
     def check(self) -> None:
         for process in self._processes:
             process.check()
 
     def stop(self) -> None:
+        self._release()  # a process whose request is throttled can't be killed
         self._ending.close()
         self._processes = []
+
+    def _release(self) -> None:
+        if self._disk and self._throttled:
+            self._cgroup.throttle(self._disk.device, None)
+            self._throttled = False
 
     def _commands(self) -> list[list[str]]:
         if not self._disk:

@@ -86,6 +86,17 @@ def parse_mounts(mountinfo: str) -> Hierarchies:
     return Hierarchies(unified, {name: root for name, root in by_controller.items() if name != "perf_event"})
 
 
+def require_throttling(hierarchies: Hierarchies) -> None:
+    """Raise `CgroupError` if reads of a disk can't be limited here."""
+    unified = hierarchies.unified
+    if "blkio" not in hierarchies.by_controller and (
+        unified is None or IO not in (unified / "cgroup.controllers").read_text().split()
+    ):
+        raise CgroupError(
+            "a disk can't be throttled here: there is neither version 2's controller io nor version 1's blkio"
+        )
+
+
 def unescaped(field: str) -> str:
     """A field of mountinfo as it is: the kernel writes spaces as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)

@@ -10,7 +10,7 @@ from lab import batch, machine, measuring
 from lab.cgroups import PARENT
 from lab.progress import Course
 from lab.prometheus import Recorded
-from lab.scenario import RUNNING, Consolidation, Scale, Step, calibrated
+from lab.scenario import RUNNING, THROTTLED, Consolidation, Scale, Step, calibrated
 from lab.stage import Stage, get_sensors
 from lab.study import Experiment, Outcome, Run, Study
 
@@ -37,7 +37,7 @@ def plan(what: Consolidation) -> list[str]:
         f"On this machine, the cgroups {PARENT}/auction-1-web and -db to auction-{number}-web and -db:",
         "  in each web tier Apache and PHP, in each db tier MariaDB, as nobody, with files in .stack/lab",
         *([f"  the databases on a disk in memory, which serves a request in {what.disk:g} s"] if what.disk else []),
-        *([f"  in {PARENT}/{cgroup} {command}"] if RUNNING in what.batch else []),
+        *([f"  in {PARENT}/{cgroup} {command}"] if {RUNNING, THROTTLED}.intersection(what.batch) else []),
         "  outside of them clients, Telegraf and cAdvisor",
         "  all are removed at the end",
     ]

@@ -4,7 +4,7 @@
 
 The guard waits for the end of the lab. Then it kills all programs with the mark in their environment, so all that the
 lab has started; removes the cgroups below /virtscope that have no owner; and removes these files and folders,
-with what is mounted in them.
+after unmounting what is mounted in them.
 PR_SET_PDEATHSIG isn't enough: it ends children when the thread that started them ends, and only Apache's first process.
 """
 
@@ -97,8 +97,10 @@ def _kill(mark: bytes) -> list[int]:
 def _remove(path: Path) -> bool:
     """Whether it is gone: a program of a cgroup may still be writing to a folder."""
     if path.is_dir():
-        with contextlib.suppress(ProgramError):  # it is in use: its files mustn't be removed through the mount
+        try:
             release(path)
+        except (ProgramError, OSError):
+            return False  # files of another file system mustn't be removed through its mount
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """A disk that serves each request for the same time, one after the other or side by side: nbdkit below a loop device.
 
-Needs root. What of it belongs to the kernel ends with `release`, also by the guard of a killed lab.
+Needs root. `release` ends its mounts and its loop device; for a killed lab, the guard calls it.
 """
 
 import contextlib
@@ -13,7 +13,9 @@ from lab import LabError, wait_until
 from lab.cgroups import unescaped
 from lab.processes import Process, output
 
-_FROM = {"nbdkit": "nbdkit", "nbdfuse": "libnbd-bin", "fusermount3": "fuse3"}  # Debian's package of each program
+_FROM = {  # Debian's package of each program
+    "nbdkit": "nbdkit", "nbdfuse": "libnbd-bin", "fusermount3": "fuse3", "losetup": "mount", "mkfs.ext4": "e2fsprogs",
+}  # fmt: skip
 _SECONDS = 60.0  # for each program, on a busy machine
 
 
@@ -64,17 +66,21 @@ def write_back(folder: Path) -> None:
 def release(folder: Path) -> None:
     """Unmount everything below this folder, and detach the loop devices of files there; raises `ProgramError`."""
     below = f"{folder}/"
-    loops = [
-        f"/dev/{backing.parts[-3]}"
-        for backing in Path("/sys/block").glob("loop*/loop/backing_file")
-        if backing.read_text().startswith(below)
+    mountinfo = Path("/proc/self/mountinfo").read_text()
+    mounts = [
+        (unescaped(point), source)
+        for point, source in re.findall(r"^(?:\S+ ){4}(\S+) .* - \S+ (\S+) ", mountinfo, re.MULTILINE)
+        if unescaped(point).startswith(below)
     ]
-    points = re.findall(r"^(?:\S+ ){4}(\S+) ", Path("/proc/self/mountinfo").read_text(), re.MULTILINE)
-    for point in reversed([unescaped(point) for point in points]):  # the last mounted one first
-        if point.startswith(below):
-            _run("umount", "--lazy", point)  # also if its server is gone
+    loops = {source for _, source in mounts if source.startswith("/dev/loop")}
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # another's, detached just now
+            loops |= {f"/dev/{backing.parts[-3]}"} if backing.read_text().startswith(below) else set()
+    # Before the file system with its file is gone, from when on nothing leads from the folder to the device.
     for device in loops:
-        _run("losetup", "--detach", device)
+        _run("losetup", "--detach", device)  # once it is unmounted
+    for point, _ in reversed(mounts):  # the last mounted one first
+        _run("umount", "--lazy", point)  # also if its server is gone
 
 
 def _await(file: Path, server: Process) -> None:

@@ -10,11 +10,11 @@ from deploy import go_programs, programs
 from deploy.programs import CHECKOUT, catalogue
 from lab import LabError, slow_disk
 from lab.batch import Batch, Disk
-from lab.cgroups import TierLimits
+from lab.cgroups import TierLimits, mounted, require_throttling
 from lab.clients.child import Clients, Order
 from lab.machine import Cpus, cpus
 from lab.processes import Process, beside, free_ports
-from lab.scenario import NONE, Consolidation
+from lab.scenario import NONE, THROTTLED, Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
 FOLDER = CHECKOUT / ".stack" / "lab"
@@ -123,7 +123,10 @@ class Stage:
         if not self._scenario.disk:
             yield None
             return
-        aside, size = beside(self._cpus_of_others, ()), DISK_MEBIBYTES * max(self._scenario.instances)
+        if THROTTLED in self._scenario.batch:
+            require_throttling(mounted())
+        # Not `beside`, which has programs end by themselves: the guard ends them before it unmounts.
+        aside, size = ("taskset", "--cpu-list", self._cpus_of_others), DISK_MEBIBYTES * max(self._scenario.instances)
         with slow_disk.slow_disk(DISK, self._scenario.disk, mebibytes=size, runs_as=aside) as device:
             slow_disk.mount(device, FILES)
             yield Disk(device, self._scenario.disk)

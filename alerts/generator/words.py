@@ -1,7 +1,7 @@
 """Summaries and descriptions of the objectives' alerts, in Prometheus's template language.
 
-A description only looks up single records and computes nothing, so dashboards show the same values. Lines are folded
-as in YAML, and `{{-` removes the space before it.
+A description only looks up single records, so dashboards show the same values; it computes only which disk it is.
+Lines are folded as in YAML, and `{{-` removes the space before it.
 """
 
 from dataclasses import dataclass
@@ -77,12 +77,15 @@ def _waits(reason: str, words: str) -> str:
 {{{{- end }}}}"""
 
 
-# The disk where neighbours are most in its way; records have no devices.
+# The disk where other virtual servers, not its own, are most in its way. Records have no devices.
 _MOSTLY = (
     '{{- range printf "topk(1, sum by (device) ('
-    "rate(blk_delay_seconds_total{host=%q,by=~'/.*'}[2m]) and on (host, cgroup)"
+    "rate(blk_delay_seconds_total{host=%q}[2m]) and on (host, cgroup)"
     " (waits:vserver:info and on (host, platform, vserver) vserver:app:info{%s})"
-    ') > 0)" $labels.host $of | query }} (mostly {{ .Labels.device }}){{ end }}'
+    " and on (host, by) label_join(waits:running:info{reason='neighbour'}, 'by', '', 'running')"
+    " unless on (host, by) label_join("
+    "waits:vserver:info and on (host, platform, vserver) vserver:app:info{%s}, 'by', '', 'cgroup')"
+    ') > 0)" $labels.host $of $of | query }} (mostly {{ .Labels.device }}){{ end }}'
 )
 
 # By resource, the largest first, with those who are named for it.

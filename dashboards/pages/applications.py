@@ -64,9 +64,8 @@ PAGE = page(
             _delays(),
             tables.columns(
                 "A request in the time shown",
-                "CPU that its virtual servers used for each request that it answered, and what each of them waited for "
-                "what. Tiers and threads that wait side by side may add up to more than the mean response; what is "
-                "missing is network, locks and backends, which aren't measured.",
+                "CPU time and waits of its virtual servers, divided by the requests that it answered. Parallel waits "
+                "may exceed the mean response. Network, locks and backends aren't measured.",
                 {"resource": "For", "reason": "Reason", "by": "While this ran"},
                 [neighbours.OF_A_REQUEST],
             ).override_by_name("Reason", tables.on_grounds(palette.REASONS)),

@@ -103,7 +103,7 @@ WAITED_SHARE = _of_range(
 OWN_WORK = "own work"
 _OF_APP = f"sum by (resource, reason, by) (sum_over_time({on_host('app:delay:rate', app='$app')}{_STEPS}))"
 _WORKED = f"sum(sum_over_time({on_host('app:cpu_usage:rate', app='$app')}{_STEPS}))"
-_ANSWERED = f"sum(sum_over_time({on_host('app:requests:rate', app='$app', tier='web')}{_STEPS}))"
+_ANSWERED = f"(sum(sum_over_time({on_host('app:requests:rate', app='$app', tier='web')}{_STEPS})) > 0)"
 OF_A_REQUEST = _of_range(
     "Time",
     f"""topk(20, ({_OF_APP} or label_replace({_WORKED}, "reason", "{OWN_WORK}", "", "")) / on () group_left () """

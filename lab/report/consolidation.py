@@ -216,7 +216,7 @@ def verdict(of: Sequence[Load]) -> list[str]:
     broken = sorted((load for load in of if load.met is False), key=lambda load: load.size)
     if not broken:
         judged = " where one could be judged" if any(load.met is None for load in of) else ""
-        return [f"No objective was missed{judged}: this run did not reach the knee."]
+        return [f"No objective was missed{judged}: this run did not reach the knee.", *_added(of)]
     first = broken[0]
     placed = f" ({first.step.setting})" if len({load.step.setting for load in of}) > 1 else ""
     below = [load for load in of if load.met and load.step.setting == first.step.setting and load.size < first.size]
@@ -261,16 +261,13 @@ def _added(of: Sequence[Load]) -> Iterator[str]:
         took, before, was = load.mean("mean"), alone.mean("mean"), alone.parts("delayed")
         if took is None or before is None or took <= before:
             continue
-        waited = {
-            _AT[resource]: seconds - was.get(resource, 0.0) for resource, seconds in load.parts("delayed").items()
-        }
-        longest = sorted(waited, key=lambda where: -waited[where])
-        longer = ", ".join(f"{RESPONSE.write(waited[where])} at {where}" for where in longest if waited[where] > 0)
-        explained = SHARE.write(sum(waited.values()) / (took - before))
-        yield (
-            f"The batch job added {RESPONSE.write(took - before)} to each request of {load}. Waiting for neighbours "
-            f"explains {explained} of that{longer and f': {longer}'}."
-        )
+        longer = {_AT[name]: max(part - was.get(name, 0.0), 0.0) for name, part in load.parts("delayed").items()}
+        said = f"The batch job added {RESPONSE.write(took - before)} to each request of {load}."
+        if longer:  # otherwise waiting isn't measured
+            parts = ", ".join(f"{RESPONSE.write(part)} at {where}" for where, part in longer.items() if part)
+            said += f" Waiting for neighbours explains {SHARE.write(sum(longer.values()) / (took - before))} of that"
+            said += f": {parts}." if parts else "."
+        yield said
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------

@@ -68,7 +68,8 @@ def left(checkout: Checkout, stack: set[int], *cgroups: str) -> list[str]:
     folders += [folder for name in ("instances", "sensors") for folder in lab(checkout, name).glob("*")]
     backing = [file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file")]
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    of_kernel = [path for path in (*backing, *mounts) if path.startswith(str(checkout.folder))]
+    # A loop device's file has the second name once its file system is unmounted.
+    of_kernel = [path for path in (*backing, *mounts) if path.startswith(str(checkout.folder)) or path == "/nbd"]
     return [*processes, *map(str, folders), *targets, *of_kernel]
 
 

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy import go_programs
 from lab.cgroups import Cgroup, TierLimits, mounted
 from tests.lab.conftest import name, require_cgroups
+from tests.support.needs import need
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
@@ -102,6 +103,7 @@ def test_it_reports_what_the_kernel_counts_at_the_time_of_the_scrape(program: Pa
 
 def test_loop_devices_without_names_of_their_own_hide_nothing_else(program: Path, tmp_path: Path) -> None:
     require_cgroups()
+    need(mount="losetup")
     with contextlib.ExitStack() as ending:
         for file in ("one", "other"):
             (tmp_path / file).write_bytes(bytes(1 << 20))

@@ -204,6 +204,13 @@ def test_nothing_is_said_of_clients_that_restarted() -> None:
     assert (broken["mean"], broken["clients_seen"]) == (1.0, 0)
 
 
+def test_who_is_delayed_by_nobody_counts_as_well() -> None:
+    of_two = {"requests": [Sample({"app": app}, 10.0) for app in ("a", "b")]}
+    of_two["caused"] = [Sample({"app": "a", "reason": "neighbour", "resource": "disk"}, 1.0)]
+    of_two["caused"] += [Sample({"app": "b", "reason": "self", "resource": "cpu"}, 1.0)]
+    assert summary(["a", "b"], of_two)["delayed disk"] == pytest.approx(0.05)
+
+
 def test_each_objective_is_judged_apart_and_met_just_at_its_promise() -> None:
     promises = {("objectives", "latency"): 0.95, ("objectives", "availability"): 0.999}
     promises |= {("thresholds", "mean"): 0.1, ("thresholds", "latency"): 0.3}
@@ -302,6 +309,11 @@ def test_what_the_batch_job_added_to_each_request_is_compared_with_the_waits_for
         "The batch job added 200 ms to each request of 1 instance with 30 clients. Waiting for neighbours explains 85 %"
         " of that: 160 ms at the disk, 10 ms at the CPU."
     )
+    unmeasured = (of("none", 0.04), of("running", 0.09))
+    assert verdict(loads(by_step(itertools.chain(*unmeasured), Step.parse))) == [
+        "No objective was missed: this run did not reach the knee.",
+        "The batch job added 50 ms to each request of 1 instance with 30 clients.",
+    ]
     alone = verdict(loads(by_step(itertools.chain(*steps[1:]), Step.parse)))
     assert not any("added" in said for said in alone), "it isn't known how long they took without it"
 

@@ -18,6 +18,7 @@ from virtscope.sched.reasons import Machine, before_loading
 from virtscope.sched.stacked import is_above_a_disk
 from virtscope.sched.stalls import Interval, Stalls
 from virtscope.toolkit import cli
+from virtscope.toolkit.bounded import read_text
 from virtscope.toolkit.collect import SourceError, SourceUnavailable
 from virtscope.toolkit.hierarchy import Folders, hierarchy
 
@@ -79,7 +80,7 @@ class DiskDelays:
         unneeded = self._ledger.add(delayed, self._names.find(), time.monotonic())
         for number, pairs in unneeded.items():
             self._delays.forget(number, pairs)
-        mountinfo = self._mountinfo.read_text()
+        mountinfo = read_text(self._mountinfo, "surrogateescape")
         folders = [(self._folder(device), device) for device in devices]
         named = {folder.name: device for folder, device in folders if folder and not is_above_a_disk(folder, mountinfo)}
         known = self._ledger.devices

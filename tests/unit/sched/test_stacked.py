@@ -14,6 +14,7 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 27 22 0:44 / /hidden rw - tmpfs tmpfs rw
 28 22 8:2 / /hidden rw - xfs /dev/sda2 rw
 29 22 0:45 / /tmp/deep rw - fuseblk /dev/sdc1 rw
+30 22 0:25 /systemd/inaccessible/dir /home ro,nosuid shared:7 - tmpfs tmpfs rw,mode=755
 """
 
 
@@ -28,6 +29,7 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
         ("/data/nbd/nbd", False),
         ("/hidden/a.img", True),
         ("/tmp/deep/a.img", True),
+        ("/home/u/a.img", True),
     ],
 )
 def test_a_loop_device_is_where_its_file_is_on_a_disk(tmp_path: Path, file: str, *, above: bool) -> None:
@@ -39,6 +41,6 @@ def test_a_loop_device_is_where_its_file_is_on_a_disk(tmp_path: Path, file: str,
 
 
 def test_device_mapper_is_and_disks_are_not(tmp_path: Path) -> None:
-    assert [is_above_a_disk(tmp_path / name, MOUNTS) for name in ("dm-0", "sda", "nvme0n1", "loop7")] == [
-        True, False, False, False,
-    ]  # fmt: skip
+    """A loop device that is detached isn't shown with what it has served before."""
+    devices = {"dm-0": True, "loop7": True, "sda": False, "nvme0n1": False}
+    assert {name: is_above_a_disk(tmp_path / name, MOUNTS) for name in devices} == devices
