@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known_flags.epilog = "To see who waits for whom in this terminal: sched-exporter top --help"
     add_flags(known_flags)
     known_flags.add_argument(
-        "--no-disks", action="store_true", help="leave disk delays out: they cost 1 to 2 µs of CPU per disk request"
+        "--no-disks", action="store_true", help="leave disk delays out: they cost about 1 µs of CPU per disk request"
     )
     known_flags.add_argument(
         "--no-interrupts", action="store_true", help="leave interrupts out: they cost 0.4 µs of CPU per softirq"
