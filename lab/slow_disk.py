@@ -76,9 +76,8 @@ def release(folder: Path) -> None:
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # another's, detached just now
             loops |= {f"/dev/{backing.parts[-3]}"} if backing.read_text().startswith(below) else set()
-    # Before the file system with its file is gone, from when on nothing leads from the folder to the device.
-    for device in loops:
-        _run("losetup", "--detach", device)  # once it is unmounted
+    for device in loops:  # first, as their files' names disappear with the mounts
+        _run("losetup", "--detach", device)  # takes effect once it is unmounted
     for point, _ in reversed(mounts):  # the last mounted one first
         _run("umount", "--lazy", point)  # also if its server is gone
 

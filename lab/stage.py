@@ -50,9 +50,9 @@ class Stage:
         """Sensors and clients run while the block lasts; raises `LabError`, and in any case cleans up."""
         with contextlib.ExitStack() as ending:
             self._batch = Batch(INSTANCES / "batch", ending.enter_context(self._disk()))
-            ending.callback(self._batch.stop)
             for instance in self._instances:
                 ending.callback(instance.stop)
+            ending.callback(self._batch.stop)
             ending.callback(shutil.rmtree, SENSORS, ignore_errors=True)
             for name, command in self._sensor_commands():
                 own = {"TELEGRAF_PORT": str(self._telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF)}
@@ -125,6 +125,7 @@ class Stage:
             return
         if THROTTLED in self._scenario.batch:
             require_throttling(mounted())
+        shutil.rmtree(DISK, ignore_errors=True)  # after a crash of the machine
         # Not `beside`, which has programs end by themselves: the guard ends them before it unmounts.
         aside, size = ("taskset", "--cpu-list", self._cpus_of_others), DISK_MEBIBYTES * max(self._scenario.instances)
         with slow_disk.slow_disk(DISK, self._scenario.disk, mebibytes=size, runs_as=aside) as device:
