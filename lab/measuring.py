@@ -9,11 +9,11 @@ resource: "waiting web", "caused neighbour disk".
 Missing values are absent, and never 0. Derived are `network`, a request's time beyond the server's own;
 `unseen_failures`, the share of requests that failed only for the client (the largest of an application); `named`, the
 share of the wait for neighbours at a resource that named ones account for; `delayed`, that wait of each request;
-`tiers_cpu`, of all tiers of all applications together; `sensors` and `clients_seen`, the applications with values of
-sensor and client. For each objective, such as "latency", there are "latency promised", "latency measured" (of the
-application furthest from it), "latency missed" and "latency judged" (numbers of applications), "latency seconds", the
-threshold of a share, and "latency excess": measured value / target; for a share of requests, bad share / allowed bad
-share.
+`held`, a request's CPU time and all its waits; `tiers_cpu`, of all tiers of all applications together; `sensors` and
+`clients_seen`, the applications with values of sensor and client. For each objective, such as "latency", there are
+"latency promised", "latency measured" (of the application furthest from it), "latency missed" and "latency judged"
+(numbers of applications), "latency seconds", the threshold of a share, and "latency excess": measured value / target;
+for a share of requests, bad share / allowed bad share.
 """
 
 import itertools
@@ -48,7 +48,7 @@ WAITING = ("causes", "caused", "neighbours", "delayed")  # an application that l
 JUDGING = {"objectives", "thresholds", "sensor_broken", "client_broken"}  # are in other values
 _SECONDS = {"mean", "p95", "client_mean", "network", "lateness_mean", "lateness_p95"}
 _UNITS = {
-    "s": _SECONDS | {"cpu_per_request", "request_cpu_seconds", "delayed"},
+    "s": _SECONDS | {"cpu_per_request", "request_cpu_seconds", "delayed", "held"},
     "CPUs": {"tier_cpu", "tiers_cpu", "overhead", "clients_cpu", "step_cpus"},
     "per second": {"requests", "client_requests", "client_answers"},
 }
@@ -164,6 +164,8 @@ def _of_app(values: Mapping[str, float]) -> dict[str, float]:
             found[f"named {resource}"] = sum(named[each] for each in named if each.endswith(f" {resource}"))
             if found.get("requests"):
                 found[f"delayed {resource}"] = waited / found["requests"]
+        if found.get("requests") and "cpu_per_request" in found:
+            found["held"] = found["cpu_per_request"] + sum(parts(found, "caused").values()) / found["requests"]
     return found
 
 

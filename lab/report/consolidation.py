@@ -253,7 +253,11 @@ def _place(part: str) -> str:
 
 
 def _added(of: Sequence[Load]) -> Iterator[str]:
-    """What the batch job added to each request, and how much of that is a wait for neighbours."""
+    """What the batch job added to each request, and how much of that is a wait for neighbours.
+
+    What a request takes beyond its CPU time and its waits, it mostly queued for one of the site's few processes. They
+    are held by requests that wait: the neighbours' share of the queue is estimated as their share of that time.
+    """
     for load in of:
         if load.step.batch != RUNNING:
             continue
@@ -267,6 +271,12 @@ def _added(of: Sequence[Load]) -> Iterator[str]:
             parts = ", ".join(f"{RESPONSE.write(part)} at {where}" for where, part in longer.items() if part)
             said += f" Waiting for neighbours explains {SHARE.write(sum(longer.values()) / (took - before))} of that"
             said += f": {parts}." if parts else "."
+        held, waited = load.mean("held"), sum(load.parts("delayed").values())
+        if held and (queued := (took - held) * waited / held) > 0:
+            with_queue = SHARE.write((sum(longer.values()) + queued) / (took - before))
+            said += (
+                f" With the requests that queued for the site's processes meanwhile, it is {with_queue} (estimated)."
+            )
         yield said
 
 

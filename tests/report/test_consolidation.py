@@ -156,7 +156,8 @@ def test_values_are_those_of_the_step_alone(prometheus: Prometheus) -> None:
         "availability promised": 0.999, "availability measured": 0.99, "availability missed": 2,
         "sensors": 2, "clients_seen": 2, "caused neighbour cpu": 0.6, "caused self cpu": 0.2,
         "neighbours batch cpu": 0.8, "named cpu": 0.8, "caused neighbour disk": 0.5, "named disk": 0,
-        "delayed cpu": 0.6 / 50, "delayed disk": 0.5 / 50, "firing ObjectiveBurnsFast": 1,
+        "delayed cpu": 0.6 / 50, "delayed disk": 0.5 / 50, "held": (0.35 + 1.3) / 50,
+        "firing ObjectiveBurnsFast": 1,
     }  # fmt: skip
     found = values(prometheus, "whole")
     assert {name: found[name].value for name in truth} == pytest.approx(truth)
@@ -301,13 +302,21 @@ def test_what_was_met_or_missed_everywhere() -> None:
 def test_what_the_batch_job_added_to_each_request_is_compared_with_the_waits_for_neighbours() -> None:
     def of(batch: str, mean: float, **more: float) -> list[Measurement]:
         judged = {"mean promised": 0.1, "mean missed": int(mean > 0.1), "mean judged": 1, "mean measured": mean}
-        found = {"mean": mean, **judged, "mean excess": mean / 0.1, **{f"delayed {name}": more[name] for name in more}}
+        found = {"mean": mean, **judged, "mean excess": mean / 0.1}
+        found |= {"held" if name == "held" else f"delayed {name}": more[name] for name in more}
         return of_consolidation(Step(1, 30, "one node", 1, batch), {**OF_A_STEP, **found})
 
     steps = (of("none", 0.04, cpu=0.01), of("running", 0.24, disk=0.16, cpu=0.02), of("throttled", 0.05, disk=0.01))
     assert verdict(loads(by_step(itertools.chain(*steps), Step.parse)))[-1] == (
         "The batch job added 200 ms to each request of 1 instance with 30 clients. Waiting for neighbours explains 85 %"
         " of that: 160 ms at the disk, 10 ms at the CPU."
+    )
+    # 1.1 s beyond the 0.2 s for which requests hold a process, three quarters of that because they wait for neighbours.
+    queued = (of("none", 0.02), of("running", 1.3, cpu=0.15, held=0.2))
+    assert verdict(loads(by_step(itertools.chain(*queued), Step.parse)))[-1] == (
+        "The batch job added 1.28 s to each request of 1 instance with 30 clients. Waiting for neighbours explains "
+        "11.7 % of that: 150 ms at the CPU. With the requests that queued for the site's processes meanwhile, it is "
+        "76.2 % (estimated)."
     )
     unmeasured = (of("none", 0.04), of("running", 0.09))
     assert verdict(loads(by_step(itertools.chain(*unmeasured), Step.parse))) == [
