@@ -42,7 +42,7 @@ def guest(tmp_path: Path) -> Iterator[Guest]:
 def alive(pid: int) -> bool:
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it ended after the file was opened
         return False
 
 
