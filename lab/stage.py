@@ -126,7 +126,7 @@ class Stage:
         if THROTTLED in self._scenario.batch:
             require_throttling(mounted())
         shutil.rmtree(DISK, ignore_errors=True)  # after a crash of the machine
-        # Not `beside`, which has programs end by themselves: the guard ends them before it unmounts.
+        # `beside` would have nbdfuse unmount its files when the lab is killed, before the guard finds the loop device.
         aside, size = ("taskset", "--cpu-list", self._cpus_of_others), DISK_MEBIBYTES * max(self._scenario.instances)
         with slow_disk.slow_disk(DISK, self._scenario.disk, mebibytes=size, runs_as=aside) as device:
             slow_disk.mount(device, FILES)

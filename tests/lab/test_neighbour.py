@@ -52,15 +52,14 @@ def observe(checkout: Checkout, resource: str, job: str) -> None:
         found = checkout.query(f"last_over_time(({record} and on (host) {marks})[25m:5s])")
         return [series["metric"] for series in found]
 
-    beside, after = finished_steps(checkout)[0]
+    [[disturbed, over]] = finished_steps(checkout)
     fires = 'ALERTS{alertname="ObjectiveBurnsFast", objective="latency", app="auction-1", alertstate="firing"}'
-    assert {series["by"] for series in during(beside, f'app:neighbour:ratio{{resource="{resource}"}}')} == {
-        f"virtscope/{job}"
-    }
-    causes = [series["cause"] for series in during(beside, 'app:breach_cause:info{app="auction-1"}')]
+    named = during(disturbed, f'app:neighbour:ratio{{resource="{resource}"}}')
+    assert {series["by"] for series in named} == {f"virtscope/{job}"}
+    causes = [series["cause"] for series in during(disturbed, 'app:breach_cause:info{app="auction-1"}')]
     assert "neighbour" in causes
-    assert during(beside, fires)
-    at_its_end = f'max(timestamp(lab_step_info{{run="{name}", step="{after}"}}))'
+    assert during(disturbed, fires)
+    at_its_end = f'max(timestamp(lab_step_info{{run="{name}", step="{over}"}}))'
     [at_end] = checkout.query(f"max_over_time(({at_its_end})[25m:5s])")
     assert checkout.query(f"{fires} @ {float(at_end['value'][1]):.0f}") == []
 
