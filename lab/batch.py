@@ -10,7 +10,7 @@ from lab.processes import Process
 from lab.scenario import RUNNING, THROTTLED
 
 COMPUTING, BACKUP = "batch", "backup"  # cgroups
-WEIGHT = 10_000  # of the CPU; the maximum: lower weights get proportionally less
+WEIGHT = 1_000  # of the CPU, as that of the sites
 READERS = 16  # each with one request at a time
 COMPUTES = "sha256sum /dev/zero"
 READS = "dd iflag=direct bs=64k"

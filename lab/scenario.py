@@ -33,7 +33,8 @@ _VSERVER = re.compile(r"auction-([1-9]\d?)-(?:web|db)")
 
 
 class Limit(Model):
-    weight: Weight = 10_000  # the maximum, so that other load on this CPU hardly disturbs the applications
+    # Other load on this CPU hardly disturbs the applications. With more, the kernel's own threads may wait for seconds.
+    weight: Weight = 1_000
     cap: Cap | None = None
 
 

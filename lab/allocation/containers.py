@@ -15,7 +15,7 @@ from lab.cgroups import Cgroup, TierLimits, mounted
 from lab.processes import Process, over_ssh
 from lab.shell import Shell
 
-WEIGHT = 10_000  # the maximum, so that other load hardly disturbs the containers
+WEIGHT = 1_000  # other load hardly disturbs the containers
 START_SECONDS = 60.0  # until each has finished a task, with the smallest caps and on a busy machine
 # The computational load with awk only: about 20 ms of CPU per printed line. It ends when nobody reads its output any
 # more.
