@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.support import flooding, reading, routing
+from tests.support import burning, flooding, reading, routing
 from tests.support.needs import missing, need, need_root
 from tests.support.pages import Page
 from tests.support.routing import Network
@@ -18,7 +18,6 @@ from tests.support.waiting import wait_for
 from virtscope.toolkit.hierarchy import hierarchy
 
 DELAY, TOTAL, CHARGED = "irq_delay_seconds_total", "irq_seconds_total", "irq_delay_charged_seconds_total"
-BURN = "while True: pass"
 ENOUGH_SECONDS = 0.3
 ENOUGH_BLOCK_SECONDS = 0.01
 
@@ -89,8 +88,8 @@ def test_who_floods_another_s_cpu_with_packets_is_named_and_who_only_computes_is
     with contextlib.ExitStack() as at_end:
         made = {}
         for name, cpu, command in (
-            ("shop", cpus[-1], (sys.executable, "-c", BURN)),
-            ("batch", cpus[-1], (sys.executable, "-c", BURN)),
+            ("shop", cpus[-1], (sys.executable, "-c", burning.SCRIPT)),
+            ("batch", cpus[-1], (sys.executable, "-c", burning.SCRIPT)),
             ("flood", cpus[0], flood),
         ):
             made[name] = Container(name, cpu, *command)
@@ -131,7 +130,7 @@ def test_packets_that_nobody_known_sent_belong_to_the_container_or_guest_that_ge
         "guest": (network.guest(), routing.GUEST),
     }[receiver]
     with contextlib.ExitStack() as at_end:
-        shop = Container("shop", cpu, sys.executable, "-c", BURN)
+        shop = Container("shop", cpu, sys.executable, "-c", burning.SCRIPT)
         at_end.callback(shop.remove)
         owner = Container(receiver, min(os.sched_getaffinity(0)), *command)
         at_end.callback(owner.remove)
@@ -187,7 +186,9 @@ def test_whose_disk_requests_a_softirq_completes_is_named(exporter: RunningExpor
     with file.open("rb") as written:
         os.fsync(written.fileno())
     with contextlib.ExitStack() as at_end:
-        busy = [Container(f"shop-{each}", each, sys.executable, "-c", BURN) for each in os.sched_getaffinity(0)]
+        busy = [
+            Container(f"shop-{each}", each, sys.executable, "-c", burning.SCRIPT) for each in os.sched_getaffinity(0)
+        ]
         for each in busy:  # an idle CPU is no victim
             at_end.callback(each.remove)
         command = (sys.executable, "-c", reading.SCRIPT, str(file), "4")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.running_exporter import RunningExporter
-from tests.support import caching
+from tests.support import burning, caching
 from tests.support.needs import missing, need_root
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
@@ -169,7 +169,7 @@ def test_who_evicts_a_container_s_pages_is_named_and_who_is_only_busy_is_not(
     shop, batch, decoy, other = (cgroups[name] for name in ("shop", "batch", "decoy", "other"))
     reader = shop.run(caching.SCRIPT, files["shop"], str(REST_SECONDS))
     for each in (decoy, other):
-        each.run("while True: pass")
+        each.run(burning.SCRIPT)
     passes(reader, 5)
     alone = memory.of(EVICTED, shop)
     assert sum(alone.values()) == 0, "its file fits"
@@ -199,7 +199,7 @@ def test_what_its_own_limit_evicts_is_its_own(
     with contextlib.ExitStack() as at_end:
         capped = Cgroup(mounted, f"{PARENT}/capped", limit_mib=SHOP_MIB // 2, pressure=mounted.version == 2)
         at_end.callback(capped.remove)
-        cgroups["decoy"].run("while True: pass")
+        cgroups["decoy"].run(burning.SCRIPT)
         wait_for(lambda: memory.of(DELAY, capped))
         capped.run(caching.SCRIPT, files["shop"], "0")
         wait_for(
@@ -254,7 +254,7 @@ def test_who_has_a_container_s_memory_swapped_out_is_named(
     memory = Memory(exporter)
     shop, batch, decoy = (cgroups[name] for name in ("shop", "batch", "decoy"))
     writer = shop.run(WRITES, str(SHOP_MIB), str(REST_SECONDS))
-    decoy.run("while True: pass")
+    decoy.run(burning.SCRIPT)
     passes(writer, 5)
     assert sum(memory.of(EVICTED, shop).values()) == 0, "its memory fits"
     before = shop.stalled()

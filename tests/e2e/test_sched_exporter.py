@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.running_exporter import RunningExporter, ended
 from tests.golden_pages import assert_lints
+from tests.support import burning
 from tests.support.pages import Page
 from tests.support.waiting import wait_for
 from virtscope.sched import privileges
@@ -25,7 +26,6 @@ from virtscope.sched.reasons import Machine
 from virtscope.toolkit.collect import SourceUnavailable
 from virtscope.toolkit.hierarchy import Hierarchy, hierarchy
 
-BURN = "while True: pass"
 WINDOW_SECONDS = 3
 ENOUGH_SECONDS = 2.0  # of wait, enough to compare
 CPU = max(os.sched_getaffinity(0))  # the others are for the machine's other processes
@@ -60,7 +60,7 @@ class Container:
             (self.folder.parent / "cpu.weight").write_text("10000")
 
     def burn(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", BURN])
+        process = subprocess.Popen([sys.executable, "-c", burning.SCRIPT])
         self._processes.append(process)
         os.sched_setaffinity(process.pid, {CPU})
         (self.folder / "cgroup.procs").write_text(str(process.pid))

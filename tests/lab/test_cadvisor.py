@@ -16,13 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy import go_programs
 from lab.cgroups import Cgroup, TierLimits, mounted
 from tests.lab.conftest import name, require_cgroups
+from tests.support import burning
 from tests.support.needs import need
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]  # built first if it isn't cached
 
-BUSY = [sys.executable, "-c", "while True: pass"]
+BUSY = [sys.executable, "-c", burning.SCRIPT]
 
 
 @pytest.fixture(scope="module")

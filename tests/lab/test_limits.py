@@ -41,7 +41,7 @@ def make(hierarchies: Hierarchies) -> Iterator[Make]:
         cgroup = Cgroup(name(suffix), hierarchies)
         cgroup.make(limits)
         made.append(cgroup)
-        loads.append(subprocess.Popen(cgroup.joining(["sh", "-c", "while :; do :; done"])))
+        loads.append(subprocess.Popen(cgroup.joining(["timeout", "240", "sh", "-c", "while :; do :; done"])))
         wait_for(lambda: cgroup.cpu_seconds() > 0.05)  # until then it may not have joined
         return cgroup
 
