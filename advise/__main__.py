@@ -1,0 +1,13 @@
+"""`python3 -m advise`, also by a Python without its packages: they are installed into the checkout first."""
+
+import importlib.util
+import sys
+
+from deploy import lab
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("scipy") is None:
+        lab.become("advise", *sys.argv[1:])
+    from advise.questions import main
+
+    sys.exit(main())

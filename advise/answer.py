@@ -1,0 +1,161 @@
+"""What is advised, as values for JSON and as text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advise.checked import Calibration
+from advise.model import Predicted
+from advise.options import Option, Outcome
+from advise.seen import Place
+
+COPIED_PER_SECOND = 1e9 / 8 * 0.9  # bytes, by a network of 1 Gbit/s
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Options for one question, the best one first; `advised` is None if nothing fits."""
+
+    about: str
+    options: Sequence[Option]
+    advised: Option | None
+    commands: Mapping[Place, Sequence[str]]  # that carry the options out
+    unclear: Sequence[str]  # which of the guests' applications can't be predicted, and why
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "about": self.about,
+            "advised": self.advised and self.advised.place.host,
+            "candidates": [
+                {
+                    "host": each.place.host,
+                    "platform": each.place.platform,
+                    "stay": each.stays,
+                    "limit": each.limit,
+                    "gain": _finite(each.gain),
+                    "copied_bytes": None if each.stays else _copied(each),
+                    "commands": list(self.commands.get(each.place, ())),
+                    "apps": [_outcome(outcome) for outcome in each.outcomes],
+                }
+                for each in self.options
+            ],
+        }
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        yield "host", "fits", "application", "now", "predicted", "90 % between", "objectives"
+        for each in self.options:
+            head = each.place.host + (" (now)" if each.stays else ""), f"no: {each.limit}" if each.limit else "yes"
+            for outcome in each.outcomes:
+                now = seconds(outcome.app.response)
+                yield *head, outcome.app.name, now, *_shown(outcome.predicted), _objectives(outcome)
+                head = "", ""
+            if not each.outcomes:
+                yield *head, "none", "", "", "", ""
+
+    def lines(self) -> Iterator[str]:
+        if self.advised is None:
+            yield "Nothing fits." if len(self.options) > 1 else "It doesn't fit."
+            return
+        if any(guest.place != of for guest, of in zip(self.advised.guests, self.advised.of, strict=True)):
+            copied = _copied(self.advised)
+            cost = f"{copied / 1e6:.0f} MB to copy, {copied / COPIED_PER_SECOND:.0f} s at 1 Gbit/s"
+            yield f"Move to {self.advised.place.host}: {cost}."
+        elif len(self.options) > 1:
+            yield f"Stay on {self.advised.place.host}: nowhere else fits and makes requests a tenth faster."
+        else:
+            yield "It fits."
+        yield from (f"  {command}" for command in self.commands.get(self.advised.place, ()))
+
+
+def seconds(value: float) -> str:
+    if not np.isfinite(value):
+        return "no bound"
+    return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def calibration(found: Calibration) -> dict[str, Any]:
+    return {
+        "predictions": len(found.checks),
+        "inside_ratio": _finite(found.inside),
+        "median_error_ratio": _finite(found.error),
+        "widened": found.widened,
+    }
+
+
+def checks(found: Calibration) -> Iterator[tuple[str, ...]]:
+    """Rows of a table."""
+    yield "change", "application", "host", "predicted", "90 % between", "observed", ""
+    for each in found.checks:
+        what = ", ".join(sorted({f"{change.kind} {change.name}" for change in each.changes}))
+        said = "" if each.inside else "outside"
+        yield what, each.app, each.place.host, *_shown(each.predicted), seconds(each.observed), said
+
+
+def check_document(found: Calibration) -> list[dict[str, Any]]:
+    return [
+        {
+            "changes": [
+                {
+                    "kind": change.kind,
+                    "guest": change.name,
+                    "of": change.of and change.of.host,
+                    "to": change.to.host,
+                    "time": change.first,
+                    "cap": change.cap,
+                }
+                for change in each.changes
+            ],
+            "app": each.app,
+            "host": each.place.host,
+            **_predicted(each.predicted),
+            "observed_seconds": each.observed,
+            "inside": each.inside,
+        }
+        for each in found.checks
+    ]
+
+
+def _copied(option: Option) -> float:
+    return sum(guest.memory or 0.0 for guest in option.guests)
+
+
+def _shown(predicted: Predicted) -> tuple[str, str]:
+    return seconds(predicted.median), f"{seconds(predicted.low)} and {seconds(predicted.high)}"
+
+
+def _predicted(predicted: Predicted) -> dict[str, float | None]:
+    """None if there is no bound."""
+    return {
+        "seconds": _finite(predicted.median),
+        "low_seconds": _finite(predicted.low),
+        "high_seconds": _finite(predicted.high),
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "app": outcome.app.name,
+        "host": outcome.place.host,
+        "now_seconds": outcome.app.response,
+        **_predicted(outcome.predicted),
+        "allowed_seconds": None if outcome.app.allowed is None else _finite(outcome.app.allowed),
+        "objective_held": outcome.held,
+        "objective_holds": outcome.holds,
+    }
+
+
+def _objectives(outcome: Outcome) -> str:
+    if outcome.app.allowed is None:
+        return "none"
+    return {
+        (True, True): "hold",
+        (True, False): "may break",
+        (False, True): "hold again",
+        (False, False): "are broken",
+    }[outcome.held, outcome.holds]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

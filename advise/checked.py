@@ -1,0 +1,179 @@
+"""Changes that Prometheus has seen, and the predictions for them, made again from what was known before each."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from advise import AdviceError
+from advise.model import Predicted
+from advise.options import Advisor
+from advise.queueing import Numbers
+from advise.seen import Guest, Place, Reading, Seen, answers, guests, see
+
+SETTLED = 120.0  # seconds after which rates are those of the new state
+LONGEST = 900.0  # seconds that a guest may be nowhere while it is moved
+SAME_LOAD = 0.3  # by so much requests may differ, relatively, for the comparison to be about the change
+ENOUGH = 10  # predictions that say something about the model
+LATEST = 20  # changes that are looked at
+MAX_ERROR, MIN_INSIDE = 0.5, 0.5
+
+
+@dataclass(frozen=True)
+class Change:
+    """A guest that was moved, started or got another cap between two samples; `of` is None before a start."""
+
+    kind: str  # move, cap, start
+    name: str
+    of: Place | None
+    to: Place
+    last: float  # Unix time of the last sample before
+    first: float  # of the first one after
+    cap: float | None = None  # the new one
+
+
+@dataclass(frozen=True)
+class Check:
+    """An application's response as predicted, and as observed, in seconds."""
+
+    changes: tuple[Change, ...]
+    app: str
+    place: Place
+    predicted: Predicted
+    observed: float
+
+    @property
+    def inside(self) -> bool:
+        return self.predicted.low <= self.observed <= self.predicted.high
+
+    @property
+    def error(self) -> float:
+        """Relative to the observed response."""
+        return abs(self.predicted.median - self.observed) / self.observed
+
+
+@dataclass(frozen=True)
+class Calibration:
+    checks: tuple[Check, ...]
+
+    @property
+    def inside(self) -> float:
+        """Share of the truths in their 90 % intervals."""
+        return float(np.mean([each.inside for each in self.checks])) if self.checks else np.nan
+
+    @property
+    def error(self) -> float:
+        return float(np.median([each.error for each in self.checks])) if self.checks else np.nan
+
+    @property
+    def widened(self) -> float:
+        """How many times as wide as the model's the intervals have to be to have 90 % of these truths; at least 1."""
+        steady = [each for each in self.checks if np.isfinite(each.predicted.high)]
+        if len(steady) < ENOUGH:
+            return 1.0
+        needed = []
+        for each in steady:
+            bound = each.predicted.high if each.observed > each.predicted.median else each.predicted.low
+            needed.append(np.log(each.observed / each.predicted.median) / np.log(bound / each.predicted.median))
+        return max(1.0, float(np.quantile(needed, 0.9)))
+
+    @property
+    def reason_to_withhold(self) -> str | None:
+        if len(self.checks) < ENOUGH or (self.error <= MAX_ERROR and self.inside >= MIN_INSIDE):
+            return None
+        return (
+            f"of the last {len(self.checks)} predictions {self.inside:.0%} were right, and half were off by more than "
+            f"{self.error:.0%}"
+        )
+
+
+def changes(reading: Reading) -> list[Change]:
+    """Moves, starts and caps in the past, in the order of their times; raises `AdviceError`."""
+    times = reading.times
+    found: list[Change] = []
+    by_guest: dict[tuple[str, str], dict[Place, Numbers]] = defaultdict(dict)
+    for labels, values in reading.series('group by (host, platform, vserver) (vserver:cpu_usage:rate{role="guest"})'):
+        place = Place(labels["host"], labels["platform"])
+        by_guest[place.platform, labels["vserver"]][place] = values
+    for (_, name), on in by_guest.items():
+        found += _moves(name, on, times)
+    for labels, values in reading.series('vserver:cpu_limit:cpus{role="guest"}'):
+        place = Place(labels["host"], labels["platform"])
+        there = by_guest.get((place.platform, labels["vserver"]), {}).get(place)
+        if there is not None:
+            found += _caps(labels["vserver"], place, np.where(np.isnan(there), np.nan, values), times)
+    return sorted(found, key=lambda each: each.first)
+
+
+def _moves(name: str, on: dict[Place, Numbers], times: Numbers) -> Iterator[Change]:
+    """From the host that it was on to the one that it is on next, whatever it was between."""
+    stays = []
+    for place, values in on.items():
+        there = np.flatnonzero(~np.isnan(values))
+        parts = np.split(there, np.flatnonzero(np.diff(there) > 1) + 1)
+        stays += [(part[0], part[-1], place) for part in parts if len(part)]
+    stays.sort()
+    for (_, last, of), (first, _, to) in pairwise(stays):
+        if of != to and first > 0 and -LONGEST <= times[first] - times[last] <= LONGEST:
+            yield Change("move", name, of, to, min(times[last], times[first - 1]), max(times[last], times[first]))
+    if stays and stays[0][0] > LONGEST / (times[1] - times[0]):
+        first, _, to = stays[0]
+        yield Change("start", name, None, to, times[first - 1], times[first])
+
+
+def _caps(name: str, place: Place, caps: Numbers, times: Numbers) -> Iterator[Change]:
+    for before, after in pairwise(range(len(caps))):
+        if np.isfinite(caps[before]) and np.isfinite(caps[after]) and caps[before] != caps[after]:
+            yield Change("cap", name, place, place, times[before], times[after], float(caps[after]))
+
+
+def together(found: Sequence[Change], seconds: float) -> list[tuple[Change, ...]]:
+    """Changes within this time of each other are one, as nobody can tell what did what."""
+    groups: list[list[Change]] = []
+    for change in found:
+        if groups and change.first - groups[-1][-1].first <= seconds:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return [tuple(group) for group in groups]
+
+
+def calibrate(reading: Reading, latest: int = LATEST) -> Calibration:
+    """Predict the latest changes again; raises `AdviceError` if Prometheus doesn't answer."""
+    groups = together(changes(reading), SETTLED)
+    checks: list[Check] = []
+    for number, group in enumerate(groups[-latest:], max(0, len(groups) - latest)):
+        after = group[-1].first + SETTLED + reading.present
+        following = groups[number + 1][0].last if number + 1 < len(groups) else reading.at
+        if after <= following:
+            checks += _checked(reading, group, after)
+    return Calibration(tuple(checks))
+
+
+def _checked(reading: Reading, group: tuple[Change, ...], after: float) -> Iterator[Check]:
+    try:
+        seen = see(replace(reading, at=group[0].last))
+    except AdviceError:
+        return  # nothing was recorded yet
+    later = replace(reading, at=after)
+    pairs = [*_changed(seen, group)]
+    names = {(change.name, change.to) for change in group if change.kind == "start"}
+    started = [guest for guest in guests(later) if (guest.name, guest.place) in names and guest.place in seen.hosts]
+    if not pairs and not started:
+        return
+    old, new = ([pair[which] for pair in pairs] for which in (0, 1))
+    observed = answers(later)
+    for outcome in Advisor(seen).option(old, new, (*new, *started)[0].place, started).outcomes:
+        requests, seconds = observed.get((outcome.app.name, outcome.place), (0.0, 0.0))
+        if abs(requests / outcome.app.requests - 1) <= SAME_LOAD:
+            yield Check(group, outcome.app.name, outcome.place, outcome.predicted, seconds)
+
+
+def _changed(seen: Seen, group: tuple[Change, ...]) -> Iterator[tuple[Guest, Guest]]:
+    """Guests before and after their moves and caps."""
+    for change in group:
+        for guest in seen.guests:
+            if guest.name == change.name and guest.place == change.of and change.to in seen.hosts:
+                yield guest, replace(guest, place=change.to, cap=change.cap if change.kind == "cap" else guest.cap)

@@ -1,0 +1,83 @@
+"""The commands that carry out a change, by what manages the guest. They are printed, never run."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advise.seen import Guest, Reading
+
+XL, VIRSH, QM, PCT, VZ, DOCKER = "xl", "libvirt", "proxmox", "proxmox-lxc", "openvz", "docker"
+
+
+@dataclass(frozen=True)
+class Managed:
+    """What manages a guest, and the name or number by which it knows it."""
+
+    by: str
+    name: str
+
+
+def managed(reading: Reading, guests: list[Guest]) -> dict[Guest, Managed]:
+    """Guests whose manager is known; raises `AdviceError`."""
+    kvm = {
+        (labels.get("host"), labels.get("guest")): (labels.get("manager"), labels.get("id", ""))
+        for labels, _ in reading.now("kvm_guest_info")
+    }
+    proxmox = {
+        (labels.get("host"), labels.get("container")): labels.get("ctid", "") or labels.get("id", "")
+        for labels, _ in reading.now("kvm_container_info")
+    }
+    found = {}
+    for guest in guests:
+        manager, number = kvm.get((guest.place.host, guest.name), (None, ""))
+        if guest.place.platform == "xen":
+            found[guest] = Managed(XL, guest.name)
+        elif guest.place.platform == "openvz":
+            found[guest] = Managed(VZ, guest.name)
+        elif manager == "proxmox" and number:
+            found[guest] = Managed(QM, number)
+        elif manager == "libvirt":
+            found[guest] = Managed(VIRSH, guest.name)
+        elif proxmox.get((guest.place.host, guest.name)):
+            found[guest] = Managed(PCT, proxmox[guest.place.host, guest.name])
+    return found
+
+
+_MOVE: Mapping[str, str] = {
+    XL: "xl migrate {name} {host}",
+    VIRSH: "virsh migrate --live --persistent --undefinesource {name} qemu+ssh://{host}/system",
+    QM: "qm migrate {name} {host} --online",
+    PCT: "pct migrate {name} {host} --restart",
+    VZ: "vzmigrate --online {host} {name}",
+}
+_CAP: Mapping[str, str] = {
+    XL: "xl sched-credit2 --domain={name} --cap={percent}",
+    VIRSH: "virsh schedinfo {name} --live --config --set global_period=100000 --set global_quota={quota}",
+    QM: "qm set {name} --cpulimit {cpus}",
+    PCT: "pct set {name} --cpulimit {cpus}",
+    VZ: "vzctl set {name} --cpulimit {percent} --save",
+    DOCKER: "docker update --cpus {cpus} {name}",
+}
+_VCPUS: Mapping[str, str] = {
+    XL: "xl vcpu-set {name} {number}",
+    VIRSH: "virsh setvcpus {name} {number} --live --config",
+    QM: "qm set {name} --vcpus {number}",
+}
+
+
+def move(of: Managed, host: str) -> str | None:
+    """Run on the present host."""
+    return _filled(_MOVE, of, host=host)
+
+
+def cap(of: Managed, cpus: float) -> str | None:
+    return _filled(_CAP, of, cpus=f"{cpus:g}", percent=f"{round(cpus * 100)}", quota=f"{round(cpus * 100_000)}")
+
+
+def vcpus(of: Managed, number: int) -> str | None:
+    return _filled(_VCPUS, of, number=str(number))
+
+
+def _filled(templates: Mapping[str, str], of: Managed, **values: str) -> str | None:
+    quoted = {name: shlex.quote(value) for name, value in {**values, "name": of.name}.items()}
+    return templates[of.by].format(**quoted) if of.by in templates else None

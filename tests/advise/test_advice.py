@@ -1,0 +1,166 @@
+"""`python -m advise` on a Prometheus whose records come from queues, so that what will be is known."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.advise.world import Site, World
+from tests.report.recordings import backfilled
+from tests.support.prometheus import ROOT, Prometheus
+
+SHOP = Site("shop", requests=10, work=0.03, rest=0.005)
+BLOG = Site("blog", requests=20, work=0.015, rest=0.002, allowed=0.08)
+API = Site("api", requests=20, work=0.005, memory=2e9)
+WORLD = World([SHOP, BLOG, API], memory_free={"a": 4e9, "b": 1.5e9}, varies=0.1)
+BEFORE = {"shop": "a", "blog": "b", "api": "b"}
+NOW = {"shop": "a", "blog": "a", "api": "b"}
+HOURS = 26
+MOVED = 12 * 3600  # seconds ago
+
+
+@pytest.fixture(scope="module")
+def end() -> int:
+    return int(time.time()) // 60 * 60 - 60
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory, end: int) -> Iterator[Prometheus]:
+    samples = WORLD.samples(end, HOURS * 3600, [(0, BEFORE), (end - MOVED, NOW)])
+    with backfilled(tmp_path_factory.mktemp("world"), *samples) as prometheus:
+        yield prometheus
+
+
+def ask(prometheus: Prometheus, *question: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "advise", *question, "--prometheus", prometheus.url]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+
+
+def answer(prometheus: Prometheus, *question: str, status: int = 0) -> dict[str, Any]:
+    found = ask(prometheus, *question, "--json")
+    assert found.returncode == status, found.stderr
+    document: dict[str, Any] = json.loads(found.stdout)
+    return document
+
+
+def predicted(candidate: dict[str, Any]) -> dict[str, float]:
+    return {each["app"]: each["seconds"] for each in candidate["apps"]}
+
+
+def test_where_a_guest_may_go_and_what_each_application_will_take(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "where", "blog-web")
+    assert (found["withheld"], found["advised"]) == (None, "b")
+    there, here = found["candidates"]
+    assert (there["host"], there["limit"], here["host"], here["stay"]) == ("b", None, "a", True)
+    came = {site.name: WORLD.response(site, {**NOW, "blog": "b"}) for site in WORLD.sites}
+    assert predicted(there) == pytest.approx(came, rel=0.06)
+    for each in there["apps"]:
+        assert each["low_seconds"] < came[each["app"]] < each["high_seconds"]
+    assert {each["app"]: each["host"] for each in there["apps"]} == {"shop": "a", "blog": "b", "api": "b"}
+    assert there["commands"] == ["qm migrate 101 b --online"]
+    assert there["copied_bytes"] == 1e9
+
+
+def test_what_has_no_room_and_what_would_break_an_objective(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "where", "api-web")
+    assert found["advised"] == "b"
+    here, there = found["candidates"]
+    assert (here["stay"], there["limit"]) == (True, "objective of shop")
+    assert predicted(there)["shop"] == pytest.approx(WORLD.response(SHOP, {**NOW, "api": "a"}), rel=0.1)
+    together = answer(prometheus, "where", "shop-web", "blog-web")
+    assert {each["host"]: each["limit"] for each in together["candidates"]} == {"a": None, "b": "memory"}
+
+
+def test_as_text_for_people(prometheus: Prometheus) -> None:
+    found = ask(prometheus, "where", "blog-web")
+    about, _head, *rows = found.stdout.splitlines()
+    assert about.startswith("blog-web on a, 0.3")
+    assert rows[0].split()[:3] == ["b", "yes", "api"]
+    assert rows[-2:] == ["Move to b: 1000 MB to copy, 9 s at 1 Gbit/s.", "  qm migrate 101 b --online"]
+
+
+def test_what_had_better_leave_a_host(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "relieve", "a")
+    gains = [each["candidates"][0]["gain"] for each in found["changes"]]
+    assert {each["about"].split()[0] for each in found["changes"]} == {"shop-web", "blog-web"}
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_maintenance_moves_one_guest_after_the_other_and_says_what_has_no_place(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "maintenance", "a", status=1)
+    first, second = found["changes"]
+    assert (first["advised"], second["advised"]) == ("b", None)
+    assert second["candidates"][0]["limit"] == "memory"
+
+
+def test_a_cap(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "cap", "api-web", "0.5")
+    assert found["candidates"][0]["commands"] == ["qm set 102 --cpulimit 0.5"]
+    tight = answer(prometheus, "cap", "blog-web", "0.35", status=1)
+    assert tight["candidates"][0]["limit"] == "objective of blog"
+
+
+def test_a_move_in_the_past_is_predicted_again_and_compared(prometheus: Prometheus) -> None:
+    found = answer(prometheus, "check")
+    assert (found["predictions"], found["inside_ratio"]) == (3, 1.0)
+    assert found["median_error_ratio"] < 0.15
+    blog = next(each for each in found["checks"] if each["app"] == "blog")
+    assert [(each["kind"], each["guest"], each["of"], each["to"]) for each in blog["changes"]] == [
+        ("move", "blog-web", "b", "a")
+    ]
+    assert blog["seconds"] == pytest.approx(WORLD.response(BLOG, NOW), rel=0.2)
+
+
+def test_of_an_earlier_time(prometheus: Prometheus, end: int) -> None:
+    found = answer(prometheus, "where", "blog-web", "--at", str(end - MOVED - 600))
+    assert next(each["host"] for each in found["candidates"] if each["stay"]) == "b"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (["where", "nobody"], "error: no guest nobody is recorded in the past minutes"),
+        (["relieve", "z"], "error: no host z is recorded in the past minutes"),
+        (["cap", "blog-web", "0"], "error: a cap is more than 0 CPUs"),
+        (["where", "shop-web", "api-web"], "error: these guests are on several hosts: ask about those of one"),
+        (["where", "blog-web", "--at", "1000000000"], "error: no host:cpu_usage:rate before 1000000000"),
+    ],
+)
+def test_what_can_t_be_asked(prometheus: Prometheus, question: list[str], said: str) -> None:
+    found = ask(prometheus, *question)
+    assert (found.returncode, found.stderr.startswith(said)) == (2, True), found.stderr
+
+
+def test_without_a_prometheus() -> None:
+    command = [sys.executable, "-m", "advise", "where", "blog-web", "--prometheus", "http://127.0.0.1:1"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "Connection refused" in found.stderr
+
+
+def test_advice_is_withheld_while_data_are_short(tmp_path: Path) -> None:
+    """An application with a request a minute."""
+    end = int(time.time()) // 60 * 60 - 60
+    world = World([Site("shop", requests=1 / 60, work=0.03), API])
+    with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"shop": "a", "api": "b"})])) as prometheus:
+        found = answer(prometheus, "where", "shop-web", status=3)
+        assert "shop on a: no interval of" in found["withheld"]
+
+
+def test_advice_is_withheld_while_predictions_are_wrong(tmp_path: Path) -> None:
+    """An application whose requests take longer on another host for reasons that aren't recorded."""
+    end = int(time.time()) // 60 * 60 - 60
+    world = World([SHOP, API], slow={"b": 0.5})
+    swaps = [{"shop": "a", "api": "b"}, {"shop": "b", "api": "a"}]
+    moves = [(0, swaps[0]), *((end - (14 - number) * 3600, swaps[number % 2]) for number in range(1, 14))]
+    with backfilled(tmp_path, *world.samples(end, 15 * 3600, moves)) as prometheus:
+        found = answer(prometheus, "where", "shop-web", status=3)
+        assert "predictions" in found["withheld"]
+        text = ask(prometheus, "where", "shop-web")
+        assert text.stdout.splitlines()[-1].startswith("No advice: of the last ")
+        assert "Move" not in text.stdout

@@ -1,0 +1,120 @@
+"""What changes are predicted to do, for applications whose past is that of a queue."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advise import AdviceError
+from advise.model import Past
+from advise.options import Advisor, Option
+from advise.queueing import waiting
+from advise.seen import App, Guest, Host, Place, Seen
+
+A, B = Place("a", "kvm"), Place("b", "kvm")
+WORK = 0.01
+
+
+def guest(name: str, place: Place, cpu: float, **more: float | None) -> Guest:
+    return replace(Guest(name, place, cpu, memory=1e9, apps=(name,)), **more)  # type: ignore[arg-type]
+
+
+def app(of: Guest, used: float, allowed: float | None = 0.1) -> App:
+    """With a guest of the same name, on a host of one CPU of which so much is used."""
+    rates = np.linspace(0.1, 0.8, 50)
+    waits = WORK * waiting(rates, 1.0)
+    past = Past(WORK + waits, np.full(50, WORK), waits)
+    requests = of.cpu / WORK
+    return App(of.name, of.place, requests, WORK / (1 - used), allowed, (of,), {of.name: requests}, past)
+
+
+def seen(*guests: Guest, allowed: float | None = 0.1, **hosts: float | None) -> Seen:
+    """Two hosts with one CPU each."""
+    used = {place: sum(each.cpu for each in guests if each.place == place) for place in (A, B)}
+    made = {place: replace(Host(place, 1.0, its), **hosts) for place, its in used.items()}  # type: ignore[arg-type]
+    return Seen(0.0, made, guests, [app(each, used[each.place], allowed) for each in guests])
+
+
+def predicted(option: Option) -> dict[str, float]:
+    return {each.app.name: each.predicted.median for each in option.outcomes}
+
+
+def test_a_guest_s_and_its_neighbours_response_on_each_host() -> None:
+    shop, blog, api = guest("shop", A, 0.4), guest("blog", A, 0.3), guest("api", B, 0.1)
+    moved, stays = Advisor(seen(shop, blog, api)).where([blog])
+    assert (moved.place, moved.stays, moved.limit, stays.place, stays.stays) == (B, False, None, A, True)
+    assert predicted(moved) == pytest.approx({"shop": WORK / 0.6, "blog": WORK / 0.6, "api": WORK / 0.6}, rel=0.05)
+    assert predicted(stays) == pytest.approx({"shop": WORK / 0.3, "blog": WORK / 0.3}, rel=0.1)
+    assert {each.app.name: each.place for each in moved.outcomes} == {"shop": A, "blog": B, "api": B}
+    assert moved.worth
+    # Requests per second times what each gains.
+    gain = 40 * (WORK / 0.3 - WORK / 0.6) + 30 * (WORK / 0.3 - WORK / 0.6) + 10 * (WORK / 0.9 - WORK / 0.6)
+    assert moved.gain == pytest.approx(gain, rel=0.2)
+
+
+def test_overhead_goes_with_the_guest() -> None:
+    shop, api = guest("shop", A, 0.3), guest("api", B, 0.2)
+    moved = Advisor(seen(shop, api, overhead=0.5)).option([shop], [replace(shop, place=B)], B)
+    assert predicted(moved)["api"] == pytest.approx(WORK / (1 - 0.65), rel=0.1)
+
+
+def test_what_speaks_against_a_host() -> None:
+    shop, api = guest("shop", A, 0.3), guest("api", B, 0.3)
+
+    def limit(of: Seen) -> str | None:
+        return Advisor(of).option([of.guests[0]], [replace(of.guests[0], place=B)], B).limit
+
+    assert limit(seen(shop, api)) is None
+    assert limit(seen(shop, api, memory_free=0.9e9)) == "memory"
+    assert limit(seen(shop, api, memory_free=1.1e9)) is None
+    assert limit(seen(shop, guest("api", B, 0.7))) == "cpu"
+    assert limit(seen(guest("shop", A, 0.3, disk_own=0.5), guest("api", B, 0.3, disk_own=0.5), disk_busy=0.5)) == "disk"
+    assert limit(seen(shop, guest("api", B, 0.6))) == "objective of api, shop"
+    assert limit(seen(shop, guest("api", B, 0.6), allowed=None)) is None
+
+
+def test_neighbours_at_the_disk_make_requests_wait() -> None:
+    shop, blog = guest("shop", A, 0.1, disk_own=0.2), guest("blog", B, 0.1, disk_own=0.5)
+    moved = Advisor(seen(shop, blog, disk_busy=0.5)).option([shop], [replace(shop, place=B)], B)
+    # 0.2 s/s of disk time for 10 requests/s, each second of which waits 0.5 / (1 - 0.5) s.
+    assert predicted(moved)["shop"] == pytest.approx(WORK / 0.8 + 0.02, rel=0.1)
+
+
+def test_a_cap_and_vcpus() -> None:
+    shop = guest("shop", A, 0.1)
+    advisor = Advisor(seen(shop))
+    capped = advisor.option([shop], [replace(shop, cap=0.2)], A)
+    assert predicted(capped)["shop"] == pytest.approx(WORK + 0.05, rel=0.1)
+    assert advisor.option([shop], [replace(shop, cap=0.1)], A).limit == "objective of shop"
+    [large] = [replace(host, cpus=8.0) for host in advisor.seen.hosts.values() if host.place == A]
+    busy = guest("shop", A, 0.8, vcpus=1)
+    one = Advisor(Seen(0.0, {A: replace(large, used=0.8)}, [busy], [app(busy, 0.8)]))
+    two = one.option([busy], [replace(busy, vcpus=2)], A)
+    assert predicted(two)["shop"] < 0.4 * two.outcomes[0].now.median
+
+
+def test_after_a_change_the_next_one_is_predicted_with_it() -> None:
+    shop, blog, api = (guest(name, A, 0.3) for name in ("shop", "blog", "api"))
+    advisor = Advisor(seen(shop, blog, api, memory_free=1.5e9))
+    first = advisor.option([shop], [replace(shop, place=B)], B)
+    assert first.limit is None
+    then = advisor.after(first)
+    assert then.seen.hosts[B].used == pytest.approx(0.3)
+    second = then.option([blog], [replace(blog, place=B)], B)
+    assert second.limit == "memory"
+    assert predicted(second) == pytest.approx({"shop": WORK / 0.4, "blog": WORK / 0.4, "api": WORK / 0.7}, rel=0.1)
+
+
+def test_which_guest_is_meant() -> None:
+    advisor = Advisor(seen(guest("shop", A, 0.1), guest("shop", B, 0.1)))
+    assert advisor.find("shop", "b").place == B
+    with pytest.raises(AdviceError, match="shop is on a, b: say which"):
+        advisor.find("shop")
+    with pytest.raises(AdviceError, match="no guest blog is recorded on a"):
+        advisor.find("blog", "a")
+
+
+def test_a_guest_that_would_start_takes_cpu_from_its_neighbours() -> None:
+    shop = guest("shop", A, 0.3)
+    started = Advisor(seen(shop)).option([], [], A, [Guest("new", A, 0.4)])
+    assert predicted(started) == pytest.approx({"shop": WORK / 0.3}, rel=0.1)
