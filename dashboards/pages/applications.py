@@ -71,11 +71,13 @@ PAGE = page(
             ).override_by_name("Reason", tables.on_grounds(palette.REASONS)),
             tables.columns(
                 "Applications",
-                "Each application of this host, the slowest first: response, request rate, errors and CPU cost.",
+                "Each application of this host, the slowest first: response, request rate, errors, CPU cost, and how "
+                "many times its load it can take until the host's CPU, an objective or a cap ends it.",
                 {"app": "Application"},
                 [
                     *(application.MEAN, application.P50, application.P95, application.P99),
                     *(application.REQUESTS, application.FAILED, application.CPU, application.CPU_PER_REQUEST),
+                    application.MAX_LOAD,
                 ],
                 height=7,
             ),

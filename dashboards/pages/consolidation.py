@@ -57,6 +57,8 @@ PAGE = page(
             .title("Mean response and objective")
             .span(12)
             .height(9),
+            panels.lines(consolidation.FITS).span(12).height(8),
+            panels.lines(consolidation.TIME_LEFT).span(12).height(8),
         ),
         Row(
             "Over time",

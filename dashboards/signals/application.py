@@ -101,6 +101,14 @@ CPU_PER_REQUEST = _of_tiers(
     "CPU time per request, the application's part of the host's overhead included.",
 )
 
+MAX_LOAD = _of_tiers(
+    "Max load / load",
+    f"min by (app) ({on_host('app:max_load:ratio', app='$app')})",
+    units.NoUnit,
+    decimals=1,
+    low=1,
+)
+
 # Objectives
 
 

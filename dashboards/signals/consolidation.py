@@ -59,6 +59,26 @@ IN_A_WEEK = _count(
     gap="after 3 days",
     low=1,
 )
+TIME_LEFT = _count(
+    "Time left (days)",
+    on_host("host:time_left:days"),
+    description=(
+        "Days until nothing more fits in busy hours by the trend of two weeks: the middle line. With 90 % confidence "
+        "it is between the other two. A line that is missing is beyond a year."
+    ),
+    absent="More than a year, or unknown until there are three days with requests.",
+    legend="{{quantile}}",
+)
+FITS = _count(
+    "Fits (guests)",
+    on_host("host:fits:vservers"),
+    description=(
+        "How many more guests like the median busy one fit, by each limit: the lowest decides. A limit that isn't "
+        "measured, or that nearly idle guests never reach, has no line."
+    ),
+    absent="No guests here, or neither their CPU nor memory is measured: docs/vocabulary.md, Headroom.",
+    legend="{{limit}}",
+)
 OVERHEAD = Signal("Overhead", on_host("host:overhead_cpu:rate"), CPUS, legend="overhead")
 # A machine with containers also exists as platform base.
 CAPACITY = replace(host.CPU_CAPACITY, query=f"max by (host) ({host.CPU_CAPACITY.expr})")

@@ -4,6 +4,7 @@ The host has a web server, a database, and its own work; conformance.yml has the
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -77,9 +78,11 @@ _PROCESS = "process_cpu_seconds_total ~0.01"
 TARGETS = [
     Target("xentop", "xen", "xen", [_PROCESS, *xentop(named(NAMES["xen"], *ALL), CPUS, vcpus=2 * CPUS)]),
     Target("perf", "xen", "xen", [*perf(HOST, GROUPS)]),
+    Target("node", "xen", "xen", [*node(replace(HOST, read=MACHINE.read, write=MACHINE.write), CPUS)]),
     Target("kvm", "kvm", "kvm", [*kvm(named(NAMES["kvm"], *GUESTS), MACHINE, CPUS, CGROUPS_BY_NAME)]),
     Target("perf", "kvm", "kvm", [*perf(MACHINE, GROUPS, named(KVM_CGROUPS, *GUESTS))]),
     Target("sched", "kvm", "kvm", waits(KVM_CGROUPS)),
+    Target("node", "kvm", "kvm", [*node(MACHINE, CPUS)]),
     Target("vestat", "openvz", "openvz", [*vestat(named(NAMES["openvz"], *GUESTS), HOST)]),
     Target("node", "openvz", "openvz", [*node(MACHINE, CPUS)]),
     Target("perf", "openvz", "openvz", [*perf(MACHINE, GROUPS, named(IN_SLICES, *GUESTS))]),
@@ -134,7 +137,7 @@ OF_WAITING = {"self": WAITED["neighbour"] + WAITED["self"], "host": WAITED["host
 NEEDS_HISTORY = {
     record
     for record in vocabulary()
-    if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d")) or "_in_a_week:" in record
+    if record.endswith(("_median1w", "_max1w", "_max1h", "_p10_1d", ":days")) or "_in_a_week:" in record
 } | {"app:overcommit_borne:ratio"}
 # Not of the others, nor of containers' machine, whose platform is base as well.
 ITS_OWN = 'unless on (host, platform) (up{host="cgroup", platform="base"} or up{host="other"})'

@@ -23,7 +23,7 @@ MADE_ELSEWHERE = {"objective:wanted:info", "objective:judged:info", "app:request
 
 # level:metric:operations. The last part begins with a unit or an operation, followed by the range, unless that is a
 # minute or the value is instant.
-_OPERATIONS = "rate|ratio|seconds|bytes|cpus|count|apps|shares|mean|p50|p95|p99|score|state|info"
+_OPERATIONS = "rate|ratio|seconds|days|bytes|cpus|count|apps|vservers|shares|mean|p50|p95|p99|score|state|info"
 _OVER = r"(_?(median|max|min|p\d+_|rate)?\d+[mhdw])?"
 PATTERN = re.compile(rf"(vserver|host|app|monitor):[a-z]+(_[a-z]+)*:({_OPERATIONS}){_OVER}")
 

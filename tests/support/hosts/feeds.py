@@ -6,6 +6,9 @@ from pathlib import Path
 
 Feed = Iterator[str]
 
+MEMORY = 16e9  # of a machine, in bytes
+DISK_SPEED = 1e6  # bytes per second that a disk's busy time stands for
+
 
 @dataclass(frozen=True)
 class Server:
@@ -61,6 +64,7 @@ def xentop(domains: Mapping[str, Server], cpus: int, vcpus: int) -> Feed:
     yield f"xen_host_cpus {cpus}"
     yield f"xen_host_vcpus {vcpus}"
     yield f"xen_host_cpu_seconds_total ~{sum(true.cpu for true in domains.values())}"
+    yield f"xen_host_memory_free_bytes {MEMORY - sum(true.memory for true in domains.values())}"
     _, *guests = domains.values()
     for way in ("receive", "transmit"):
         yield f"xen_host_guests_network_{way}_bytes_total ~{sum(getattr(true, way) for true in guests)}"
@@ -120,8 +124,10 @@ def node(true: Server, cpus: int, steal: float = 0) -> Feed:
         for mode, share in modes.items():
             yield f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} ~{share}'
     if true.memory:
-        yield "node_memory_MemTotal_bytes 16e9"
-        yield f"node_memory_MemAvailable_bytes {16e9 - true.memory}"
+        yield f"node_memory_MemTotal_bytes {MEMORY}"
+        yield f"node_memory_MemAvailable_bytes {MEMORY - true.memory}"
+    if moved := true.read + true.write:
+        yield f'node_disk_io_time_seconds_total{{device="sda"}} ~{moved / DISK_SPEED}'
     yield from filled("node", "", true)
 
 
