@@ -53,7 +53,7 @@ lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placeme
 
 ##@ Test
 .PHONY: test test-system test-all lint lint-now types test-programs test-quick
-.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth mutants mutants-listed bench bench-rules
+.PHONY: test-system-programs test-system-beside test-system-alone fuzz soak faults truth placements mutants mutants-listed bench bench-rules
 .NOTPARALLEL: # parts measure, and a later one needs what an earlier one built
 # Tests wait more than they compute. By files, in the order of their names: the short ones of tests/unit come last, and
 # no process is left with a few long ones.
@@ -100,6 +100,8 @@ faults: $(READY) ## As root, hurt a running stack in some forty ways for a quart
 truth: $(READY) ## As root, inject neighbours for two hours and a half and compare who is named; SEED=1 RESOURCE=disk EPISODES=20 COMPARE=1
 	$(BIN)/python -m tests.proofs.truth \
 		$(if $(SEED),--seed $(SEED)) $(if $(RESOURCE),--resource $(RESOURCE)) $(if $(EPISODES),--episodes $(EPISODES)) $(if $(COMPARE),--compare)
+placements: $(READY) ## As root, move sites between two parts of this machine for two hours and a half, and compare predictions; SEED=1 MOVES=10
+	$(BIN)/python -m tests.proofs.placements $(if $(SEED),--seed $(SEED)) $(if $(MOVES),--moves $(MOVES))
 mutants: $(READY) ## Change FILES="PATH ..." in small ways, and show the changes that TESTS="PATH ..." don't notice
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/mutants.txt
 	$(BIN)/python -m tools.mutants.generated $(FILES) --tests $(TESTS)
@@ -111,7 +113,7 @@ bench-rules: $(READY) ## Measure the rules for FLEET_HOSTS (1,000) hosts of 50 v
 	$(BIN)/python -m tests.proofs.bench.rules
 
 ##@ Parts of make test-all
-PARTS := folders xen kvm kernels kubernetes distributions packages lab fleet faults truth mutants fuzz soak
+PARTS := folders xen kvm kernels kubernetes distributions packages lab fleet faults truth placements mutants fuzz soak
 .PHONY: $(PARTS:%=part-%)
 OWN_PARTS := xen kvm kernels kubernetes distributions packages lab fleet faults truth
 LONG := $(BIN)/pytest -m long --durations 5
@@ -134,6 +136,7 @@ part-lab: $(READY) ## Every study of the lab, short: half an hour
 part-fleet: fleet-test ## make fleet-test: 40 minutes
 part-faults: faults ## make faults: a quarter of an hour
 part-truth: truth ## make truth: two hours and a half
+part-placements: placements ## make placements: two hours and a half
 part-mutants: mutants-listed ## make mutants-listed: six minutes
 part-fuzz: fuzz ## make fuzz: FUZZ_MINUTES (10)
 part-soak: soak ## make soak: HOURS (2)
