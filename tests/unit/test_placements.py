@@ -288,6 +288,7 @@ def test_the_table_has_each_part_and_what_is_missing() -> None:
     ]
     text = table.text(observed, ["Seed 1."])
     assert "| the moving site | 1 | 0.0% | 0.0% | 100.0% |" in text
+    assert "| for comparison: the response before the move | 4 | 87.5% | 150.0% |  |" in text
     assert "| formula | 2 | 0.0% | 66.7% | 0 | 0 |" in text
     assert "1 of 2 moves without a prediction: lacking.\nSeed 1." in text
     assert table.line(observed[1]) == "   1 auction-1 a -> b: 50.0 ms -> 30.0 ms, a 50% used, b 25% used; lacking"

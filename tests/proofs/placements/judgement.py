@@ -212,6 +212,15 @@ def compared(observed: Sequence[Observed]) -> list[Compared]:
     ]
 
 
+def unchanged(observed: Sequence[Observed]) -> list[float]:
+    """The errors of who predicts each application's response before a move for after it."""
+    return [
+        abs(response.seconds - each.came.responses[app].seconds) / each.came.responses[app].seconds
+        for each, before in _moves(observed)
+        for app, response in before.responses.items()
+    ]
+
+
 def choosers(observed: Sequence[Observed]) -> list[Chooser]:
     """advise, each formula, and who never and always moves."""
     names = dict.fromkeys(name for each in observed for name in each.choices)

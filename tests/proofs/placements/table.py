@@ -12,6 +12,7 @@ from tests.proofs.placements.judgement import (
     candidates,
     choosers,
     compared,
+    unchanged,
 )
 
 _VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
@@ -44,6 +45,7 @@ def text(observed: Sequence[Observed], about: Sequence[str]) -> str:
             "|---|---|---|---|---|",
             *(_predictions(part, [each for each in found if each.part == part]) for part in parts),
             _predictions("all", found),
+            _errors("for comparison: the response before the move", unchanged(observed)),
             "",
             _cells("who chose", "moves", "better host, or nearly", "longer than there", "moved", "broke an objective"),
             "|---|---|---|---|---|---|",
@@ -64,12 +66,15 @@ def _lacking(of: Observed) -> str:
 
 
 def _predictions(name: str, of: Sequence[Compared]) -> str:
-    if not of:
+    covered = f"{sum(each.is_covered for each in of) / len(of):.1%}" if of else ""
+    return _errors(name, [each.error for each in of], covered)
+
+
+def _errors(name: str, errors: Sequence[float], covered: str = "") -> str:
+    if not errors:
         return _cells(name, "0", "", "", "")
-    errors = sorted(each.error for each in of)
-    covered = sum(each.is_covered for each in of)
-    ninth = errors[min(len(errors) - 1, round(0.9 * len(errors)))]
-    return _cells(name, str(len(of)), f"{statistics.median(errors):.1%}", f"{ninth:.1%}", f"{covered / len(of):.1%}")
+    ninth = sorted(errors)[min(len(errors) - 1, round(0.9 * len(errors)))]
+    return _cells(name, str(len(errors)), f"{statistics.median(errors):.1%}", f"{ninth:.1%}", covered)
 
 
 def _choices(of: Chooser) -> str:
