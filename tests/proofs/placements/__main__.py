@@ -1,6 +1,7 @@
 """Move sites between hosts, and compare their responses with those predicted: `make placements`, SEED=1 MOVES=10.
 
-An interrupted run goes on where it stopped. Exit status 0: all bars hold; 1: one is missed; 2: it can't be tried.
+An interrupted run goes on where it stopped. Its Prometheus's data stays in .stack/placements until the next such run.
+Exit status 0: all bars hold; 1: one is missed; 2: it can't be tried.
 """
 
 from __future__ import annotations
@@ -144,7 +145,10 @@ def carry_out(run: Run, results: Path) -> list[Observed]:
             f"{run.objective_seconds * 1000:.0f} ms",
             flush=True,
         )
-        chain = ending.enter_context(prometheus(RUNNING, machine.targets, run.objective_seconds))
+        recorded = results.with_suffix(".prometheus")
+        if not observed:
+            shutil.rmtree(recorded, ignore_errors=True)
+        chain = ending.enter_context(prometheus(recorded, machine.targets, run.objective_seconds))
         print(f"Prometheus answers at {chain.url}", flush=True)
         course = Course(run, machine, chain)
         if observed:
@@ -200,7 +204,7 @@ class Course:
         return self._state
 
     def _ask(self, site: str, source: str, counted: Counted) -> tuple[Answer, dict[str, str]]:
-        answer = ask(site, self._prometheus.url)
+        answer = ask(site, self._prometheus.url, self._run.measure)
         hosts = states.hosts(self._prometheus, self._machine.placement, counted)
         guest = states.guest(self._prometheus, site, source, counted.ended)
         return answer, balancers.choices(hosts, guest, source)

@@ -12,6 +12,7 @@ from tests.proofs.placements.judgement import candidates
 
 SECONDS = 60
 _PROGRAM = "advise"
+_PAST = "3h"  # at least the whole run
 
 
 class Answer(NamedTuple):
@@ -21,12 +22,14 @@ class Answer(NamedTuple):
     lacking: str
 
 
-def ask(site: str, prometheus_url: str) -> Answer:
-    """Where to put a site's virtual servers, by this Prometheus."""
+def ask(site: str, prometheus_url: str, present_seconds: float) -> Answer:
+    """Where to put a site's virtual servers, by this Prometheus, whose last seconds are the present state."""
     if importlib.util.find_spec(_PROGRAM) is None:
         return Answer(None, f"there is no program {_PROGRAM}")
     servers = [f"{site}-{tier}" for tier in TIERS]
-    command = [sys.executable, "-m", _PROGRAM, "where", *servers, "--prometheus", prometheus_url, "--json"]
+    present = f"{present_seconds:.0f}s"
+    options = ("--prometheus", prometheus_url, "--present", present, "--past", _PAST, "--json")
+    command = [sys.executable, "-m", _PROGRAM, "where", *servers, *options]
     try:
         done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -36,5 +39,5 @@ def ask(site: str, prometheus_url: str) -> Answer:
         candidates(document)  # raises for another document
     except (ValueError, AttributeError) as error:
         said = done.stderr.strip().splitlines()
-        return Answer(None, f"{_PROGRAM} ended with status {done.returncode}: {said[-1] if said else error}")
+        return Answer(None, f"{_PROGRAM} ended with status {done.returncode}: {said[-1] if said else error!r}")
     return Answer(document, "")

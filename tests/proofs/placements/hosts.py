@@ -16,11 +16,12 @@ from pathlib import Path
 
 from deploy import programs
 from lab import LabError
-from lab.cgroups import MAX_WEIGHT, PARENT, TierLimits, mounted
+from lab.cgroups import PARENT, TierLimits, mounted
 from lab.clients.child import Clients, Order
 from lab.machine import busy_seconds
 from lab.processes import LOOPBACK, Process, beside, free_ports
 from lab.prometheus import DIRECT
+from lab.scenario import Limit
 from lab.servers.instance import DB, TIERS, WEB, Instance
 from lab.stage import TELEGRAF, copy_sensors
 from tests.e2e.running_exporter import RunningExporter
@@ -221,5 +222,5 @@ def _sensors(
 
 
 def _limits(cpus: Sequence[int]) -> dict[str, TierLimits]:
-    """As the lab's: so that clients and sensors hardly disturb."""
-    return dict.fromkeys(TIERS, TierLimits(MAX_WEIGHT[2], cpus=",".join(map(str, cpus))))
+    """With the lab's weight: clients and sensors hardly disturb."""
+    return dict.fromkeys(TIERS, TierLimits(Limit().weight, cpus=",".join(map(str, cpus))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ class State:
     @property
     def seconds(self) -> float:
         """The mean response of all requests of all applications."""
-        return mean({app: each.seconds for app, each in self.responses.items()}, self.responses)
+        requests = sum(each.requests for each in self.responses.values())
+        return sum(each.requests * each.seconds for each in self.responses.values()) / requests
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,6 @@ class Predicted:
     seconds: float
     low_seconds: float
     high_seconds: float
-    objective_holds: bool | None
 
 
 @dataclass(frozen=True)
@@ -151,54 +152,24 @@ def from_document(content: object) -> Observed:
     return _DOCUMENT.validate_python(content)
 
 
-def mean(seconds: Mapping[str, float], responses: Mapping[str, Response]) -> float:
-    """Of these responses of applications, weighted by their requests."""
-    requests = sum(responses[app].requests for app in seconds)
-    return sum(each * responses[app].requests for app, each in seconds.items()) / requests
-
-
 def candidates(advice: Mapping[str, Any] | None) -> tuple[Candidate, ...]:
     """The hosts of an answer, none of a withheld one; raises `ValueError` if it isn't one."""
     if advice is None or advice.get("withheld"):
         return ()
     try:
         return tuple(
-            Candidate(
-                each["host"],
-                tuple(
-                    Predicted(
-                        app["app"],
-                        float(app["seconds"]),
-                        float(app["low_seconds"]),
-                        float(app["high_seconds"]),
-                        app["objective_holds"],
-                    )
-                    for app in each["apps"]
-                ),
-            )
-            for each in advice["candidates"]
+            Candidate(each["host"], tuple(_predicted(app) for app in each["apps"])) for each in advice["candidates"]
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"advise answered something else: {error!r}") from None
 
 
 def advised(of: Observed) -> str | None:
-    """The host to which an answer leads: the lowest mean of all requests, of hosts that break no objective if any.
-
-    A site that an answer doesn't have stays as it is. None without an answer.
-    """
-    before = of.before
-    hosts = candidates(of.advice)
-    if before is None or not hosts:
+    """The host that an answer advises, the present one if none fits; None without an answer."""
+    if of.advice is None or not candidates(of.advice):
         return None
-    now = {app: each.seconds for app, each in before.responses.items()}
-
-    def score(candidate: Candidate) -> tuple[int, float]:
-        broken = sum(app.objective_holds is False for app in candidate.apps)
-        after = {app.app: app.seconds for app in candidate.apps if app.app in now}
-        return broken, mean({**now, **after}, before.responses)
-
-    return min(hosts, key=score).host
+    host: str | None = of.advice["advised"]
+    return host or of.source
 
 
 def compared(observed: Sequence[Observed]) -> list[Compared]:
@@ -268,6 +239,14 @@ def holds(of: Sequence[Bar]) -> bool | None:
     if all(bar.holds is None for bar in of):
         return None
     return all(bar.holds is not False for bar in of)
+
+
+def _predicted(app: Mapping[str, Any]) -> Predicted:
+    """Without a bound, such as of a queue that grows, a response is infinite."""
+    seconds, low, high = (
+        math.inf if app[name] is None else float(app[name]) for name in ("seconds", "low_seconds", "high_seconds")
+    )
+    return Predicted(app["app"], seconds, low, high)
 
 
 def _moves(observed: Sequence[Observed]) -> Iterator[tuple[Observed, State]]:
