@@ -47,7 +47,12 @@ def _texts() -> Iterator[tuple[str, str]]:
     yield from ((rule.name, rule.text) for rule in rules())
     for file in ROOT.glob("dashboards/json/*.json"):
         yield file.name, "\n".join(_queries(json.loads(file.read_text())))
-    for pattern in ("alerts/templates/*.tmpl", "prometheus/consoles/*.html", "lab/report/templates/*.j2"):
+    for pattern in (
+        "alerts/templates/*.tmpl",
+        "prometheus/consoles/*.html",
+        "lab/report/templates/*.j2",
+        "advise/*.py",
+    ):
         yield from ((file.name, file.read_text()) for file in ROOT.glob(pattern))
 
 

@@ -69,7 +69,10 @@ def xentop(domains: Mapping[str, Server], cpus: int, vcpus: int) -> Feed:
     for way in ("receive", "transmit"):
         yield f"xen_host_guests_network_{way}_bytes_total ~{sum(getattr(true, way) for true in guests)}"
     for domid, (name, true) in enumerate(domains.items()):
-        yield from filled("xentop", f'domid="{domid}",domain="{name}"', true)
+        of = f'domid="{domid}",domain="{name}"'
+        yield from filled("xentop", of, true)
+        for vcpu in range(cpus if domid else 0):
+            yield f'xen_vcpu_online{{{of},vcpu="{vcpu}"}} 1'
 
 
 def kvm(guests: Mapping[str, Server], machine: Server, cpus: int, cgroups: Mapping[str, str]) -> Feed:
