@@ -180,11 +180,11 @@ class Advisor:
         return used
 
     def _hosts(self, after: Sequence[Guest]) -> dict[Place, Host]:
-        """All hosts with these guests: a guest's part of the overhead goes with it."""
+        """All hosts with these guests: a guest's overhead goes with it."""
         added = dict.fromkeys(self.seen.hosts, 0.0)
         for sign, guests in ((1, after), (-1, self.seen.guests)):
             for guest in guests:
-                added[guest.place] += sign * guest.cpu * (1 + self.seen.hosts[guest.place].overhead)
+                added[guest.place] += sign * (guest.cpu + guest.overhead)
         return {
             place: replace(host, used=max(0.0, host.used + added[place])) for place, host in self.seen.hosts.items()
         }

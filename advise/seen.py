@@ -33,7 +33,6 @@ class Host:
     cpus: float
     used: float
     deviation: float = 0.0
-    overhead: float = 0.0  # CPUs for each CPU of its guests
     memory_free: float | None = None  # bytes
     disk_busy: float | None = None  # seconds per second, of guests' requests
 
@@ -43,6 +42,7 @@ class Guest:
     name: str
     place: Place
     cpu: float  # CPUs
+    overhead: float = 0.0  # CPUs that the host spends on it, and another one would
     memory: float | None = None  # bytes
     cap: float | None = None  # CPUs
     vcpus: float | None = None
@@ -101,13 +101,13 @@ class Reading:
 
     def now(self, expr: str) -> list[tuple[dict[str, str], float]]:
         """An instant query; $present in it is the present. Raises `AdviceError`."""
-        query = expr.replace("$present", f"{self.present:g}s")
+        query = expr.replace("$present", _duration(self.present))
         return [(series["metric"], float(series["value"][1])) for series in self._result("query", query, time=self.at)]
 
     def series(self, expr: str) -> list[tuple[dict[str, str], Numbers]]:
         """Values of the past, NaN where there is none; raises `AdviceError`."""
         times = self.times
-        query = expr.replace("$step", f"{self.step:g}s")
+        query = expr.replace("$step", _duration(self.step))
         result = []
         for series in self._result("query_range", query, start=times[0], end=times[-1], step=self.step):
             values = np.full(len(times), np.nan)
@@ -124,11 +124,16 @@ class Reading:
             raise AdviceError(str(error)) from None
 
 
+def _duration(seconds: float) -> str:
+    """In PromQL, whose durations have no fractions."""
+    return f"{round(seconds * 1000)}ms"
+
+
 def see(reading: Reading) -> Seen:
     """Raises `AdviceError` if Prometheus doesn't answer, or has no records of hosts."""
     mapped: dict[tuple[str, str], set[str]] = defaultdict(set)  # by platform and guest, so also while it is elsewhere
     for labels, _ in reading.now(
-        f"group by (platform, vserver, app) (last_over_time(vserver:app:info[{reading.past:g}s]))"
+        f"group by (platform, vserver, app) (last_over_time(vserver:app:info[{_duration(reading.past)}]))"
     ):
         mapped[labels["platform"], labels["vserver"]].add(labels["app"])
     hosts = {host.place: host for host in _hosts(reading)}
@@ -160,7 +165,6 @@ def _by_place(reading: Reading, expr: str) -> dict[Place, float]:
 def _hosts(reading: Reading) -> Iterator[Host]:
     cpus = _by_place(reading, "avg_over_time(host:cpu_capacity:cpus[$present])")
     steal = _by_place(reading, "avg_over_time(host:cpu_steal:rate[$present])")
-    overhead = _by_place(reading, "avg_over_time(host:overhead_per_guest_cpu:ratio[$present])")
     memory = _by_place(reading, "host:memory_available:bytes")
     varies = _by_place(reading, "stddev_over_time(host:cpu_usage:rate[$present])")
     for place, used in _by_place(
@@ -168,7 +172,7 @@ def _hosts(reading: Reading) -> Iterator[Host]:
     ).items():
         if place in cpus:
             left = cpus[place] - steal.get(place, 0.0)
-            yield Host(place, left, used, varies.get(place, 0.0), overhead.get(place, 0.0), memory.get(place))
+            yield Host(place, left, used, varies.get(place, 0.0), memory.get(place))
 
 
 def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None = None) -> Iterator[Guest]:
@@ -180,6 +184,9 @@ def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None =
     memory = by_guest('avg_over_time(vserver:memory:bytes{role="guest"}[$present])')
     caps = by_guest('vserver:cpu_limit:cpus{role="guest"}')
     vcpus = by_guest("vserver:vcpus:count")
+    qemu = by_guest("avg_over_time(vserver:overhead_cpu:rate[$present])")
+    # Dom0 works for its guests. What a host of containers does beside them isn't for them.
+    dom0 = _by_place(reading, 'avg_over_time(host:overhead_per_guest_cpu:ratio{platform="xen"}[$present])')
     own, waits = (
         by_guest(
             "sum by (host, platform, vserver) "
@@ -192,7 +199,8 @@ def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None =
         key = place, name
         apps = tuple(sorted((mapped or {}).get((place.platform, name), ())))
         limits = caps.get(key), vcpus.get(key)
-        yield Guest(name, place, cpu, memory.get(key), *limits, apps, own.get(key), waits.get(key, 0.0))
+        overhead = qemu.get(key, cpu * dom0.get(place, 0.0))
+        yield Guest(name, place, cpu, overhead, memory.get(key), *limits, apps, own.get(key), waits.get(key, 0.0))
 
 
 _ANSWERED = ',status!~"1xx|5xx"'

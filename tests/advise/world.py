@@ -66,7 +66,6 @@ class World:
             for host, used in self.used(on, load).items():
                 add("host:cpu_usage:rate", used, at, host=host)
                 add("host:cpu_capacity:cpus", 1, at, host=host)
-                add("host:overhead_per_guest_cpu:ratio", 0, at, host=host)
                 if host in self.memory_free:
                     add("host:memory_available:bytes", self.memory_free[host], at, host=host)
             for number, site in enumerate(self.sites):

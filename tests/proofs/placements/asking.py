@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
+from lab.cgroups import PARENT
 from lab.servers.instance import TIERS
 from tests.proofs import CHECKOUT
 from tests.proofs.placements.judgement import candidates
@@ -26,7 +27,7 @@ def ask(site: str, prometheus_url: str, present_seconds: float) -> Answer:
     """Where to put a site's virtual servers, by this Prometheus, whose last seconds are the present state."""
     if importlib.util.find_spec(_PROGRAM) is None:
         return Answer(None, f"there is no program {_PROGRAM}")
-    servers = [f"{site}-{tier}" for tier in TIERS]
+    servers = [f"{PARENT}/{site}-{tier}" for tier in TIERS]
     present = f"{present_seconds:.0f}s"
     options = ("--prometheus", prometheus_url, "--present", present, "--past", _PAST, "--json")
     command = [sys.executable, "-m", _PROGRAM, "where", *servers, *options]

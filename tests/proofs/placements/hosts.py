@@ -160,13 +160,14 @@ def parts(available: Sequence[int]) -> dict[str, tuple[int, ...]]:
 def running(folder: Path, placement: Mapping[str, str]) -> Iterator[Machine]:
     """Sites on these hosts, clients, sensors and exporters; raises `LabError`, and in any case cleans up."""
     available = sorted(os.sched_getaffinity(0))
-    all_cpus = ",".join(map(str, available))
     telegraf_port, cadvisor_port, node_port, *ports = free_ports(3 + 2 * len(placement))
     instances = {
         site: Instance(site, folder / "sites" / site, {WEB: web, DB: db})
         for site, web, db in zip(placement, ports[::2], ports[1::2], strict=True)
     }
     machine = Machine(parts(available), folder, instances, dict(placement))
+    # What runs beside the sites stays on its host, as no host's own work goes to another one.
+    of_clients, of_sensors = (",".join(map(str, machine.cpus[host])) for host in HOSTS)
     with contextlib.ExitStack() as ending:
         for site, instance in instances.items():
             ending.callback(instance.stop)
@@ -174,13 +175,13 @@ def running(folder: Path, placement: Mapping[str, str]) -> Iterator[Machine]:
         logs = folder / "logs"
         logs.mkdir()
         for name, command, environment in _sensors(machine, telegraf_port, cadvisor_port, node_port):
-            process = Process(name, beside(all_cpus, command), logs / f"{name}.log", environment=environment)
+            process = Process(name, beside(of_sensors, command), logs / f"{name}.log", environment=environment)
             ending.callback(process.stop)
             machine.processes.append(process)
         sched = ending.enter_context(RunningExporter(logs, package="virtscope.sched"))
         if reason := why_absent(Page.of(sched.address)):
             raise LabError(f"sched-exporter can't count waits here: {reason}")
-        clients = Clients(logs / "clients.log", all_cpus)
+        clients = Clients(logs / "clients.log", of_clients)
         ending.callback(clients.stop)
         machine.processes.append(clients)
         machine.addresses = {

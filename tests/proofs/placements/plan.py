@@ -7,8 +7,8 @@ from dataclasses import dataclass
 HOSTS = ("a", "b")
 LOADS_EVERY = 4  # moves
 MIN_SITE = 0.05  # of a host
-TOTAL = (0.4, 1.15)  # of all sites together, in hosts: clients and sensors use some of both
-MAX_HOST = 0.9
+TOTAL = (0.4, 1.05)  # of all sites together, in hosts: clients and sensors use some of both
+MAX_HOST = 0.75
 THINK_SECONDS = (1.0, 7.0)
 
 

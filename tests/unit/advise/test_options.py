@@ -53,8 +53,8 @@ def test_a_guest_s_and_its_neighbours_response_on_each_host() -> None:
 
 
 def test_overhead_goes_with_the_guest() -> None:
-    shop, api = guest("shop", A, 0.3), guest("api", B, 0.2)
-    moved = Advisor(seen(shop, api, overhead=0.5)).option([shop], [replace(shop, place=B)], B)
+    shop, api = guest("shop", A, 0.3, overhead=0.15), guest("api", B, 0.2)
+    moved = Advisor(seen(shop, api)).option([shop], [replace(shop, place=B)], B)
     assert predicted(moved)["api"] == pytest.approx(WORK / (1 - 0.65), rel=0.1)
 
 
