@@ -8,6 +8,6 @@ from deploy import lab
 if __name__ == "__main__":
     if importlib.util.find_spec("scipy") is None:
         lab.become("advise", *sys.argv[1:])
-    from advise.questions import main
+    from advise.command import main
 
     sys.exit(main())

@@ -1,6 +1,7 @@
 """`python -m advise` on a Prometheus whose records come from queues, so that what will be is known."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
+from advise import AdviceError
+from advise.serving import Found, Shown
 from tests.advise.world import Site, World
 from tests.report.recordings import backfilled
 from tests.support.prometheus import ROOT, Prometheus
+from tests.support.waiting import wait_for
 
 SHOP = Site("shop", requests=10, work=0.03, rest=0.005)
 BLOG = Site("blog", requests=20, work=0.015, rest=0.002, allowed=0.08)
@@ -164,3 +169,37 @@ def test_advice_is_withheld_while_predictions_are_wrong(tmp_path: Path) -> None:
         text = ask(prometheus, "where", "shop-web")
         assert text.stdout.splitlines()[-1].startswith("No advice: of the last ")
         assert "Move" not in text.stdout
+
+
+def test_the_page_and_its_metrics(prometheus: Prometheus) -> None:
+    command = [sys.executable, "-m", "advise", "serve", "--listen", "127.0.0.1:0", "--prometheus", prometheus.url]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        try:
+            metrics = wait_for(
+                lambda: requests.get(f"{url}metrics", timeout=30).text, until=lambda text: "advise_up 1" in text
+            )
+            page = requests.get(url, timeout=30).text
+            missing = requests.get(f"{url}nothing", timeout=30).status_code
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+    assert 'advise_predictions{inside="true"} 3.0' in metrics
+    assert "advise_withheld 0.0" in metrics
+    assert "<h2>Host a</h2>" in page
+    assert "<h3>blog-web on a, " in page
+    assert "qm migrate 101 b --online" in page
+    assert "100 % of 3 observed responses" in page
+    assert (missing, process.returncode) == (404, 0)
+
+
+def test_the_page_without_a_prometheus_says_so() -> None:
+    shown = Shown()
+
+    def fail() -> Found:
+        raise AdviceError("http://<b>: Connection refused")
+
+    shown.update(fail)
+    assert "http://&lt;b&gt;: Connection refused" in shown.page().decode()
+    assert "advise_up 0.0" in shown.metrics().decode()
