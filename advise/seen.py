@@ -1,5 +1,6 @@
 """What a Prometheus with virtscope's records knows: hosts, guests, applications, and the applications' past."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from deploy.api import Api, Unanswered
 
 SAMPLES = 288  # of the past: with a day, one every five minutes
 SHORTEST_STEP = 30.0  # seconds
+SETTLED = 150.0  # seconds after which rates over two minutes are those of a new state
 MIN_REQUESTS = 10.0  # in a step: fewer say little about their mean
 DISK_OWN, DISK_NEIGHBOUR = "device|self|throttled", "neighbour"
 
@@ -122,6 +124,11 @@ class Reading:
             return list(self.api.data(f"/api/v1/{kind}", query=query, **asked)["result"])
         except Unanswered as error:
             raise AdviceError(str(error)) from None
+
+
+def _earlier(values: Numbers, intervals: int) -> Numbers:
+    """What was so many intervals before each value, NaN before the first one."""
+    return np.concatenate([np.full(intervals, np.nan), values[: len(values) - intervals]])
 
 
 def _duration(seconds: float) -> str:
@@ -274,6 +281,7 @@ class _Recorded:
     cpu: Mapping[tuple[Place, str], Numbers]  # by guest
     cap: Mapping[tuple[Place, str], Numbers]
     vcpus: Mapping[tuple[Place, str], Numbers]
+    settled: int  # intervals after which rates are those of a guest that has come
 
     def rows(self, app: str, place: Place, guests: Collection[str], enough: float) -> Past | None:
         """The intervals in which the web tier on this host answered `enough` requests per second; None without any."""
@@ -281,6 +289,7 @@ class _Recorded:
         everywhere = np.sum([np.nan_to_num(each) for (of, _), each in self.requests.items() if of == app], axis=0)
         work, expected, copies = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
         none = np.full_like(rate, np.nan)
+        known = np.isfinite(_earlier(rate, self.settled))
         for (of, guest), cpu in self.cpu.items():
             if of.platform != place.platform or guest not in guests or of not in self.used:
                 continue
@@ -291,16 +300,17 @@ class _Recorded:
                 else np.where(np.nan_to_num(self.requests.get((app, of), none)) > 0, np.nan, everywhere)
             )
             part = np.divide(cpu, served, out=none.copy(), where=served > 0)
-            there = np.isfinite(part)
+            there, settled = np.isfinite(part), np.isfinite(_earlier(part, self.settled))
             cap, vcpus = (most.get((of, guest), none) for most in (self.cap, self.vcpus))
             used, cpus = self.used[of], self.cpus[of]
             wait = delay(np.nan_to_num(part), np.nan_to_num(cpu), cap=cap, vcpus=vcpus, used=used, cpus=cpus)
             work += np.where(there, part, 0.0)
             expected += np.where(there, wait, 0.0)
             copies += there
+            known &= ~there | settled
         response = self.response[app, place]
         # While a guest is moved, it is seen on both hosts.
-        known = (rate >= enough) & (response > 0) & (work > 0) & ~np.isnan(expected) & (copies <= len(guests))
+        known &= (rate >= enough) & (response > 0) & (work > 0) & ~np.isnan(expected) & (copies <= len(guests))
         return Past(response[known], work[known], expected[known]) if known.any() else None
 
 
@@ -333,6 +343,7 @@ def _pasts(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> dict
         by_guest("avg_over_time(group:mapped_cpu_usage:rate[$step])"),
         by_guest("vserver:cpu_limit:cpus"),
         by_guest("vserver:vcpus:count"),
+        math.ceil(SETTLED / reading.step),
     )
     pasts: dict[str, list[Past]] = defaultdict(list)
     for app, place in recorded.response:
