@@ -9,7 +9,7 @@ import numpy as np
 from advise.checked import Calibration
 from advise.model import Predicted
 from advise.options import Option, Outcome
-from advise.seen import Place
+from advise.reading import Place
 
 COPIED_PER_SECOND = 1e9 / 8 * 0.9  # bytes, by a network of 1 Gbit/s
 

@@ -11,7 +11,8 @@ from advise import AdviceError
 from advise.model import Predicted
 from advise.options import Advisor
 from advise.queueing import Numbers
-from advise.seen import SETTLED, Guest, Place, Reading, Seen, answers, guests, see
+from advise.reading import SETTLED, Place, Reading, answers
+from advise.seen import Guest, Seen, guests, see
 
 LONGEST = 900.0  # seconds that a guest may be nowhere while it is moved
 SAME_LOAD = 0.3  # by so much requests may differ, relatively, for the comparison to be about the change

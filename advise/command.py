@@ -14,7 +14,8 @@ from advise import AdviceError, answer, checked, questions
 from advise.answer import Answer
 from advise.checked import Calibration
 from advise.options import Advisor
-from advise.seen import Reading, see
+from advise.reading import Reading
+from advise.seen import see
 from advise.serving import Found, Shown, serve
 from deploy import StackError, durations
 from deploy.api import Api

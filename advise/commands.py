@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advise.seen import Guest, Reading
+from advise.reading import Reading
+from advise.seen import Guest
 
 XL, VIRSH, QM, PCT, VZ, DOCKER = "xl", "libvirt", "proxmox", "proxmox-lxc", "openvz", "docker"
 

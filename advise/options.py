@@ -8,7 +8,8 @@ import numpy as np
 from advise import AdviceError
 from advise.model import DRAWS, SEED, Fit, Predicted, fit, predict
 from advise.queueing import FULL, Numbers, delay
-from advise.seen import App, Guest, Host, Place, Seen
+from advise.reading import Place
+from advise.seen import App, Guest, Host, Seen
 
 HOST_NOISE = 0.05  # relative deviation of a host's CPU use from one minute to the next, at least
 DISK_FULL = 0.95
@@ -167,6 +168,7 @@ class Advisor:
                 vcpus=np.nan if new.vcpus is None else new.vcpus,
                 used=self._used(hosts[new.place]),
                 cpus=hosts[new.place].cpus,
+                bursts=hosts[new.place].bursts,
             )
             for guest, new in its
         )

@@ -7,7 +7,8 @@ from advise import AdviceError, commands
 from advise.answer import Answer
 from advise.commands import Managed
 from advise.options import BUSY, Advisor, Option
-from advise.seen import Guest, Reading
+from advise.reading import Reading
+from advise.seen import Guest
 
 
 def where(reading: Reading, advisor: Advisor, names: Sequence[str], on: str | None = None) -> Answer:

@@ -60,6 +60,7 @@ def delay(
     vcpus: Numbers | float,
     used: Numbers | float,
     cpus: Numbers | float,
+    bursts: float = 1.0,
 ) -> Numbers:
     """Mean waiting of requests for a guest's CPUs, in seconds.
 
@@ -67,12 +68,13 @@ def delay(
     own, used: CPUs that the guest, and all on its host with it, use.
     cap, vcpus: the most CPUs that the guest may use; NaN without.
     cpus: of the host.
+    bursts: how many times as long as expected guests wait on this host.
 
     There is too little either of the host's CPUs, or of its cap, or of its vCPUs, which others on the host make slower.
     The longest wait counts: with one CPU, one vCPU and no cap all of it is one queue.
     """
-    waits: Numbers = np.asarray(work * waiting(used, cpus))
-    slower = 1 + waiting(np.maximum(used - own, 0.0), cpus)
+    waits: Numbers = np.asarray(work * bursts * waiting(used, cpus))
+    slower = 1 + bursts * waiting(np.maximum(used - own, 0.0), cpus)
     for most, factor in ((cap, np.ones_like(slower)), (vcpus, slower)):
         known = np.isfinite(most) & np.isfinite(slower)
         longer, beside = np.where(known, factor, 1.0), np.where(known, slower, 1.0)

@@ -5,7 +5,7 @@ import pytest
 
 from advise.checked import Calibration, Change, Check, _caps, _moves, together
 from advise.model import Predicted
-from advise.seen import Place
+from advise.reading import Place
 
 A, B, C = (Place(host, "kvm") for host in "abc")
 TIMES = np.arange(0, 6000, 60.0)

@@ -9,7 +9,8 @@ from advise import AdviceError
 from advise.model import Past
 from advise.options import Advisor, Option
 from advise.queueing import waiting
-from advise.seen import App, Guest, Host, Place, Seen
+from advise.reading import Place
+from advise.seen import App, Guest, Host, Seen
 
 A, B = Place("a", "kvm"), Place("b", "kvm")
 WORK = 0.01

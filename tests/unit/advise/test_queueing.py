@@ -52,3 +52,6 @@ class TestDelay:
     def test_limits_that_come_and_go_count_while_they_are_there(self) -> None:
         waits = delay(np.full(2, 0.01), np.full(2, 0.1), cap=np.array([0.2, np.nan]), vcpus=np.nan, used=0.1, cpus=1)
         assert waits == pytest.approx([0.05, 0.01 / 9])
+
+    def test_on_a_host_with_bursts_it_waits_longer(self) -> None:
+        assert float(delay(1, 0.3, cap=np.nan, vcpus=np.nan, used=0.6, cpus=1, bursts=2.0)) == pytest.approx(3.0)

@@ -1,0 +1,96 @@
+"""Queries of a Prometheus with virtscope's records, at a time and over the past before it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from advise import AdviceError
+from advise.queueing import Numbers
+from deploy.api import Api, Unanswered
+
+SAMPLES = 288  # of the past: with a day, one every five minutes
+SHORTEST_STEP = 30.0  # seconds
+SETTLED = 150.0  # seconds after which rates over two minutes are those of a new state
+ANSWERED = ',status!~"1xx|5xx"'  # as for app:response_seconds:mean
+
+
+class Place(NamedTuple):
+    """A host as one platform sees it."""
+
+    host: str
+    platform: str
+
+
+Key = tuple[str, Place]  # an application or a guest on a host
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A Prometheus at a time, over a present and a past before it, in seconds."""
+
+    api: Api
+    at: float
+    present: float
+    past: float
+
+    @property
+    def step(self) -> float:
+        return max(SHORTEST_STEP, self.past / SAMPLES)
+
+    @property
+    def times(self) -> Numbers:
+        """Of the values in `series`."""
+        count = round(self.past / self.step) + 1
+        return np.linspace(self.at - (count - 1) * self.step, self.at, count)
+
+    def now(self, expr: str) -> list[tuple[dict[str, str], float]]:
+        """An instant query; $present and $past in it are durations. Raises `AdviceError`."""
+        query = expr.replace("$present", duration(self.present)).replace("$past", duration(self.past))
+        return [(series["metric"], float(series["value"][1])) for series in self._result("query", query, time=self.at)]
+
+    def series(self, expr: str) -> list[tuple[dict[str, str], Numbers]]:
+        """Values of the past, NaN where there is none; $step in the query is a duration. Raises `AdviceError`."""
+        times = self.times
+        query = expr.replace("$step", duration(self.step))
+        result = []
+        for series in self._result("query_range", query, start=times[0], end=times[-1], step=self.step):
+            values = np.full(len(times), np.nan)
+            for time, value in series["values"]:
+                values[round((float(time) - times[0]) / self.step)] = float(value)
+            result.append((series["metric"], values))
+        return result
+
+    def _result(self, kind: str, query: str, **times: float) -> list[Any]:
+        try:
+            asked = {name: f"{value:.3f}" for name, value in times.items()}
+            return list(self.api.data(f"/api/v1/{kind}", query=query, **asked)["result"])
+        except Unanswered as error:
+            raise AdviceError(str(error)) from None
+
+
+def duration(seconds: float) -> str:
+    """In PromQL, whose durations have no fractions."""
+    return f"{round(seconds * 1000)}ms"
+
+
+def place_of(labels: Mapping[str, str]) -> Place:
+    return Place(labels["host"], labels["platform"])
+
+
+def requests_query(what: str, time: str, status: str = "") -> str:
+    """A query of the requests to web tiers: `what` is count or sum (of seconds), each per second."""
+    of = f'requests:duration_seconds_{what}:rate1m{{tier="web"{status}}}'
+    return f"sum by (host, platform, app) (avg_over_time({of}[{time}]))"
+
+
+def answers(reading: Reading) -> dict[Key, tuple[float, float]]:
+    """Requests per second that each web tier answered, and their mean seconds; raises `AdviceError`."""
+
+    def by_app(what: str) -> dict[Key, float]:
+        found = reading.now(requests_query(what, "$present", ANSWERED))
+        return {(labels["app"], place_of(labels)): value for labels, value in found}
+
+    count, seconds = by_app("count"), by_app("sum")
+    return {key: (rate, seconds[key] / rate) for key, rate in count.items() if rate > 0 and seconds.get(key, 0.0) > 0}
