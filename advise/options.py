@@ -82,10 +82,11 @@ class Advisor:
     def __init__(self, seen: Seen, widened: float = 1.0) -> None:
         self.seen = seen
         self._widened = widened
-        self._fits: dict[str, Fit] = {app.name: fit(app.past) for app in seen.apps}
+        # Filled when needed: a change touches few of a fleet's applications.
+        self._fits: dict[str, Fit] = {}
+        self._now: dict[tuple[str, Place], Predicted] = {}
         chance = np.random.default_rng(SEED)
         self._draws = {place: chance.standard_normal(DRAWS) for place in sorted(seen.hosts)}
-        self._now = {(app.name, app.place): self._response(app, seen.guests) for app in seen.apps}
 
     def find(self, name: str, host: str | None = None) -> Guest:
         """Raises `AdviceError` if there is no such guest, or several."""
@@ -143,7 +144,7 @@ class Advisor:
         guests = [*(changed.get((each.name, each.place), each) for each in self.seen.guests), *started]
         touched = {each.place for each in (*before, *after, *started)}
         outcomes = tuple(
-            Outcome(app, _place(app, before, after), self._now[app.name, app.place], self._response(app, guests))
+            Outcome(app, _place(app, before, after), self._present(app), self._response(app, guests))
             for app in self.seen.apps
             if any(each.place in touched for each in app.guests)
         )
@@ -154,6 +155,12 @@ class Advisor:
         ):
             limit = f"objective of {', '.join(sorted(broken))}"
         return Option(place, tuple(each.place for each in before), tuple(after), outcomes, limit)
+
+    def _present(self, app: App) -> Predicted:
+        key = app.name, app.place
+        if key not in self._now:
+            self._now[key] = self._response(app, self.seen.guests)
+        return self._now[key]
 
     def _response(self, app: App, guests: Sequence[Guest]) -> Predicted:
         """Of an application when all guests are like this."""
@@ -174,6 +181,8 @@ class Advisor:
         )
         change = sum(self._disk_change(guest, new, guests) / app.requests_of[guest.name] for guest, new in its)
         work = sum(app.work(guest) for guest in app.guests)
+        if app.name not in self._fits:
+            self._fits[app.name] = fit(app.past)
         return predict(self._fits[app.name], work, np.broadcast_to(expected, DRAWS), change, self._widened)
 
     def _used(self, host: Host) -> Numbers:
