@@ -1,6 +1,6 @@
 """What may be changed, and what each change would do to every application that it touches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,39 +116,36 @@ class Advisor:
 
     def after(self, option: Option) -> "Advisor":
         """What to advise once its guests are as it says."""
-        before = [self.find(each.name, of.host) for each, of in zip(option.guests, option.of, strict=True)]
-        changed = dict(zip(((each.name, each.place) for each in before), option.guests, strict=True))
+        keys = [(guest.name, of) for guest, of in zip(option.guests, option.of, strict=True)]
+        by_key = {(each.name, each.place): each for each in self.seen.guests}
+        before = [by_key[key] for key in keys]
+        changed = dict(zip(keys, option.guests, strict=True))
 
         def new(guest: Guest) -> Guest:
             return changed.get((guest.name, guest.place), guest)
 
-        guests = [new(each) for each in self.seen.guests]
-        hosts = {}
-        for place, host in self._hosts(guests).items():
-            comes = sum(each.memory or 0.0 for each in option.guests if each.place == place)
-            goes = sum(each.memory or 0.0 for each in before if each.place == place)
-            free = None if host.memory_free is None else host.memory_free + goes - comes
-            busy = sum(each.disk_own or 0.0 for each in guests if each.place == place)
-            hosts[place] = replace(host, memory_free=free, disk_busy=None if host.disk_busy is None else busy)
         apps = [
             replace(app, place=_place(app, before, option.guests), guests=tuple(map(new, app.guests)))
             for app in self.seen.apps
         ]
-        return Advisor(replace(self.seen, hosts=hosts, guests=guests, apps=apps), self._widened)
+        hosts = self._hosts(before, option.guests)
+        seen = replace(self.seen, hosts=hosts, guests=[new(each) for each in self.seen.guests], apps=apps)
+        return Advisor(seen, self._widened)
 
     def option(
         self, before: Sequence[Guest], after: Sequence[Guest], place: Place, started: Sequence[Guest] = ()
     ) -> Option:
         """These guests as they are now, and as they would be; and guests that would start."""
-        changed = dict(zip(((each.name, each.place) for each in before), after, strict=True))
-        guests = [*(changed.get((each.name, each.place), each) for each in self.seen.guests), *started]
+        changed = {(old.name, old.place): new for old, new in zip(before, after, strict=True)}
+        hosts = self._hosts(before, [*after, *started])
         touched = {each.place for each in (*before, *after, *started)}
         outcomes = tuple(
-            Outcome(app, _place(app, before, after), self._present(app), self._response(app, guests))
+            Outcome(app, _place(app, before, after), self._present(app), self._response(app, changed, hosts))
             for app in self.seen.apps
             if any(each.place in touched for each in app.guests)
         )
-        limit = self._limit(before, after, guests, place)
+        comes = any(old.place != new.place for old, new in zip(before, after, strict=True))
+        limit = _limit(hosts[place], comes=comes)
         same = list(before) == list(after)
         if limit is None and (
             broken := [each.app.name for each in outcomes if (not each.held if same else each.breaks)]
@@ -159,14 +156,12 @@ class Advisor:
     def _present(self, app: App) -> Predicted:
         key = app.name, app.place
         if key not in self._now:
-            self._now[key] = self._response(app, self.seen.guests)
+            self._now[key] = self._response(app, {}, self.seen.hosts)
         return self._now[key]
 
-    def _response(self, app: App, guests: Sequence[Guest]) -> Predicted:
-        """Of an application when all guests are like this."""
-        by_name = {(each.name, each.place.platform): each for each in guests}
-        hosts = self._hosts(guests)
-        its = [(guest, by_name[guest.name, guest.place.platform]) for guest in app.guests]
+    def _response(self, app: App, changed: Mapping[tuple[str, Place], Guest], hosts: Mapping[Place, Host]) -> Predicted:
+        """Of an application when hosts and some guests are like this."""
+        its = [(guest, changed.get((guest.name, guest.place), guest)) for guest in app.guests]
         expected = sum(
             delay(
                 app.work(guest),
@@ -179,56 +174,60 @@ class Advisor:
             )
             for guest, new in its
         )
-        change = sum(self._disk_change(guest, new, guests) / app.requests_of[guest.name] for guest, new in its)
+        change = sum(
+            _disk_change(guest, self.seen.hosts[guest.place], hosts[new.place]) / app.requests_of[guest.name]
+            for guest, new in its
+        )
         work = sum(app.work(guest) for guest in app.guests)
         if app.name not in self._fits:
             self._fits[app.name] = fit(app.past)
         return predict(self._fits[app.name], work, np.broadcast_to(expected, DRAWS), change, self._widened)
+
+    def _hosts(self, before: Sequence[Guest], after: Sequence[Guest]) -> dict[Place, Host]:
+        """All hosts with these guests as they are after, no longer as before; a guest's overhead goes with it."""
+        hosts = dict(self.seen.hosts)
+        for sign, guests in ((-1, before), (1, after)):
+            for guest in guests:
+                host = hosts[guest.place]
+                memory, disk = guest.memory or 0.0, guest.disk_own or 0.0
+                hosts[guest.place] = replace(
+                    host,
+                    used=max(0.0, host.used + sign * (guest.cpu + guest.overhead)),
+                    memory_free=None if host.memory_free is None else host.memory_free - sign * memory,
+                    disk_busy=None if host.disk_busy is None else max(0.0, host.disk_busy + sign * disk),
+                )
+        return hosts
 
     def _used(self, host: Host) -> Numbers:
         deviation = np.hypot(host.deviation, HOST_NOISE * host.used)
         used: Numbers = np.maximum(host.used + deviation * self._draws[host.place], 0.0)
         return used
 
-    def _hosts(self, after: Sequence[Guest]) -> dict[Place, Host]:
-        """All hosts with these guests: a guest's overhead goes with it."""
-        added = dict.fromkeys(self.seen.hosts, 0.0)
-        for sign, guests in ((1, after), (-1, self.seen.guests)):
-            for guest in guests:
-                added[guest.place] += sign * (guest.cpu + guest.overhead)
-        return {
-            place: replace(host, used=max(0.0, host.used + added[place])) for place, host in self.seen.hosts.items()
-        }
 
-    def _disk_change(self, before: Guest, after: Guest, guests: Sequence[Guest]) -> float:
-        """How much longer its requests will wait for neighbours' at the disk, in seconds per second."""
-        if before.disk_own is None or self.seen.hosts[after.place].disk_busy is None:
-            return 0.0  # unknown there: as here
-        there = _queue(sum(each.disk_own or 0.0 for each in guests if each.place == after.place and each is not after))
-        here = _queue(
-            sum(each.disk_own or 0.0 for each in self.seen.guests if each.place == before.place and each is not before)
-        )
-        if here > 0 and before.disk_waits > 0:
-            return before.disk_waits * (there / here - 1)
-        return before.disk_own * (there - here)
+def _limit(host: Host, *, comes: bool) -> str | None:
+    """The resource of the host that would be used up, of those that matter if guests come there."""
+    if comes and host.memory_free is not None and host.memory_free < 0:
+        return "memory"
+    if host.used >= FULL * host.cpus:
+        return "cpu"
+    if comes and (host.disk_busy or 0.0) >= DISK_FULL:
+        return "disk"
+    return None
 
-    def _limit(
-        self, before: Sequence[Guest], after: Sequence[Guest], guests: Sequence[Guest], place: Place
-    ) -> str | None:
-        """The resource of the host that they would use up, if they come there."""
-        come = [new for old, new in zip(before, after, strict=True) if old.place != new.place]
-        host = self._hosts(guests)[place]
-        if come and host.memory_free is not None and sum(each.memory or 0.0 for each in come) > host.memory_free:
-            return "memory"
-        if host.used >= FULL * host.cpus:
-            return "cpu"
-        if come and sum(each.disk_own or 0.0 for each in guests if each.place == place) >= DISK_FULL:
-            return "disk"
-        return None
+
+def _disk_change(guest: Guest, here: Host, there: Host) -> float:
+    """How much longer its requests will wait for neighbours' at the disk, in seconds per second."""
+    if guest.disk_own is None or here.disk_busy is None or there.disk_busy is None:
+        return 0.0  # unknown there: as here
+    now, then = _queue(here.disk_busy - guest.disk_own), _queue(there.disk_busy - guest.disk_own)
+    if now > 0 and guest.disk_waits > 0:
+        return guest.disk_waits * (then / now - 1)
+    return guest.disk_own * (then - now)
 
 
 def _queue(busy: float) -> float:
-    return min(busy, DISK_FULL) / (1 - min(busy, DISK_FULL))
+    possible = min(max(busy, 0.0), DISK_FULL)
+    return possible / (1 - possible)
 
 
 def _place(app: App, before: Sequence[Guest], after: Sequence[Guest]) -> Place:

@@ -33,6 +33,10 @@ def seen(*guests: Guest, allowed: float | None = 0.1, **hosts: float | None) -> 
     """Two hosts with one CPU each."""
     used = {place: sum(each.cpu for each in guests if each.place == place) for place in (A, B)}
     made = {place: replace(Host(place, 1.0, its), **hosts) for place, its in used.items()}  # type: ignore[arg-type]
+    for each in guests:
+        if each.disk_own is not None:
+            busy = (made[each.place].disk_busy or 0.0) + each.disk_own
+            made[each.place] = replace(made[each.place], disk_busy=busy)
     return Seen(0.0, made, guests, [app(each, used[each.place], allowed) for each in guests])
 
 
@@ -69,14 +73,14 @@ def test_what_speaks_against_a_host() -> None:
     assert limit(seen(shop, api, memory_free=0.9e9)) == "memory"
     assert limit(seen(shop, api, memory_free=1.1e9)) is None
     assert limit(seen(shop, guest("api", B, 0.7))) == "cpu"
-    assert limit(seen(guest("shop", A, 0.3, disk_own=0.5), guest("api", B, 0.3, disk_own=0.5), disk_busy=0.5)) == "disk"
+    assert limit(seen(guest("shop", A, 0.3, disk_own=0.5), guest("api", B, 0.3, disk_own=0.5))) == "disk"
     assert limit(seen(shop, guest("api", B, 0.6))) == "objective of api, shop"
     assert limit(seen(shop, guest("api", B, 0.6), allowed=None)) is None
 
 
 def test_neighbours_at_the_disk_make_requests_wait() -> None:
     shop, blog = guest("shop", A, 0.1, disk_own=0.2), guest("blog", B, 0.1, disk_own=0.5)
-    moved = Advisor(seen(shop, blog, disk_busy=0.5)).option([shop], [replace(shop, place=B)], B)
+    moved = Advisor(seen(shop, blog)).option([shop], [replace(shop, place=B)], B)
     # 0.2 s/s of disk time for 10 requests/s, each second of which waits 0.5 / (1 - 0.5) s.
     assert predicted(moved)["shop"] == pytest.approx(WORK / 0.8 + 0.02, rel=0.1)
 
