@@ -18,10 +18,10 @@ DRAWS = 4000
 LEVELS = (0.05, 0.5, 0.95)  # the median and a 90 % interval
 SEED = 2007
 # Before anything was seen, share is 1 and k is like it, give or take so much; and there is no rest.
-SHARE_SPREAD, K_SPREAD, REST_SPREAD = 1.0, 0.5, 10.0
+SHARE_SPREAD, K_SPREAD, REST_SPREAD = 0.3, 0.5, 10.0
 LEAST_NOISE = 0.05  # relative, of any measured mean
 NOISE, FEW = 0.15, 10  # what is expected, as if it had been seen so often
-RELATED = 4.0  # so many samples in sequence tell as much as one: what disturbs one disturbs the next
+RELATED = 12.0  # so many samples in sequence tell as much as one: what disturbs one disturbs the next
 
 
 @dataclass(frozen=True)
