@@ -1,6 +1,7 @@
 """`python3 -m advise serve`: a page with advice for every host, and the calibration as metrics for Prometheus."""
 
 import http.server
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -100,7 +101,10 @@ class Shown:
 
 
 def serve(address: tuple[str, int], shown: Shown, find: Callable[[], Found], every: float) -> None:
-    """Until interrupted; raises `AdviceError` if the address is taken."""
+    """Until SIGINT or SIGTERM; raises `AdviceError` if the address is taken."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
 
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = 30  # seconds for a request
@@ -128,9 +132,7 @@ def serve(address: tuple[str, int], shown: Shown, find: Callable[[], Found], eve
     with server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(f"http://{address[0]}:{server.server_port}/", flush=True)
-        try:
-            while True:
-                shown.update(find)
-                time.sleep(every)
-        except KeyboardInterrupt:
-            server.shutdown()
+        while not stopped.is_set():
+            shown.update(find)
+            stopped.wait(every)
+        server.shutdown()

@@ -1,7 +1,6 @@
 """`python -m advise` on a Prometheus whose records come from queues, so that what will be is known."""
 
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -183,7 +182,7 @@ def test_the_page_and_its_metrics(prometheus: Prometheus) -> None:
             page = requests.get(url, timeout=30).text
             missing = requests.get(f"{url}nothing", timeout=30).status_code
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
             process.communicate(timeout=30)
     assert 'advise_predictions{inside="true"} 3.0' in metrics
     assert "advise_withheld 0.0" in metrics
