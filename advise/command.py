@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     of = argparse.ArgumentParser(add_help=False)
     of.add_argument("--prometheus", metavar="URL", help="default: this checkout's; its user and password may be in it")
-    of.add_argument("--present", metavar="DURATION", type=durations.parse, default=900.0, help="default: 15m")
-    of.add_argument("--past", metavar="DURATION", type=durations.parse, default=86400.0, help="default: 1d")
+    of.add_argument("--present", metavar="DURATION", type=_duration, default=900.0, help="default: 15m")
+    of.add_argument("--past", metavar="DURATION", type=_duration, default=86400.0, help="default: 1d")
     once = argparse.ArgumentParser(add_help=False, parents=[of])
     once.add_argument("--at", metavar="TIME", type=float, help="Unix time, such as of a busy hour; default: now")
     once.add_argument("--json", action="store_true")
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         "--listen", metavar="HOST:PORT", type=_address, default=("127.0.0.1", PORT), help=f"default: 127.0.0.1:{PORT}"
     )
     server.add_argument(
-        "--every", metavar="DURATION", type=durations.parse, default=900.0, help="how often it looks; default: 15m"
+        "--every", metavar="DURATION", type=_duration, default=900.0, help="how often it looks; default: 15m"
     )
     return parser
 
@@ -104,8 +104,15 @@ def _parser() -> argparse.ArgumentParser:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isdecimal():
-        raise ValueError(f"{text!r} is not an address such as 127.0.0.1:{PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as 127.0.0.1:{PORT}")
     return host, int(port)
+
+
+def _duration(text: str) -> float:
+    try:
+        return durations.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _check(given: argparse.Namespace, calibration: Calibration) -> int:

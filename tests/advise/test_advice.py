@@ -132,6 +132,7 @@ def test_of_an_earlier_time(prometheus: Prometheus, end: int) -> None:
         (["relieve", "z"], "error: no host z is recorded in the past minutes"),
         (["cap", "blog-web", "0"], "error: a cap is more than 0 CPUs"),
         (["where", "shop-web", "api-web"], "error: these guests are on several hosts: ask about those of one"),
+        (["where", "blog-web", "--past", "5q"], "usage: python3 -m advise where"),
         (["where", "blog-web", "--at", "1000000000"], "error: no host:cpu_usage:rate before 1000000000"),
     ],
 )
