@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from advise.reading import Reading
 from advise.seen import Guest
 
-XL, VIRSH, QM, PCT, VZ, DOCKER = "xl", "libvirt", "proxmox", "proxmox-lxc", "openvz", "docker"
+XL, VIRSH, QM, PCT, VZ = "xl", "libvirt", "proxmox", "proxmox-lxc", "openvz"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def managed(reading: Reading, guests: list[Guest]) -> dict[Guest, Managed]:
         for labels, _ in reading.now("kvm_guest_info")
     }
     proxmox = {
-        (labels.get("host"), labels.get("container")): labels.get("ctid", "") or labels.get("id", "")
+        (labels.get("host"), labels.get("container")): labels.get("id", "")
         for labels, _ in reading.now("kvm_container_info")
     }
     found = {}
@@ -53,11 +53,10 @@ _MOVE: Mapping[str, str] = {
 }
 _CAP: Mapping[str, str] = {
     XL: "xl sched-credit2 --domain={name} --cap={percent}",
-    VIRSH: "virsh schedinfo {name} --live --config --set global_period=100000 --set global_quota={quota}",
+    VIRSH: "virsh schedinfo {name} --live global_period=100000 global_quota={quota}",
     QM: "qm set {name} --cpulimit {cpus}",
     PCT: "pct set {name} --cpulimit {cpus}",
     VZ: "vzctl set {name} --cpulimit {percent} --save",
-    DOCKER: "docker update --cpus {cpus} {name}",
 }
 _VCPUS: Mapping[str, str] = {
     XL: "xl vcpu-set {name} {number}",

@@ -3,8 +3,8 @@
     response = rest + share x work + k x waiting
 
 Work is its CPU time per request, waiting what queueing theory expects at the CPU use of that time. Share is 1 if all
-work is part of requests, less if some is done beside them. k is like share if requests arrive at random, larger if they
-arrive in bursts. Rest doesn't depend on CPUs. All three are estimated from the application's own past.
+work is part of requests, less if some is done beside them. k equals share if requests arrive at random; bursts make
+it larger. Rest doesn't depend on CPUs. All three are estimated from the application's own past.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from advise.queueing import Numbers
 DRAWS = 4000
 LEVELS = (0.05, 0.5, 0.95)  # the median and a 90 % interval
 SEED = 2007
-# Before anything was seen, share is 1 and k is like it, give or take so much; and there is no rest.
+# Expected without history: share is 1, k equals it and there is no rest, each with this deviation.
 SHARE_SPREAD, K_SPREAD, REST_SPREAD = 0.3, 0.5, 10.0
 LEAST_NOISE = 0.05  # relative, of any measured mean
 NOISE, FEW = 0.15, 10  # what is expected, as if it had been seen so often

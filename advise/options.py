@@ -205,7 +205,7 @@ class Advisor:
 
 
 def _limit(host: Host, *, comes: bool) -> str | None:
-    """The resource of the host that would be used up, of those that matter if guests come there."""
+    """The exhausted resource of the host; memory and disk count only if guests come there."""
     if comes and host.memory_free is not None and host.memory_free < 0:
         return "memory"
     if host.used >= FULL * host.cpus:

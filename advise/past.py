@@ -49,7 +49,7 @@ class _Recorded:
         for (guest, on), cpu in self.cpu.items():
             if on.platform != at.platform or guest not in guests or on not in self.used:
                 continue
-            # A guest beside another web tier of the application works for that one.
+            # A guest on the host of another web tier works for that web tier.
             web_there = np.nan_to_num(self.requests.get((app, on), none)) > 0
             served = rate if on == at else np.where(web_there, np.nan, everywhere)
             part = np.divide(cpu, served, out=none.copy(), where=served > 0)

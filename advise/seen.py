@@ -61,7 +61,6 @@ class App:
 
 @dataclass(frozen=True)
 class Seen:
-    at: float  # Unix time
     hosts: Mapping[Place, Host]
     guests: Sequence[Guest]
     apps: Sequence[App]
@@ -89,7 +88,7 @@ def see(reading: Reading) -> Seen:
             unclear[key] = found
         else:
             apps.append(found)
-    return Seen(reading.at, hosts, there, apps, unclear)
+    return Seen(hosts, there, apps, unclear)
 
 
 def _by_place(reading: Reading, expr: str) -> dict[Place, float]:

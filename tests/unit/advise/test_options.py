@@ -16,8 +16,16 @@ A, B = Place("a", "kvm"), Place("b", "kvm")
 WORK = 0.01
 
 
-def guest(name: str, place: Place, cpu: float, **more: float | None) -> Guest:
-    return replace(Guest(name, place, cpu, memory=1e9, apps=(name,)), **more)  # type: ignore[arg-type]
+def guest(
+    name: str,
+    place: Place,
+    cpu: float,
+    *,
+    overhead: float = 0.0,
+    vcpus: float | None = None,
+    disk_own: float | None = None,
+) -> Guest:
+    return Guest(name, place, cpu, overhead, memory=1e9, vcpus=vcpus, apps=(name,), disk_own=disk_own)
 
 
 def app(of: Guest, used: float, allowed: float | None = 0.1) -> App:
@@ -29,15 +37,15 @@ def app(of: Guest, used: float, allowed: float | None = 0.1) -> App:
     return App(of.name, of.place, requests, WORK / (1 - used), allowed, (of,), {of.name: requests}, past)
 
 
-def seen(*guests: Guest, allowed: float | None = 0.1, **hosts: float | None) -> Seen:
+def seen(*guests: Guest, allowed: float | None = 0.1, memory_free: float | None = None) -> Seen:
     """Two hosts with one CPU each."""
     used = {place: sum(each.cpu for each in guests if each.place == place) for place in (A, B)}
-    made = {place: replace(Host(place, 1.0, its), **hosts) for place, its in used.items()}  # type: ignore[arg-type]
+    made = {place: Host(place, 1.0, its, memory_free=memory_free) for place, its in used.items()}
     for each in guests:
         if each.disk_own is not None:
             busy = (made[each.place].disk_busy or 0.0) + each.disk_own
             made[each.place] = replace(made[each.place], disk_busy=busy)
-    return Seen(0.0, made, guests, [app(each, used[each.place], allowed) for each in guests])
+    return Seen(made, guests, [app(each, used[each.place], allowed) for each in guests])
 
 
 def predicted(option: Option) -> dict[str, float]:
@@ -93,7 +101,7 @@ def test_a_cap_and_vcpus() -> None:
     assert advisor.option([shop], [replace(shop, cap=0.1)], A).limit == "objective of shop"
     [large] = [replace(host, cpus=8.0) for host in advisor.seen.hosts.values() if host.place == A]
     busy = guest("shop", A, 0.8, vcpus=1)
-    one = Advisor(Seen(0.0, {A: replace(large, used=0.8)}, [busy], [app(busy, 0.8)]))
+    one = Advisor(Seen({A: replace(large, used=0.8)}, [busy], [app(busy, 0.8)]))
     two = one.option([busy], [replace(busy, vcpus=2)], A)
     assert predicted(two)["shop"] < 0.4 * two.outcomes[0].now.median
 
