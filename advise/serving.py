@@ -4,16 +4,17 @@ import http.server
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
 
 from advise import AdviceError, answer
 from advise.answer import Answer
@@ -33,49 +34,51 @@ class Found:
     advice: Sequence[tuple[str, Sequence[Answer]]]
 
 
-class Shown:
+class Shown(Collector):
     """The latest findings, as the page and as metrics."""
 
     def __init__(self) -> None:
         self._found: Found | None = None
         self._error = ""
-        self._registry = CollectorRegistry()
-        self._up = self._gauge("advise_up", "Whether Prometheus answered the latest time.")
-        self._at = self._gauge("advise_calibration_timestamp_seconds", "When the calibration was made, as Unix time.")
-        what = "Checked predictions of response times, by whether the response was within the 90 % interval."
-        self._predictions = self._gauge("advise_predictions", what, "inside")
-        self._error_ratio = self._gauge(
-            "advise_prediction_error_ratio", "Median error of the checked predictions, relative to the response."
-        )
-        self._widened = self._gauge(
-            "advise_interval_ratio", "Width of intervals / width by the model alone, in logarithms."
-        )
-        self._withheld = self._gauge("advise_withheld", "Whether advice is withheld because predictions were wrong.")
-
-    def _gauge(self, name: str, help_text: str, *labels: str) -> Gauge:
-        return Gauge(name, help_text, labels, registry=self._registry)
 
     def update(self, find: Callable[[], Found]) -> None:
         """Look again; without an answer the page keeps what was found before, and says so."""
         try:
-            found = find()
+            self._found, self._error = find(), ""
         except AdviceError as error:
             self._error = str(error)
-            self._up.set(0)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The metrics; absent until they are known."""
+        if self._found or self._error:
+            yield GaugeMetricFamily("advise_up", "Whether Prometheus answered the latest time.", not self._error)
+        if self._found is None:
             return
-        calibration = found.calibration
-        self._up.set(1)
-        self._at.set(found.at)
+        calibration = self._found.calibration
         inside = sum(each.inside for each in calibration.checks)
-        self._predictions.labels("true").set(inside)
-        self._predictions.labels("false").set(len(calibration.checks) - inside)
-        self._error_ratio.set(calibration.error if np.isfinite(calibration.error) else np.nan)
-        self._widened.set(calibration.widened)
-        self._withheld.set(calibration.reason_to_withhold is not None)
-        self._found, self._error = found, ""
+        what = "Checked predictions of response times, by whether the response was within the 90 % interval."
+        predictions = GaugeMetricFamily("advise_predictions", what, labels=["inside"])
+        predictions.add_metric(["true"], inside)
+        predictions.add_metric(["false"], len(calibration.checks) - inside)
+        yield predictions
+        for name, text, value in (
+            ("calibration_timestamp_seconds", "When the calibration was made, as Unix time.", self._found.at),
+            ("interval_ratio", "Width of intervals / width by the model alone, in logarithms.", calibration.widened),
+            (
+                "withheld",
+                "Whether predictions were so wrong that advice is withheld.",
+                bool(calibration.reason_to_withhold),
+            ),
+        ):
+            yield GaugeMetricFamily(f"advise_{name}", text, float(value))
+        if calibration.checks:
+            what = "Median error of the checked predictions, relative to the response."
+            yield GaugeMetricFamily("advise_prediction_error_ratio", what, calibration.error)
 
     def metrics(self) -> bytes:
-        return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
 
     def page(self) -> bytes:
         found = self._found

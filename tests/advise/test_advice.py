@@ -202,4 +202,5 @@ def test_the_page_without_a_prometheus_says_so() -> None:
 
     shown.update(fail)
     assert "http://&lt;b&gt;: Connection refused" in shown.page().decode()
-    assert "advise_up 0.0" in shown.metrics().decode()
+    samples = [line for line in shown.metrics().decode().splitlines() if not line.startswith("#")]
+    assert samples == ["advise_up 0.0"], "nothing is known of a calibration"
