@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
@@ -78,6 +78,7 @@ class Shown(Collector):
     def metrics(self) -> bytes:
         registry = CollectorRegistry()
         registry.register(self)
+        ProcessCollector(registry=registry)
         return generate_latest(registry)
 
     def page(self) -> bytes:

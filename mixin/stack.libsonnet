@@ -37,6 +37,7 @@
   // What is scraped, and how.
   prometheus: importstr '../prometheus/prometheus.yml',
   targets: std.mapWithKey(function(_, file) local listed = std.parseYaml(file); if listed == null then [] else listed, {
+    advise: importstr '../prometheus/targets/advise.yml',
     app: importstr '../prometheus/targets/app.yml',
     cadvisor: importstr '../prometheus/targets/cadvisor.yml',
     guest: importstr '../prometheus/targets/guest.yml',

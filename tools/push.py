@@ -12,7 +12,7 @@ from deploy.programs import CHECKOUT
 
 FOLDER = CHECKOUT / "deploy/packages/push"
 # Jobs of other machines: ssh-exporter's hosts, which would all appear as this host; the lab's clients; the stack.
-_NOT_OF_A_HOST = {"xentop_over_ssh", "vestat_over_ssh", "ssh", "lab", "prometheus", "alertmanager", "stack"}
+_NOT_OF_A_HOST = {"xentop_over_ssh", "vestat_over_ssh", "ssh", "advise", "lab", "prometheus", "alertmanager", "stack"}
 
 Yaml = dict[str, Any]
 

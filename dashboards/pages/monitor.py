@@ -2,7 +2,7 @@
 
 from dashboards import panels, tables, variables
 from dashboards.layout import Row, page
-from dashboards.signals import exporters, stack
+from dashboards.signals import advice, exporters, stack
 
 PAGE = page(
     uid="virtscope-monitor",
@@ -47,6 +47,18 @@ PAGE = page(
                 "a failure in the time shown; docs/faults.md says how.",
                 {"host": "Host", "part": "Part"},
                 stack.PARTS,
+            ),
+        ),
+        Row(
+            "Advice on placement",
+            tables.columns(
+                "Calibration of advise",
+                "The latest predictions of response times that could be checked: those with the response within their "
+                "90 % interval, and the median error relative to the response. Intervals are widened until 90 % are "
+                "within; below 50 %, or with a larger error than 50 %, advise answers nothing.",
+                {"host": "Host"},
+                advice.CALIBRATION,
+                height=4,
             ),
         ),
         Row(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -15,6 +16,7 @@ from advise import AdviceError
 from advise.serving import Found, Shown
 from tests.advise.world import Site, World
 from tests.report.recordings import backfilled
+from tests.support.endpoints import Group
 from tests.support.prometheus import ROOT, Prometheus
 from tests.support.waiting import wait_for
 
@@ -171,7 +173,7 @@ def test_advice_is_withheld_while_predictions_are_wrong(tmp_path: Path) -> None:
         assert "Move" not in text.stdout
 
 
-def test_the_page_and_its_metrics(prometheus: Prometheus) -> None:
+def test_the_page_and_its_metrics_which_become_a_record(prometheus: Prometheus, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "advise", "serve", "--listen", "127.0.0.1:0", "--prometheus", prometheus.url]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -182,9 +184,15 @@ def test_the_page_and_its_metrics(prometheus: Prometheus) -> None:
             )
             page = requests.get(url, timeout=30).text
             missing = requests.get(f"{url}nothing", timeout=30).status_code
+            group = Group(targets=[urlsplit(url).netloc], labels={"host": "monitor1"})
+            with Prometheus(tmp_path, {"advise": [group]}) as scraping:
+                [inside] = scraping.wait_for("monitor:advice_inside:ratio", 60)
+                scraping.wait_for('monitor:cpu_usage:rate{job="advise"}', 60)
         finally:
             process.terminate()
             process.communicate(timeout=30)
+    labels = {"host": "monitor1", "platform": "base", "job": "advise"}
+    assert (inside["metric"], inside["value"][1]) == ({"__name__": "monitor:advice_inside:ratio", **labels}, "1")
     assert 'advise_predictions{inside="true"} 3.0' in metrics
     assert "advise_withheld 0.0" in metrics
     assert "<h2>Host a</h2>" in page
@@ -202,5 +210,5 @@ def test_the_page_without_a_prometheus_says_so() -> None:
 
     shown.update(fail)
     assert "http://&lt;b&gt;: Connection refused" in shown.page().decode()
-    samples = [line for line in shown.metrics().decode().splitlines() if not line.startswith("#")]
+    samples = [line for line in shown.metrics().decode().splitlines() if line.startswith("advise_")]
     assert samples == ["advise_up 0.0"], "nothing is known of a calibration"

@@ -164,6 +164,7 @@ TARGETS = [
     Target("xentop", "down1", "xen", [], up=False),
     Target("node", "down1", "xen", [], up=False),
     Target("ssh", "stack1", "base", every_metric("ssh")),
+    Target("advise", "stack1", "base", every_metric("advise")),
 ]
 
 _OF_XEN1, _OF_LAB1 = ('host="xen1",platform="xen"', 'host="lab1",platform="cgroup"')

@@ -51,7 +51,7 @@ OWN_WORDS = {
         r"|perf_(open_counters|groups_reopened_total)"
         r"|sched_(switches|wait_(charged|kernel|lost)_seconds)_total"
         r"|xentop_(missing|iteration|toolstack|child)_\w+|perf_cgroups_left_out|resctrl_missing_values"
-        r"|kvm_libvirt_refused_lines|openvz_\w+_(refused|unknown|unread)_\w+|ssh_\w+"
+        r"|kvm_libvirt_refused_lines|openvz_\w+_(refused|unknown|unread)_\w+|(ssh|advise)_\w+"
     ),
 }
 # Panels that ignore their page's filters although the title doesn't say so: they show everything, or one container.
