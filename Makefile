@@ -48,7 +48,7 @@ fleet-test: $(READY) ## Prove that a fleet answers as one Prometheus would, and 
 
 ##@ Experiment
 .PHONY: lab
-lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), factors(-short), suites, network or a file
+lab: ## Run an experiment: SCENARIO=smoke (3 minutes), scale, intensity, placement, neighbour, allocation(-short), controller, factors(-short), suites, network or a file
 	@$(PYTHON) -m deploy.lab run $(if $(NEW),--new) $(if $(DRY_RUN),--dry-run) "$(or $(SCENARIO),smoke)"
 
 ##@ Test

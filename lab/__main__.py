@@ -14,7 +14,7 @@ from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT
 from lab import LabError, run, scenario
 from lab.prometheus import Prometheus
-from lab.report import allocation, consolidation, factors, network, recorded, suites
+from lab.report import allocation, consolidation, controller, factors, network, recorded, suites
 from lab.report.page import Page
 from lab.report.recorded import Recording
 
@@ -22,6 +22,7 @@ REPORTS = CHECKOUT / ".stack" / "lab" / "reports"
 REPORT: Mapping[str, Callable[[Recording], Page]] = {
     "consolidation": consolidation.write_up,
     "allocation": allocation.write_up,
+    "controller": controller.write_up,
     "factors": factors.write_up,
     "network": network.write_up,
     "suites": suites.write_up,

@@ -178,8 +178,8 @@ class Cgroup:
         _write(parent / CPU_WEIGHT[version], str(min(sum(weights), MAX_WEIGHT[version])))
 
     @_explained()
-    def cap(self, cpus: float) -> None:
-        """Change only its cap, in CPUs, by a single write to a single file."""
+    def cap(self, cpus: float | None) -> None:
+        """Change only its cap, in CPUs or None, by a single write to a single file."""
         name, value = cap_setting(cpus, self._hierarchies.version)
         _write(self._folder("cpu") / name, value)
 

@@ -50,13 +50,13 @@ def planned_seconds(what: Consolidation, steps: Sequence[Step]) -> float:
 def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome:
     course, check, prometheus = run.course, stage.check, run.scrapes.prometheus
     if run.state.scale is None:  # once per run
-        run.state.scale = _calibrate(what, course, stage)
+        run.state.scale = calibrate(what, course, stage)
         run.state.save()
     scale = run.state.scale
     clients = scale.clients(step.clients)
     course.doing(f"{step.name}: starting")
     cpu_count = stage.set_up(step.instances, step.placement, step.batch)
-    stage.visit(clients, seed=f"{what.seed}/{step.name}")
+    stage.visit([clients] * step.instances, seed=f"{what.seed}/{step.name}")
     course.doing(f"{step.name}: warming up")
     course.pass_time(what.warm_up, check)
     course.doing(f"{step.name}: measuring")
@@ -87,23 +87,20 @@ def _measure(what: Consolidation, step: Step, run: Run, stage: Stage) -> Outcome
     )
 
 
-def _calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
+def calibrate(what: Consolidation, course: Course, stage: Stage) -> Scale:
     """The cost of a request on this machine, with one instance under light load."""
     if not what.calibration:
         return Scale()
     course.doing("calibrating: measuring the cost of a request")
     stage.set_up(1, what.placement[0])
-    stage.visit(PROBING_CLIENTS, f"{what.seed}/calibration", PROBING_THINK_SECONDS)
+    stage.visit([PROBING_CLIENTS], f"{what.seed}/calibration", PROBING_THINK_SECONDS)
     warm_up = what.calibration / 3
     course.pass_time(warm_up, stage.check)
     before, cpu_before = stage.clients.answers(), stage.cpu_seconds()
     course.pass_time(what.calibration - warm_up, stage.check)
     answers = stage.clients.answers() - before
     scale = calibrated(stage.cpu_seconds() - cpu_before, answers, what.think_time)
-    course.say(
-        f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here, so {scale.clients(800)} clients "
-        "stand for the study's 800."
-    )
+    course.say(f"A request takes {scale.request_cpu_seconds * 1000:.1f} ms of CPU here.")
     return scale
 
 

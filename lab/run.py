@@ -21,6 +21,7 @@ from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
 from lab import LabError, cgroups, consolidation, guard, scenario
 from lab.allocation import switching
+from lab.controller import experiment as controller
 from lab.factors import experiment as factors
 from lab.keys import Scenario, ScenarioError
 from lab.metrics import RunnerMetrics
@@ -35,7 +36,8 @@ from lab.suites import running as suites
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CONSOLIDATION = consolidation.STUDY
 STUDIES: Mapping[str, Study] = {
-    study.name: study for study in (CONSOLIDATION, switching.STUDY, factors.STUDY, network.STUDY, suites.STUDY)
+    study.name: study
+    for study in (CONSOLIDATION, switching.STUDY, controller.STUDY, factors.STUDY, network.STUDY, suites.STUDY)
 }
 
 

@@ -81,13 +81,24 @@ class Stage:
             instance.limit(self._limits(instance, where))
         return where.count
 
-    def visit(self, clients: int, seed: str, think_seconds: float | None = None) -> None:
+    def visit(self, clients: Sequence[int], seed: str, think_seconds: float | None = None) -> None:
+        """From now on there are so many clients of each running instance."""
         urls = {instance.name: instance.url for instance in self._running}
         think_seconds = think_seconds or self._scenario.think_time
-        self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, dict.fromkeys(urls, clients), urls))
+        of_each = dict(zip(urls, clients, strict=True))
+        self.clients.carry_out(Order(seed, think_seconds, self._scenario.timeout, of_each, urls))
+
+    def cap(self, caps: Mapping[str, Mapping[str, float]] | None) -> None:
+        """Set the caps of tiers, in CPUs by instance and tier; None: no caps."""
+        for instance in self._running:
+            instance.cap(dict.fromkeys(TIERS) if caps is None else caps[instance.name])
 
     def cpu_seconds(self) -> float:
         return sum(instance.cpu_seconds() for instance in self._running)
+
+    def cpu_by_tier(self) -> dict[str, dict[str, float]]:
+        """The same by instance and tier."""
+        return {instance.name: instance.cpu_by_tier() for instance in self._running}
 
     def check(self) -> None:
         for instance in self._running:

@@ -3,8 +3,9 @@
 <- {"port": 40123}                                             first: the port of its metrics
 -> {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0,
     "clients": {"auction-1": 210}, "urls": {"auction-1": "http://127.0.0.1:40080"}}
-<- {"answers": 0}                                              after they have started, and earlier ones ended
+<- {"answers": 0, "waits": {}}                                 after they have started, and earlier ones ended
 -> null                                                        asks again
+<- {"answers": 12, "waits": {"auction-1": [12.0, 0.8]}}        requests that have ended, and their seconds
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.processes import Process, beside
 
@@ -51,13 +53,21 @@ class Clients(Process):
 
     def answers(self) -> int:
         """The number of answers with any status so far."""
-        self.send("null\n")
-        return self._answer(START_SECONDS)["answers"]
+        found: int = self._ask()["answers"]
+        return found
 
-    def _answer(self, seconds: float) -> dict[str, int]:
+    def waits(self) -> dict[str, tuple[float, float]]:
+        """By application: requests that have ended so far, also without an answer, and the seconds that they took."""
+        return {app: (requests, seconds) for app, (requests, seconds) in self._ask()["waits"].items()}
+
+    def _ask(self) -> dict[str, Any]:
+        self.send("null\n")
+        return self._answer(START_SECONDS)
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
         line = self.read_until(b"\n", seconds)
         if not line.endswith(b"\n"):
             self.check()
             raise self.failure(f"has not answered for {seconds:g} s")
-        answer: dict[str, int] = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         return answer

@@ -7,7 +7,10 @@ lab_clients{app="auction-1"} 210
 process_cpu_seconds_total 1.9
 """
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
+from prometheus_client.samples import Sample
 
 # The sensors' edges, so that buckets of sensors and clients can be compared.
 DURATION_EDGES = (
@@ -46,6 +49,19 @@ class Metrics:
 
     def answers(self) -> int:
         """The number of answers with any status."""
-        samples = (sample for family in self.durations.collect() for sample in family.samples)
-        counts = (one for one in samples if one.name.endswith("_count"))
+        counts = (one for one in self._samples() if one.name.endswith("_count"))
         return round(sum(one.value for one in counts if one.labels["status"] not in {"timeout", "error"}))
+
+    def waits(self) -> dict[str, tuple[float, float]]:
+        """By application: requests that have ended, also without an answer, and the seconds that they took."""
+        found = dict[str, tuple[float, float]]()
+        for one in self._samples():
+            requests, seconds = found.get(one.labels["app"], (0.0, 0.0))
+            if one.name.endswith("_count"):
+                found[one.labels["app"]] = requests + one.value, seconds
+            elif one.name.endswith("_sum"):
+                found[one.labels["app"]] = requests, seconds + one.value
+        return found
+
+    def _samples(self) -> Iterator[Sample]:
+        return (sample for family in self.durations.collect() for sample in family.samples)

@@ -112,8 +112,16 @@ class Instance:
             for process in processes:
                 process.check()
 
+    def cap(self, caps: Mapping[str, float | None]) -> None:
+        """Change only the caps, in CPUs; None: no cap."""
+        for tier, cap in caps.items():
+            self._cgroups[tier].cap(cap)
+
     def cpu_seconds(self) -> float:
-        return sum(cgroup.cpu_seconds() for cgroup in self._cgroups.values())
+        return sum(self.cpu_by_tier().values())
+
+    def cpu_by_tier(self) -> dict[str, float]:
+        return {tier: cgroup.cpu_seconds() for tier, cgroup in self._cgroups.items()}
 
     def _prepare_folder(self) -> None:
         enclosure.prepare(self.folder)

@@ -11,6 +11,7 @@ from lab import run, scenario
 from lab.allocation import switching
 from lab.allocation.scenario import Allocation, Elsewhere
 from lab.allocation.scenario import Guest as Switched
+from lab.controller.scenario import Controller
 from lab.environments import Base, Guest, Limited
 from lab.factors.scenario import FACTORS, Case, Factors
 from lab.keys import Scenario, ScenarioError
@@ -43,6 +44,7 @@ CASES = "study: factors\nabout: Does pinning help?\ncpus: 4\n"
 GUESTS = "guests: [{name: a guest, ssh: root@web1, platform: xen, emulated: true}]\n"
 PATHS = "study: network\nabout: What does a bridge cost?\n"
 VETH = PATHS + "paths: [loopback, veth]\ndirections: send\nsizes: 256\noffloads: on\n"
+LOADS = "study: controller\nabout: Two sites that change places.\nloads: [[0.45, 0.1], [0.1, 0.45]]\n"
 SUITES = "study: suites\nabout: Here and in a cgroup.\nenvironments: [base, {name: capped, cap: 0.5}]\n"
 
 
@@ -90,6 +92,8 @@ STEPS: tuple[tuple[Callable[[str, str], Scenario], str, int, tuple[str, ...]], .
         *(Network.parse, PATHS + f"paths: veth\nsizes: 256\nweb_rates: 50\n{GUESTS}", 4),
         ("guest-a-guest-send-256-offloads-unchanged-1", "guest-a-guest-receive-256-offloads-unchanged-1"),
     ),
+    (Controller.parse, LOADS, 0, ("none-1", "equal-1", "predicted-1", "equal-2", "predicted-2", "none-2")),
+    (Controller.parse, LOADS + "caps: predicted\n", 0, ("predicted-1", "predicted-2")),
     # A suite without a copy has none.
     (Suites.parse, SUITES, 0, ("base-lmbench-1", "base-stress-ng-1", "capped-lmbench-1", "capped-stress-ng-1")),
     (Suites.parse, SUITES, 4, ("capped-lmbench-2", "capped-stress-ng-2", "base-lmbench-2")),
@@ -265,6 +269,16 @@ REPLACED = {
     (Factors.parse, CASES): (
         ("4", "1", "3: cpus: affinity needs at least two CPUs; leave it out of factors"),
         ("4\n", "64\novercommit: 16\n", "4: overcommit: 1024 virtual servers at the largest over"),
+    ),
+    (Controller.parse, LOADS): (
+        ("[0.1, 0.45]", "[0.1]", "3: loads[2]: each phase has a load for each site, of which there are 1 to 8"),
+        ("[0.1, 0.45]", "[0.5, 0.45]", "3: loads[2]: 0.95 CPUs are too much: the sites share one, of which 0.9 may"),
+        (
+            "[0.1, 0.45]]",
+            "[0.1, 0.45]]\nphase: 30s\ninterval: 20s",
+            "4: phase: 30 s are too short for an interval of 20",
+        ),
+        ("[0.1, 0.45]]", "[0.1, 0.45]]\ncaps: few", "4: caps: should be 'none', 'equal' or 'predicted', not 'few'"),
     ),
     (Suites.parse, SUITES): (
         ("base, {", "{", "3: environments: base is missing, with which all others are compared: add"),
