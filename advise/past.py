@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advise.model import Past
 from advise.queueing import Numbers, delay, waiting
@@ -15,6 +16,7 @@ from advise.reading import ANSWERED, SETTLED, Key, Place, Reading, place_of, req
 MIN_REQUESTS = 10.0  # in a step: fewer say little about their mean
 LITTLE_WAITING = 0.02  # CPUs' worth: so much is added to what is expected and what is measured before they are compared
 BURSTS = 0.2, 5.0  # between these
+LEAVING = 60.0  # seconds for which there are still rates of requests
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class _Recorded:
     cap: Mapping[Key, Numbers]
     vcpus: Mapping[Key, Numbers]
     bursts: Mapping[Place, float]
-    settled: int  # intervals after which rates are those of a guest that has come
+    coming: int  # intervals in which rates are of a part, as a guest has just come
+    going: int  # intervals in which rates remain of a guest that has gone
 
     def rows(self, app: str, at: Place, guests: Collection[str], enough: float) -> Past | None:
         """The intervals in which the web tier on this host answered `enough` requests per second; None without any."""
@@ -45,7 +48,7 @@ class _Recorded:
         everywhere = np.sum([np.nan_to_num(each) for (of, _), each in self.requests.items() if of == app], axis=0)
         work, expected, copies = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
         none = np.full_like(rate, np.nan)
-        known = np.isfinite(_earlier(rate, self.settled))
+        known = _settled(rate, self.coming, self.going)
         for (guest, on), cpu in self.cpu.items():
             if on.platform != at.platform or guest not in guests or on not in self.used:
                 continue
@@ -54,7 +57,7 @@ class _Recorded:
             served = rate if on == at else np.where(web_there, np.nan, everywhere)
             part = np.divide(cpu, served, out=none.copy(), where=served > 0)
             there = np.isfinite(part)
-            known &= ~there | np.isfinite(_earlier(part, self.settled))
+            known &= ~there | _settled(part, self.coming, self.going)
             work += np.where(there, part, 0.0)
             expected += np.where(there, self._delay(guest, on, np.nan_to_num(part)), 0.0)
             copies += there
@@ -113,7 +116,8 @@ def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> His
             for on in used
             if on in guests_used and on in guests_waited
         },
-        settled=math.ceil(SETTLED / reading.step),
+        coming=math.ceil(SETTLED / reading.step),
+        going=math.ceil(1 + LEAVING / reading.step),
     )
     found: dict[str, list[Past]] = defaultdict(list)
     for app, at in recorded.response:
@@ -140,6 +144,8 @@ def _joined(rows: list[Past]) -> Past:
     return Past(together("response"), together("work"), together("waiting"))
 
 
-def _earlier(values: Numbers, intervals: int) -> Numbers:
-    """What was so many intervals before each value, NaN before the first one."""
-    return np.concatenate([np.full(intervals, np.nan), values])[: len(values)]
+def _settled(values: Numbers, coming: int, going: int) -> NDArray[np.bool_]:
+    """Where there are values for so many intervals before and after, as rates change while a guest comes or goes."""
+    padded = np.pad(np.isfinite(values), (coming, going), constant_values=(False, True))  # at the end it hasn't gone
+    settled: NDArray[np.bool_] = np.lib.stride_tricks.sliding_window_view(padded, coming + going + 1).all(axis=1)
+    return settled

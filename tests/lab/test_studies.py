@@ -10,11 +10,12 @@ import pytest
 from deploy import programs
 from lab.network.scenario import FILES, PATHS
 from lab.suites.running import WORK
-from tests.lab.conftest import require_cgroups, require_packages
+from tests.lab.conftest import require_cgroups, require_packages, require_servers
 from tests.lab.reached import guest
 from tests.lab.runs import complete, left, measured, report, running_stack
 from tests.stack.conftest import Checkout
 from tests.support.program import program_path
+from tests.telegraf.agent import telegraf
 
 RUN_SECONDS = 600
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -143,3 +144,30 @@ repetitions: 2
         assert "Over bridge, a byte costs up to " in text
         assert "Over bridge, a request costs up to " in text
         assert "On emulated hardware, so no more than a sign that it works. To and from guest reached, a byte " in text
+
+
+def test_the_controller_caps_sites_by_predicted_responses(tmp_path_factory: pytest.TempPathFactory) -> None:
+    require_servers()
+    telegraf()
+    scenario = """\
+study: controller
+about: Two kinds of caps, as short as may be.
+loads: [[0.3, 0.1], [0.1, 0.3]]
+phase: 30s
+interval: 5s
+caps: [none, predicted]
+warm_up: 10s
+think_time: 0.5s
+calibration: 15s
+repetitions: 1
+"""
+    with studied(tmp_path_factory.mktemp("s"), scenario, "auction-*") as (checkout, name, text):
+        reserved = measured(checkout, name, "CPUs reserved")
+        assert reserved["no caps"] == 1
+        assert 0.4 < reserved["caps by prediction"] < 1
+        for test in ("mean response", "requests", "objective"):
+            found = measured(checkout, name, test)
+            assert found.keys() == reserved.keys()
+            assert all(value > 0 for value in found.values())
+        assert measured(checkout, name, "prediction error").keys() == {"caps by prediction"}
+        assert "With caps by prediction: " in text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advise.past import _bursts, _earlier
+from advise.past import _bursts, _settled
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,15 @@ def test_how_many_times_as_long_as_expected_guests_wait(
     assert _bursts(np.array(waited), np.array(expected)) == pytest.approx(factor, rel=0.06)
 
 
-def test_what_was_before() -> None:
-    assert _earlier(np.array([1.0, 2.0, 3.0]), 1) == pytest.approx([np.nan, 1.0, 2.0], nan_ok=True)
-    assert _earlier(np.array([1.0, 2.0]), 5) == pytest.approx([np.nan, np.nan], nan_ok=True)
+@pytest.mark.parametrize(
+    ("there", "settled"),
+    [
+        ("--xxxxxx--", "----xx----"),  # a stay that has ended
+        ("--xxxx", "----xx"),  # one that lasts
+        ("--xxxxx-xxxx", "----x-----xx"),  # the guest comes back at once
+        ("xx-xxx", "-----x"),  # it may have come right before the first value
+    ],
+)
+def test_while_a_guest_comes_or_goes_its_rates_are_left_out(there: str, settled: str) -> None:
+    values = np.array([1.0 if each == "x" else np.nan for each in there])
+    assert "".join("x" if each else "-" for each in _settled(values, coming=2, going=2)) == settled
