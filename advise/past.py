@@ -147,5 +147,4 @@ def _joined(rows: list[Past]) -> Past:
 def _settled(values: Numbers, coming: int, going: int) -> NDArray[np.bool_]:
     """Where there are values for so many intervals before and after, as rates change while a guest comes or goes."""
     padded = np.pad(np.isfinite(values), (coming, going), constant_values=(False, True))  # at the end it hasn't gone
-    settled: NDArray[np.bool_] = np.lib.stride_tricks.sliding_window_view(padded, coming + going + 1).all(axis=1)
-    return settled
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, coming + going + 1).all(axis=1))
