@@ -22,12 +22,14 @@ class Answer:
     options: Sequence[Option]
     advised: Option | None
     commands: Mapping[Place, Sequence[str]]  # that carry the options out
+    unknown: Mapping[Place, Sequence[str]]  # what may speak against the options and isn't recorded
     unclear: Sequence[str]  # which of the guests' applications can't be predicted, and why
 
-    def document(self) -> dict[str, Any]:
+    def document(self, *, withheld: bool) -> dict[str, Any]:
+        """Of withheld advice the predictions remain, without a host and commands that a script might take for it."""
         return {
             "about": self.about,
-            "advised": self.advised and self.advised.place.host,
+            "advised": None if withheld or self.advised is None else self.advised.place.host,
             "candidates": [
                 {
                     "host": each.place.host,
@@ -36,7 +38,8 @@ class Answer:
                     "limit": each.limit,
                     "gain": _finite(each.gain),
                     "copied_bytes": None if each.stays else _copied(each),
-                    "commands": list(self.commands.get(each.place, ())),
+                    "commands": [] if withheld else list(self.commands.get(each.place, ())),
+                    "unknown": list(self.unknown.get(each.place, ())),
                     "apps": [_outcome(outcome) for outcome in each.outcomes],
                 }
                 for each in self.options
@@ -55,6 +58,12 @@ class Answer:
                 yield *head, "none", "", "", "", ""
 
     def lines(self) -> Iterator[str]:
+        for each in self.options:
+            if unknown := self.unknown.get(each.place):
+                yield f"Not recorded{'' if each.stays else f', for {each.place.host}'}: {'; '.join(unknown)}."
+        if self.unclear:
+            yield f"No advice: {'; '.join(self.unclear)}."
+            return
         if self.advised is None:
             yield "Nothing fits." if len(self.options) > 1 else "It doesn't fit."
             return

@@ -134,7 +134,7 @@ def _advise(given: argparse.Namespace, reading: Reading, calibration: Calibratio
     if reason is None and (unclear := dict.fromkeys(line for each in answers for line in each.unclear)):
         reason = "; ".join(unclear)
     if given.json:
-        documents = [each.document() for each in answers]
+        documents = [each.document(withheld=reason is not None) for each in answers]
         shown = {"changes": documents} if given.question in ("relieve", "maintenance") else documents[0]
         print(json.dumps({"withheld": reason, "calibration": answer.calibration(calibration), **shown}, indent=2))
     else:

@@ -9,7 +9,7 @@ from advise import AdviceError
 from advise.model import DRAWS, SEED, Fit, Predicted, fit, predict
 from advise.queueing import FULL, Numbers, delay
 from advise.reading import Place
-from advise.seen import App, Guest, Host, Seen
+from advise.seen import IDLE, App, Guest, Host, Seen
 
 HOST_NOISE = 0.05  # relative deviation of a host's CPU use from one minute to the next, at least
 DISK_FULL = 0.95
@@ -101,6 +101,20 @@ class Advisor:
         """Which of their applications can't be predicted, and why."""
         apps = {app for guest in guests for app in guest.apps}
         return [f"{app} on {at.host}: {why}" for (app, at), why in self.seen.unclear.items() if app in apps]
+
+    def unknown(self, option: Option) -> list[str]:
+        """What may speak against an option and isn't recorded, apart from the guests' own applications."""
+        touched, own = {option.place, *option.of}, {app for guest in option.guests for app in guest.apps}
+        found = [
+            f"response of {app} on {at.host}: {why}"
+            for (app, at), why in self.seen.unclear.items()
+            if at in touched and app not in own and why != IDLE
+        ]
+        if not option.stays:
+            if self.seen.hosts[option.place].memory_free is None:
+                found.append(f"free memory of {option.place.host}")
+            found += [f"memory of {guest.name}" for guest in option.guests if guest.memory is None]
+        return found
 
     def places(self, platform: str) -> list[Place]:
         return sorted(place for place in self.seen.hosts if place.platform == platform)

@@ -86,7 +86,8 @@ def _answer(reading: Reading, advisor: Advisor, before: Sequence[Guest], options
         ]
         for each in options
     }
-    return Answer(_about(before), options, best, lines, advisor.unclear(before))
+    unknown = {each.place: advisor.unknown(each) for each in options}
+    return Answer(_about(before), options, best, lines, unknown, advisor.unclear(before))
 
 
 def _changed(
@@ -103,7 +104,8 @@ def _changed(
     command = carry_out(managed) if managed else None
     advised = option if option.limit is None else None
     lines = {guest.place: [command] if command else []}
-    return Answer(f"{_about([guest])}, with {what}", [option], advised, lines, advisor.unclear([guest]))
+    unknown, unclear = {guest.place: advisor.unknown(option)}, advisor.unclear([guest])
+    return Answer(f"{_about([guest])}, with {what}", [option], advised, lines, unknown, unclear)
 
 
 def _about(guests: Sequence[Guest]) -> str:

@@ -12,6 +12,7 @@ from advise.past import MIN_REQUESTS, History, history
 from advise.reading import Key, Place, Reading, answers, place_of, requests_query
 
 DISK_OWN, DISK_NEIGHBOUR = "device|self|throttled", "neighbour"
+IDLE = "it had no requests"
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def _apps(reading: Reading, there: Sequence[Guest], past: History) -> Iterator[t
             and (guest.place == at or guest.place not in webs)
         ]
         if rate <= 0 or key not in answered:
-            yield key, "it had no requests"
+            yield key, IDLE
         elif not its:
             yield key, "no guest is known to be its: map its tiers in alerts/objectives/"
         elif sum(guest.cpu for guest in its) <= 0:

@@ -150,13 +150,19 @@ def test_without_a_prometheus() -> None:
     assert "Connection refused" in found.stderr
 
 
-def test_advice_is_withheld_while_data_are_short(tmp_path: Path) -> None:
+def test_advice_is_withheld_while_data_are_short_and_says_what_it_lacks_of_others(tmp_path: Path) -> None:
     """An application with a request a minute."""
     end = int(time.time()) // 60 * 60 - 60
     world = World([Site("shop", requests=1 / 60, work=0.03), API])
     with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"shop": "a", "api": "b"})])) as prometheus:
         found = answer(prometheus, "where", "shop-web", status=3)
         assert "shop on a: no interval of" in found["withheld"]
+        assert (found["advised"], [each["commands"] for each in found["candidates"]]) == (None, [[], []])
+        [there] = [each for each in answer(prometheus, "where", "api-web")["candidates"] if not each["stay"]]
+        response, memory = there["unknown"]
+        assert response.startswith("response of shop on a: no interval of")
+        assert memory == "free memory of a"
+        assert "\nNot recorded, for a: response of shop on a: " in ask(prometheus, "where", "api-web").stdout
 
 
 def test_advice_is_withheld_while_predictions_are_wrong(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from advise.model import Past
 from advise.options import Advisor, Option
 from advise.queueing import waiting
 from advise.reading import Place
-from advise.seen import App, Guest, Host, Seen
+from advise.seen import IDLE, App, Guest, Host, Seen
 
 A, B = Place("a", "kvm"), Place("b", "kvm")
 WORK = 0.01
@@ -84,6 +84,25 @@ def test_what_speaks_against_a_host() -> None:
     assert limit(seen(guest("shop", A, 0.3, disk_own=0.5), guest("api", B, 0.3, disk_own=0.5))) == "disk"
     assert limit(seen(shop, guest("api", B, 0.6))) == "objective of api, shop"
     assert limit(seen(shop, guest("api", B, 0.6), allowed=None)) is None
+
+
+def test_what_is_not_recorded_is_said() -> None:
+    shop, api = guest("shop", A, 0.3), guest("api", B, 0.3)
+    of = seen(shop, api)
+    silent = {("shop", A): "no interval", ("mail", A): "no interval", ("wiki", B): "no tier", ("idle", B): IDLE}
+    advisor = Advisor(replace(of, unclear=silent))
+    moved, stays = advisor.option([shop], [replace(shop, place=B)], B), advisor.option([shop], [shop], A)
+    assert advisor.unknown(stays) == ["response of mail on a: no interval"]
+    assert advisor.unknown(moved) == [
+        "response of mail on a: no interval",
+        "response of wiki on b: no tier",
+        "free memory of b",
+    ]
+    assert Advisor(seen(shop, api, memory_free=1e9)).unknown(moved) == []
+    unsized = replace(shop, memory=None)
+    assert Advisor(seen(unsized, memory_free=1e9)).unknown(advisor.option([shop], [replace(unsized, place=B)], B)) == [
+        "memory of shop"
+    ]
 
 
 def test_neighbours_at_the_disk_make_requests_wait() -> None:
