@@ -94,12 +94,14 @@ def changes(reading: Reading) -> list[Change]:
     times = reading.times
     found: list[Change] = []
     by_guest: dict[tuple[str, str], dict[Place, Numbers]] = defaultdict(dict)
-    for labels, values in reading.series('group by (host, platform, vserver) (vserver:cpu_usage:rate{role="guest"})'):
+    for labels, values in reading.series(
+        'group by (host, platform, vserver) (vserver:cpu_usage:rate{$hosts,role="guest"})'
+    ):
         place = Place(labels["host"], labels["platform"])
         by_guest[place.platform, labels["vserver"]][place] = values
     for (_, name), on in by_guest.items():
         found += _moves(name, on, times)
-    for labels, values in reading.series('vserver:cpu_limit:cpus{role="guest"}'):
+    for labels, values in reading.series('vserver:cpu_limit:cpus{$hosts,role="guest"}'):
         place = Place(labels["host"], labels["platform"])
         there = by_guest.get((place.platform, labels["vserver"]), {}).get(place)
         if there is not None:
@@ -143,13 +145,25 @@ def together(found: Sequence[Change], seconds: float) -> list[tuple[Change, ...]
 def calibrate(reading: Reading, latest: int = LATEST) -> Calibration:
     """Predict the latest changes again; raises `AdviceError` if Prometheus doesn't answer."""
     groups = together(changes(reading), SETTLED)
+    if not groups:
+        return Calibration(())
+    known = replace(reading, past=2 * reading.past)  # as far back as an early change's own past
+    tiers = "group by (host, app) (last_over_time(vserver:app:info{$hosts}[$past]))"
+    apps = {(labels["host"], labels["app"]) for labels, _ in known.now(tiers)}
     checks: list[Check] = []
     for number, group in enumerate(groups[-latest:], max(0, len(groups) - latest)):
         after = group[-1].first + SETTLED + reading.present
         following = groups[number + 1][0].last if number + 1 < len(groups) else reading.at
         if after <= following:
-            checks += _checked(reading, group, after)
+            checks += _checked(replace(reading, hosts=_concerned(group, apps)), group, after)
     return Calibration(tuple(checks))
+
+
+def _concerned(group: Sequence[Change], apps: set[tuple[str, str]]) -> frozenset[str]:
+    """The hosts of these changes, and those of the other tiers of the applications there; `apps` are by host."""
+    touched = {place.host for change in group for place in (change.of, change.to) if place}
+    there = {app for host, app in apps if host in touched}
+    return frozenset(touched | {host for host, app in apps if app in there})
 
 
 def _checked(reading: Reading, group: tuple[Change, ...], after: float) -> Iterator[Check]:

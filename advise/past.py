@@ -88,14 +88,16 @@ def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> His
     def by_place(expr: str) -> dict[Place, Numbers]:
         return {place_of(labels): values for labels, values in reading.series(expr)}
 
-    steal = by_place("avg_over_time(host:cpu_steal:rate[$step])")
+    steal = by_place("avg_over_time(host:cpu_steal:rate{$hosts}[$step])")
     cpus = {
         on: values - np.nan_to_num(steal.get(on, 0.0 * values))
-        for on, values in by_place("avg_over_time(host:cpu_capacity:cpus[$step])").items()
+        for on, values in by_place("avg_over_time(host:cpu_capacity:cpus{$hosts}[$step])").items()
     }
-    used = {on: values for on, values in by_place("avg_over_time(host:cpu_usage:rate[$step])").items() if on in cpus}
+    used = {
+        on: values for on, values in by_place("avg_over_time(host:cpu_usage:rate{$hosts}[$step])").items() if on in cpus
+    }
     guests_used, guests_waited = (
-        by_place(f'avg_over_time((sum by (host, platform) ({record}{{role="guest"}}))[$step:30s])')
+        by_place(f'avg_over_time((sum by (host, platform) ({record}{{$hosts,role="guest"}}))[$step:30s])')
         for record in ("vserver:cpu_usage:rate", "vserver:cpu_wait:rate")
     )
     answered, seconds = (by(requests_query(what, "$step", ANSWERED), "app") for what in ("count", "sum"))
@@ -108,9 +110,9 @@ def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> His
         },
         used=used,
         cpus=cpus,
-        cpu=by("avg_over_time(group:mapped_cpu_usage:rate[$step])", "vserver"),
-        cap=by("vserver:cpu_limit:cpus", "vserver"),
-        vcpus=by("vserver:vcpus:count", "vserver"),
+        cpu=by("avg_over_time(group:mapped_cpu_usage:rate{$hosts}[$step])", "vserver"),
+        cap=by("vserver:cpu_limit:cpus{$hosts}", "vserver"),
+        vcpus=by("vserver:vcpus:count{$hosts}", "vserver"),
         bursts={
             on: _bursts(guests_waited[on], guests_used[on] * waiting(used[on], cpus[on]))
             for on in used

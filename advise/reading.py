@@ -1,5 +1,7 @@
 """Queries of a Prometheus with virtscope's records, at a time and over the past before it."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,12 +30,16 @@ Key = tuple[str, Place]  # an application or a guest on a host
 
 @dataclass(frozen=True)
 class Reading:
-    """A Prometheus at a time, over a present and a past before it, in seconds."""
+    """A Prometheus at a time, over a present and a past before it, in seconds; only of these hosts, if any are given.
+
+    Placeholders in queries: $present, $past and $step are durations, $hosts is a matcher.
+    """
 
     api: Api
     at: float
     present: float
     past: float
+    hosts: frozenset[str] | None = None
 
     @property
     def step(self) -> float:
@@ -46,23 +52,25 @@ class Reading:
         return np.linspace(self.at - (count - 1) * self.step, self.at, count)
 
     def now(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """An instant query; $present and $past in it are durations. Raises `AdviceError`."""
-        query = expr.replace("$present", duration(self.present)).replace("$past", duration(self.past))
-        return [(series["metric"], float(series["value"][1])) for series in self._result("query", query, time=self.at)]
+        """An instant query; raises `AdviceError`."""
+        return [(series["metric"], float(series["value"][1])) for series in self._result("query", expr, time=self.at)]
 
     def series(self, expr: str) -> list[tuple[dict[str, str], Numbers]]:
-        """Values of the past, NaN where there is none; $step in the query is a duration. Raises `AdviceError`."""
+        """Values of the past, NaN where there is none; raises `AdviceError`."""
         times = self.times
-        query = expr.replace("$step", duration(self.step))
         result = []
-        for series in self._result("query_range", query, start=times[0], end=times[-1], step=self.step):
+        for series in self._result("query_range", expr, start=times[0], end=times[-1], step=self.step):
             values = np.full(len(times), np.nan)
             for time, value in series["values"]:
                 values[round((float(time) - times[0]) / self.step)] = float(value)
             result.append((series["metric"], values))
         return result
 
-    def _result(self, kind: str, query: str, **times: float) -> list[Any]:
+    def _result(self, kind: str, expr: str, **times: float) -> list[Any]:
+        names = None if self.hosts is None else json.dumps("|".join(map(re.escape, sorted(self.hosts))))
+        query = expr.replace("$hosts", 'host!=""' if names is None else f"host=~{names}")
+        for name, seconds in (("$present", self.present), ("$past", self.past), ("$step", self.step)):
+            query = query.replace(name, duration(seconds))
         try:
             asked = {name: f"{value:.3f}" for name, value in times.items()}
             return list(self.api.data(f"/api/v1/{kind}", query=query, **asked)["result"])
@@ -81,7 +89,7 @@ def place_of(labels: Mapping[str, str]) -> Place:
 
 def requests_query(what: str, time: str, status: str = "") -> str:
     """A query of the requests to web tiers: `what` is count or sum (of seconds), each per second."""
-    of = f'requests:duration_seconds_{what}:rate1m{{tier="web"{status}}}'
+    of = f'requests:duration_seconds_{what}:rate1m{{$hosts,tier="web"{status}}}'
     return f"sum by (host, platform, app) (avg_over_time({of}[{time}]))"
 
 

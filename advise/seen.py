@@ -71,7 +71,7 @@ class Seen:
 def see(reading: Reading) -> Seen:
     """Raises `AdviceError` if Prometheus doesn't answer, or has no records of hosts."""
     mapped: dict[tuple[str, str], set[str]] = defaultdict(set)  # by platform and guest, so also while it is elsewhere
-    for labels, _ in reading.now("group by (platform, vserver, app) (last_over_time(vserver:app:info[$past]))"):
+    for labels, _ in reading.now("group by (platform, vserver, app) (last_over_time(vserver:app:info{$hosts}[$past]))"):
         mapped[labels["platform"], labels["vserver"]].add(labels["app"])
     past = history(reading, mapped)
     hosts = {host.place: host for host in _hosts(reading, past.bursts)}
@@ -97,11 +97,11 @@ def _by_place(reading: Reading, expr: str) -> dict[Place, float]:
 
 
 def _hosts(reading: Reading, bursts: Mapping[Place, float]) -> Iterator[Host]:
-    cpus = _by_place(reading, "avg_over_time(host:cpu_capacity:cpus[$present])")
-    steal = _by_place(reading, "avg_over_time(host:cpu_steal:rate[$present])")
-    memory = _by_place(reading, "host:memory_available:bytes")
-    varies = _by_place(reading, "stddev_over_time(host:cpu_usage:rate[$present])")
-    used = _by_place(reading, "avg_over_time(host:cpu_usage:rate[$present]) and host:cpu_usage:rate")
+    cpus = _by_place(reading, "avg_over_time(host:cpu_capacity:cpus{$hosts}[$present])")
+    steal = _by_place(reading, "avg_over_time(host:cpu_steal:rate{$hosts}[$present])")
+    memory = _by_place(reading, "host:memory_available:bytes{$hosts}")
+    varies = _by_place(reading, "stddev_over_time(host:cpu_usage:rate{$hosts}[$present])")
+    used = _by_place(reading, "avg_over_time(host:cpu_usage:rate{$hosts}[$present]) and host:cpu_usage:rate{$hosts}")
     for at, its in used.items():
         if at in cpus:
             left = cpus[at] - steal.get(at, 0.0)
@@ -114,20 +114,20 @@ def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None =
     def by_guest(expr: str) -> dict[Key, float]:
         return {(labels["vserver"], place_of(labels)): value for labels, value in reading.now(expr)}
 
-    memory = by_guest('avg_over_time(vserver:memory:bytes{role="guest"}[$present])')
-    caps = by_guest('vserver:cpu_limit:cpus{role="guest"}')
-    vcpus = by_guest("vserver:vcpus:count")
-    qemu = by_guest("avg_over_time(vserver:overhead_cpu:rate[$present])")
+    memory = by_guest('avg_over_time(vserver:memory:bytes{$hosts,role="guest"}[$present])')
+    caps = by_guest('vserver:cpu_limit:cpus{$hosts,role="guest"}')
+    vcpus = by_guest("vserver:vcpus:count{$hosts}")
+    qemu = by_guest("avg_over_time(vserver:overhead_cpu:rate{$hosts}[$present])")
     # Dom0 works for its guests. What a host of containers does beside them isn't for them.
-    dom0 = _by_place(reading, 'avg_over_time(host:overhead_per_guest_cpu:ratio{platform="xen"}[$present])')
+    dom0 = _by_place(reading, 'avg_over_time(host:overhead_per_guest_cpu:ratio{$hosts,platform="xen"}[$present])')
     own, waits = (
         by_guest(
             "sum by (host, platform, vserver) "
-            f'(avg_over_time(vserver:delay:rate{{resource="disk",reason=~"{reasons}"}}[$present]))'
+            f'(avg_over_time(vserver:delay:rate{{$hosts,resource="disk",reason=~"{reasons}"}}[$present]))'
         )
         for reasons in (DISK_OWN, DISK_NEIGHBOUR)
     )
-    usage = 'avg_over_time(vserver:cpu_usage:rate{role="guest"}[$present]) and vserver:cpu_usage:rate'
+    usage = 'avg_over_time(vserver:cpu_usage:rate{$hosts,role="guest"}[$present]) and vserver:cpu_usage:rate{$hosts}'
     for key, cpu in by_guest(usage).items():
         name, at = key
         apps = tuple(sorted((mapped or {}).get((at.platform, name), ())))
@@ -144,8 +144,10 @@ def _apps(reading: Reading, there: Sequence[Guest], past: History) -> Iterator[t
 
     requests = by_app(requests_query("count", "$present"))
     answered = answers(reading)
-    means = by_app('app:slo_threshold:seconds{objective="mean"}')
-    ratios = by_app('max by (host, platform, app) (avg_over_time(app:slo_response:ratio{objective!="mean"}[$present]))')
+    means = by_app('app:slo_threshold:seconds{$hosts,objective="mean"}')
+    ratios = by_app(
+        'max by (host, platform, app) (avg_over_time(app:slo_response:ratio{$hosts,objective!="mean"}[$present]))'
+    )
     for key, rate in sorted(requests.items()):
         name, at = key
         webs = {of for (app, of), its_rate in requests.items() if app == name and its_rate > 0}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advise.checked import Calibration, Change, Check, _caps, _moves, together
+from advise.checked import Calibration, Change, Check, _caps, _concerned, _moves, together
 from advise.model import Predicted
 from advise.reading import Place
 
@@ -48,6 +48,13 @@ def test_a_cap_that_changes() -> None:
 def test_changes_at_the_same_time_are_one() -> None:
     web, db, later = (Change("move", name, A, B, at - 60, at) for name, at in (("web", 100), ("db", 160), ("x", 900)))
     assert together([web, db, later], 120) == [(web, db), (later,)]
+
+
+def test_a_change_concerns_the_hosts_of_all_tiers_of_applications_there() -> None:
+    apps = {("a", "shop"), ("c", "shop"), ("b", "blog"), ("d", "wiki"), ("c", "wiki")}
+    move, start = Change("move", "web", A, B, 40, 100), Change("start", "wiki", None, C, 40, 100)
+    assert _concerned((move,), apps) == {"a", "b", "c"}
+    assert _concerned((start,), apps) == {"a", "c", "d"}
 
 
 def check(observed: float, median: float = 1.0) -> Check:
