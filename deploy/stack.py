@@ -10,13 +10,10 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from deploy import (
     StackError,
@@ -35,6 +32,7 @@ from deploy import (
     targets,
     telegraf,
 )
+from deploy.interruption import interruptible, uninterruptible
 from deploy.parts import ALERTMANAGER, GRAFANA, PARTS, PROMETHEUS, TELEGRAF, Part, kept
 from deploy.plan import DATA, SETTINGS_FILE, Plan, plan, running_plan, running_settings, settings_of
 from deploy.programs import CHECKOUT, catalogue
@@ -48,7 +46,6 @@ TARGETS_READ = supervision.RUN / "targets-read"  # as old as the last `make up`
 ORPHAN_SECONDS = 15  # for programs to end after their supervisord was killed
 LOG_LINES = 10
 COMMANDS = "`make up` or `make down`"
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def up() -> None:
@@ -254,7 +251,7 @@ def _start(wanted: Plan) -> None:
                 supervision.start_program(part.name)
         _wait(wanted)
     except BaseException:
-        _ignore_stop_signals()  # Ctrl-C must not leave half of the parts running
+        uninterruptible()  # Ctrl-C must not leave half of the parts running
         supervision.stop()
         raise
 
@@ -295,17 +292,6 @@ def _wait(wanted: Plan) -> None:
             raise health.PartFailedError(part, f"{part.name} ended right after its start")
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End like on Ctrl-C, for any signal; only once, as make may pass on a SIGTERM that this process got as well."""
-    _ignore_stop_signals()
-    raise KeyboardInterrupt
-
-
-def _ignore_stop_signals() -> None:
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def _log_line(line: str) -> str:
     return printable(line.rstrip("\n").expandtabs())
 
@@ -337,9 +323,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     os.umask(0o022)  # parts may run as other users; secret files get their own mode
-    # On any stop signal, `up` stops the parts that it has started.
-    for number in STOP_SIGNALS:
-        signal.signal(number, _interrupt)
+    interruptible()  # `up` then stops the parts that it has started
     try:
         configuration.add_settings(os.environ)
         match arguments.command:

@@ -3,19 +3,17 @@
 import argparse
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from rich.console import Console
 
 from deploy import StackError, documents, supervision
 from deploy.documents import FileError, nearest
+from deploy.interruption import interruptible
 from deploy.parts import PROMETHEUS
 from deploy.plan import ports_in_use
 from deploy.programs import CHECKOUT, ProgramsError
@@ -33,7 +31,6 @@ from lab.state import State
 from lab.study import Run, Study
 from lab.suites import running as suites
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CONSOLIDATION = consolidation.STUDY
 STUDIES: Mapping[str, Study] = {
     study.name: study
@@ -61,8 +58,7 @@ def load(file: Path) -> tuple[Study, Scenario]:
 def main(arguments: argparse.Namespace) -> int:
     """Return the exit status: 0 if all steps are done, 1 if something failed, 130 if interrupted."""
     os.umask(0o022)  # the stack's Prometheus may run as another user, and reads these files
-    for number in STOP_SIGNALS:
-        signal.signal(number, _interrupt)
+    interruptible()
     try:
         study, what = load(scenario.find(arguments.scenario))
         if arguments.dry_run:
@@ -159,10 +155,3 @@ def _alone() -> Iterator[int]:
         yield lock
     finally:
         os.close(lock)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Handle all signals like Ctrl-C, but only once, so that nothing disturbs the cleanup."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt

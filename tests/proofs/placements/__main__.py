@@ -11,16 +11,14 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from deploy import programs
+from deploy.interruption import interruptible
 from deploy.programs import ProgramsError
 from lab import LabError, cgroups, guard
 from lab.scenario import MIN_ANSWERS
@@ -47,7 +45,6 @@ PROBING_SECONDS, PROBING_CLIENTS, PROBING_THINK_SECONDS = 40.0, 10, 0.5
 # The sites' objective, in CPU seconds of a request: a request's processes queue for each other even on an idle host.
 OBJECTIVE_REQUESTS = 6.0
 TICK_SECONDS = 1.0
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Untried(Exception):
@@ -97,8 +94,7 @@ def main() -> int:
     results = RESULTS / f"{run.seed}-{run.sites}-{run.moves}-{run.settle:g}.jsonl"
     if given.short:
         results.unlink(missing_ok=True)
-    for number in STOP_SIGNALS:  # the shell ignores SIGINT for programs in the background
-        signal.signal(number, _interrupt)
+    interruptible()
     try:
         observed = carry_out(run, results)
     except _FAILURES as error:
@@ -257,13 +253,6 @@ def _alone() -> Iterator[None]:
             yield
     finally:
         os.close(lock)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Only once, so that nothing disturbs the cleanup."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

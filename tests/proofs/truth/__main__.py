@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import json
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import get_args
 
 from deploy import programs
 from deploy.go_programs import GoProgramsError
+from deploy.interruption import interruptible
 from deploy.programs import ProgramsError
 from lab import LabError, slow_disk
 from lab.cgroups import mounted
@@ -69,8 +69,7 @@ def main() -> int:
     results = RESULTS / f"{given.resource or 'all'}-{given.seed}-{len(plan)}{how}.jsonl"
     if given.short:
         results.unlink(missing_ok=True)
-    for ending in (signal.SIGINT, signal.SIGTERM):  # the shell ignores SIGINT for programs in the background
-        signal.signal(ending, signal.default_int_handler)
+    interruptible()
     try:
         observed = run(plan, results, compares=given.compare)
     except _FAILURES as error:

@@ -1,0 +1,28 @@
+"""Interruptions end a program like Ctrl-C, and never its cleanup."""
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def interruptible() -> None:
+    """From now on the first signal to end raises `KeyboardInterrupt`, and further ones are ignored.
+
+    Also in the background, where the shell has programs ignore SIGINT. Ignored are second ones since users press Ctrl-C
+    twice, and make may pass on a SIGTERM that this process got as well.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def uninterruptible() -> None:
+    """From now on signals to end are ignored."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    uninterruptible()
+    raise KeyboardInterrupt
