@@ -31,7 +31,7 @@ class Change:
     to: Place
     last: float  # Unix time of the last sample before
     first: float  # of the first one after
-    cap: float | None = None  # the new one
+    cap: float | None = None  # the new one, None without
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def changes(reading: Reading) -> list[Change]:
         place = Place(labels["host"], labels["platform"])
         there = by_guest.get((place.platform, labels["vserver"]), {}).get(place)
         if there is not None:
-            found += _caps(labels["vserver"], place, np.where(np.isnan(there), np.nan, values), times)
+            caps = np.where(np.isnan(there), np.nan, np.where(np.isnan(values), np.inf, values))
+            found += _caps(labels["vserver"], place, caps, times)
     return sorted(found, key=lambda each: each.first)
 
 
@@ -126,9 +127,12 @@ def _moves(name: str, on: dict[Place, Numbers], times: Numbers) -> Iterator[Chan
 
 
 def _caps(name: str, place: Place, caps: Numbers, times: Numbers) -> Iterator[Change]:
+    """`caps` are infinite without one, NaN without the guest. One that a single sample has is none."""
     for before, after in pairwise(range(len(caps))):
-        if np.isfinite(caps[before]) and np.isfinite(caps[after]) and caps[before] != caps[after]:
-            yield Change("cap", name, place, place, times[before], times[after], float(caps[after]))
+        lasting = len(set(caps[max(0, before - 1) : after])) == len(set(caps[after : after + 2])) == 1
+        if lasting and not np.isnan(caps[[before, after]]).any() and caps[before] != caps[after]:
+            new = float(caps[after]) if np.isfinite(caps[after]) else None
+            yield Change("cap", name, place, place, times[before], times[after], new)
 
 
 def together(found: Sequence[Change], seconds: float) -> list[tuple[Change, ...]]:

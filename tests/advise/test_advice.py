@@ -150,6 +150,24 @@ def test_without_a_prometheus() -> None:
     assert "Connection refused" in found.stderr
 
 
+def test_a_cap_and_a_start_in_the_past_are_predicted_again_and_compared(tmp_path: Path) -> None:
+    end = int(time.time()) // 60 * 60 - 60
+    alone, both = {"shop": "a"}, {"shop": "a", "blog": "a"}
+    capped = end - 8 * 3600
+    world = World([SHOP, BLOG], varies=0.1, caps=[(capped, {"shop": 0.5})])
+    moves = [(0, alone), (end - 4 * 3600, both)]
+    with backfilled(tmp_path, *world.samples(end, 14 * 3600, moves)) as prometheus:
+        cap, start = answer(prometheus, "check")["checks"]
+    assert [(each["changes"][0]["kind"], each["changes"][0]["guest"], each["app"]) for each in (cap, start)] == [
+        ("cap", "shop-web", "shop"),
+        ("start", "blog-web", "shop"),
+    ]
+    assert cap["seconds"] == pytest.approx(world.response(SHOP, alone, cap=0.5), rel=0.15)
+    assert start["seconds"] == pytest.approx(world.response(SHOP, both, cap=0.5), rel=0.15)
+    assert cap["inside"]
+    assert start["inside"]
+
+
 def test_advice_is_withheld_while_data_are_short_and_says_what_it_lacks_of_others(tmp_path: Path) -> None:
     """An application with a request a minute."""
     end = int(time.time()) // 60 * 60 - 60

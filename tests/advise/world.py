@@ -27,7 +27,7 @@ class Site:
 
 @dataclass
 class World:
-    """`places` says at each time which host each site is on."""
+    """`places` says at each time which host each site is on; one that isn't named doesn't run."""
 
     sites: Sequence[Site]
     hosts: Sequence[str] = ("a", "b")
@@ -37,18 +37,26 @@ class World:
     """How much load varies, relatively."""
     slow: Mapping[str, float] = field(default_factory=dict)
     """Seconds that requests take longer on a host for reasons that nothing records."""
+    caps: Sequence[tuple[int, Mapping[str, float]]] = ()
+    """Unix times from which on sites have these caps, in CPUs."""
 
     def used(self, on: Mapping[str, str], load: float = 1.0) -> dict[str, float]:
         """CPUs of each host."""
         return {
-            host: sum(load * site.requests * site.work for site in self.sites if on[site.name] == host)
+            host: sum(load * site.requests * site.work for site in self.sites if on.get(site.name) == host)
             for host in self.hosts
         }
 
-    def response(self, site: Site, on: Mapping[str, str], load: float = 1.0) -> float:
-        """Mean seconds: M/M/1 with processor sharing, T = S / (1 - rho), and the rest."""
+    def response(self, site: Site, on: Mapping[str, str], load: float = 1.0, cap: float = 1.0) -> float:
+        """Mean seconds: M/M/1 with processor sharing, T = S / (1 - rho), and the rest.
+
+        With a cap there is a slower queue, before CPUs that are as fast: short requests fit into its quota.
+        """
         busy = self.used(on, load)[on[site.name]]
         queue = site.bursts * site.work * busy / (1 - busy)
+        if cap < 1:
+            own = load * site.requests * site.work / cap
+            queue = max(queue, site.work / cap * own / (1 - own))
         return site.work + site.rest + queue + self.slow.get(on[site.name], 0.0)
 
     def samples(self, end: int, seconds: int, moves: Sequence[tuple[int, Mapping[str, str]]]) -> Iterator[str]:
@@ -68,14 +76,20 @@ class World:
                 add("host:cpu_capacity:cpus", 1, at, host=host)
                 if host in self.memory_free:
                     add("host:memory_available:bytes", self.memory_free[host], at, host=host)
+            capped = [of for since, of in ((0, dict[str, float]()), *self.caps) if since <= at][-1]
             for number, site in enumerate(self.sites):
+                if site.name not in on:
+                    continue
                 where = {"host": on[site.name]}
                 guest = {**where, "vserver": site.guest, "role": "guest"}
-                response = self.response(site, on, load) * chance.gauss(1, self.noise)
+                cap = capped.get(site.name, 1.0)
+                response = self.response(site, on, load, cap) * chance.gauss(1, self.noise)
                 rate = load * site.requests
                 add("vserver:cpu_usage:rate", rate * site.work, at, **guest)
                 add("group:mapped_cpu_usage:rate", rate * site.work, at, **guest)
                 add("vserver:memory:bytes", site.memory, at, **guest)
+                if cap < 1:
+                    add("vserver:cpu_limit:cpus", cap, at, **guest)
                 add("kvm_guest_info", 1, at, **where, guest=site.guest, manager="proxmox", id=str(100 + number))
                 add("vserver:app:info", 1, at, **guest, app=site.name, tier="web")
                 web = {**where, "app": site.name, "tier": "web", "status": "2xx"}

@@ -45,6 +45,17 @@ def test_a_cap_that_changes() -> None:
     assert [*_caps("web", A, caps, TIMES)] == [Change("cap", "web", A, A, 49 * 60, 50 * 60, 0.25)]
 
 
+def test_a_cap_that_is_set_and_removed_but_none_of_a_single_sample() -> None:
+    caps = np.full(len(TIMES), np.inf)
+    caps[20:40] = 0.5
+    caps[60] = 0.1
+    caps[:5] = np.nan  # before the guest was there
+    assert [*_caps("web", A, caps, TIMES)] == [
+        Change("cap", "web", A, A, 19 * 60, 20 * 60, 0.5),
+        Change("cap", "web", A, A, 39 * 60, 40 * 60, None),
+    ]
+
+
 def test_changes_at_the_same_time_are_one() -> None:
     web, db, later = (Change("move", name, A, B, at - 60, at) for name, at in (("web", 100), ("db", 160), ("x", 900)))
     assert together([web, db, later], 120) == [(web, db), (later,)]
