@@ -36,11 +36,9 @@ from tests.support import Prometheus
 RESULTS = CHECKOUT / ".stack" / "placements"
 RUNNING = RESULTS / "running"  # a guard removes what a killed run leaves here
 UNTRIED = 2  # exit status
-SITES, SHORT_SITES = 4, 2
-MOVES, SHORT_MOVES = 40, 2
+SITES, MOVES = 4, 40
 # The rules' rates are over two minutes, and a scrape more.
-SETTLE_SECONDS, SHORT_SETTLE_SECONDS = 130.0, 20.0
-MEASURE_SECONDS, SHORT_MEASURE_SECONDS = 50.0, 20.0
+SETTLE_SECONDS, MEASURE_SECONDS = 130.0, 50.0
 PROBING_SECONDS, PROBING_CLIENTS, PROBING_THINK_SECONDS = 40.0, 10, 0.5
 # The sites' objective, in CPU seconds of a request: a request's processes queue for each other even on an idle host.
 OBJECTIVE_REQUESTS = 6.0
@@ -80,20 +78,10 @@ class Run:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.placements", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--moves", type=int, metavar="NUMBER", help=f"{MOVES} if not given")
-    parser.add_argument("--settle", type=float, metavar="SECONDS", help="from a move to the measurement")
-    parser.add_argument("--short", action="store_true", help="two sites and two moves, in four minutes")
+    parser.add_argument("--moves", type=int, default=MOVES, metavar="NUMBER")
     given = parser.parse_args()
-    run = Run(
-        given.seed,
-        given.moves or (SHORT_MOVES if given.short else MOVES),
-        SHORT_SITES if given.short else SITES,
-        given.settle if given.settle is not None else (SHORT_SETTLE_SECONDS if given.short else SETTLE_SECONDS),
-        SHORT_MEASURE_SECONDS if given.short else MEASURE_SECONDS,
-    )
+    run = Run(given.seed, given.moves, SITES, SETTLE_SECONDS, MEASURE_SECONDS)
     results = RESULTS / f"{run.seed}-{run.sites}-{run.moves}-{run.settle:g}.jsonl"
-    if given.short:
-        results.unlink(missing_ok=True)
     interruptible()
     try:
         observed = carry_out(run, results)
