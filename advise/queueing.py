@@ -39,7 +39,9 @@ def _waiting(busy: Numbers, servers: Numbers) -> Numbers:
     return found
 
 
-def capped(work: Numbers | float, used: Numbers | float, cap: Numbers | float) -> Numbers:
+def capped(
+    work: Numbers | float, used: Numbers | float, cap: Numbers | float, period: float = CAP_PERIOD_SECONDS
+) -> Numbers:
     """Mean waiting for its own cap of a request with this many CPU seconds; `used` and `cap` are in CPUs.
 
     A cap below one CPU is a slower CPU: its queue is that much longer, and work beyond the quota of a period takes
@@ -47,7 +49,7 @@ def capped(work: Numbers | float, used: Numbers | float, cap: Numbers | float) -
     """
     work, used, cap = (np.asarray(each, dtype=float) for each in (work, used, cap))
     speed = np.minimum(cap, 1.0)
-    slowly = np.maximum(work - cap * CAP_PERIOD_SECONDS, 0.0) * (1 / speed - 1)
+    slowly = np.maximum(work - cap * period, 0.0) * (1 / speed - 1)
     found: Numbers = slowly + work / speed * waiting(used / speed, cap / speed)
     return found
 
@@ -61,6 +63,7 @@ def delay(
     used: Numbers | float,
     cpus: Numbers | float,
     bursts: float = 1.0,
+    period: float = CAP_PERIOD_SECONDS,
 ) -> Numbers:
     """Mean waiting of requests for a guest's CPUs, in seconds.
 
@@ -69,6 +72,7 @@ def delay(
     cap, vcpus: the most CPUs that the guest may use; NaN without.
     cpus: of the host.
     bursts: how many times as long as expected guests wait on this host.
+    period: in which the quota of a cap may be used at full speed, in seconds.
 
     There is too little either of the host's CPUs, or of its cap, or of its vCPUs, which others on the host make slower.
     The longest wait counts: with one CPU, one vCPU and no cap all of it is one queue.
@@ -78,6 +82,6 @@ def delay(
     for most, factor in ((cap, np.ones_like(slower)), (vcpus, slower)):
         known = np.isfinite(most) & np.isfinite(slower)
         longer, slowed = np.where(known, factor, 1.0), np.where(known, slower, 1.0)
-        own_queue = longer * capped(work, own * longer, np.where(known, most, 1.0))
+        own_queue = longer * capped(work, own * longer, np.where(known, most, 1.0), period)
         waits = np.where(known, np.maximum(waits, work * (slowed - 1) + own_queue), waits)
     return waits

@@ -8,13 +8,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interruptible() -> None:
-    """From now on the first signal to end raises `KeyboardInterrupt`, and further ones are ignored.
+    """From now on the first signal to end raises `KeyboardInterrupt`.
 
-    Also in the background, where the shell has programs ignore SIGINT. Ignored are second ones since users press Ctrl-C
-    twice, and make may pass on a SIGTERM that this process got as well.
+    Later ones are ignored: users press Ctrl-C twice, and make may pass on a SIGTERM that this process got as well.
+    SIGINT interrupts also in the background, where the shell has programs ignore it; SIGHUP does not under nohup.
     """
     for number in _SIGNALS:
-        signal.signal(number, _interrupt)
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
 
 def uninterruptible() -> None:

@@ -53,7 +53,7 @@ def main() -> None:
     for line in lines:
         if order := json.loads(line):
             crowd.carry_out(Order(**order))
-        print(json.dumps({"answers": metrics.answers(), "waits": metrics.waits()}), flush=True)
+        print(json.dumps({"answers": metrics.answers(), "ended": metrics.ended()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 <- {"port": 40123}                                             first: the port of its metrics
 -> {"seed": "2007/1x800-1", "think_seconds": 7.0, "timeout_seconds": 10.0,
     "clients": {"auction-1": 210}, "urls": {"auction-1": "http://127.0.0.1:40080"}}
-<- {"answers": 0, "waits": {}}                                 after they have started, and earlier ones ended
+<- {"answers": 0, "ended": {}}                                 after they have started, and earlier ones ended
 -> null                                                        asks again
-<- {"answers": 12, "waits": {"auction-1": [12.0, 0.8]}}        requests that have ended, and their seconds
+<- {"answers": 12, "ended": {"auction-1": [12.0, 0.8, 0.0]}}   by application, lab.clients.metrics.Ended
 """
 
 import json
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.clients.metrics import Ended
 from lab.processes import Process, beside
 
 START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
@@ -56,9 +57,9 @@ class Clients(Process):
         found: int = self._ask()["answers"]
         return found
 
-    def waits(self) -> dict[str, tuple[float, float]]:
-        """By application: requests that have ended so far, also without an answer, and the seconds that they took."""
-        return {app: (requests, seconds) for app, (requests, seconds) in self._ask()["waits"].items()}
+    def ended(self) -> dict[str, Ended]:
+        """By application: requests that have ended so far, also without an answer."""
+        return {app: Ended(*of) for app, of in self._ask()["ended"].items()}
 
     def _ask(self) -> dict[str, Any]:
         self.send("null\n")

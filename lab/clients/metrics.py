@@ -7,7 +7,9 @@ lab_clients{app="auction-1"} 210
 process_cpu_seconds_total 1.9
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector
 from prometheus_client.samples import Sample
@@ -23,6 +25,17 @@ LATENESS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 # applications.
 LATE_SECONDS = 0.05  # one of LATENESS_EDGES
 LATE_SHARE = 0.01
+
+
+FAILURES = ("5xx", "timeout", "error")  # statuses
+
+
+class Ended(NamedTuple):
+    """Requests so far, the seconds that they took together, and how many of them failed."""
+
+    requests: float
+    seconds: float
+    failed: float
 
 
 class Metrics:
@@ -52,15 +65,15 @@ class Metrics:
         counts = (one for one in self._samples() if one.name.endswith("_count"))
         return round(sum(one.value for one in counts if one.labels["status"] not in {"timeout", "error"}))
 
-    def waits(self) -> dict[str, tuple[float, float]]:
-        """By application: requests that have ended, also without an answer, and the seconds that they took."""
-        found = dict[str, tuple[float, float]]()
+    def ended(self) -> dict[str, Ended]:
+        """By application: requests that have ended, also without an answer."""
+        found: dict[str, Ended] = defaultdict(lambda: Ended(0.0, 0.0, 0.0))
         for one in self._samples():
-            requests, seconds = found.get(one.labels["app"], (0.0, 0.0))
+            of, failed = found[one.labels["app"]], one.labels["status"] in FAILURES
             if one.name.endswith("_count"):
-                found[one.labels["app"]] = requests + one.value, seconds
+                found[one.labels["app"]] = Ended(of.requests + one.value, of.seconds, of.failed + failed * one.value)
             elif one.name.endswith("_sum"):
-                found[one.labels["app"]] = requests, seconds + one.value
+                found[one.labels["app"]] = of._replace(seconds=of.seconds + one.value)
         return found
 
     def _samples(self) -> Iterator[Sample]:

@@ -53,12 +53,12 @@ class Controller(keys.Scenario):
     def _agree(self) -> Self:
         for number, phase in enumerate(self.loads):
             if not 1 <= len(phase) <= 8 or len(phase) != self.sites:
-                raise KeyProblem("each phase has a load for each site, of which there are 1 to 8", "loads", number)
+                raise KeyProblem("every phase needs one load for each site, 1 to 8", "loads", number)
             if sum(phase) > MAX_LOAD:
-                problem = f"{sum(phase):g} CPUs are too much: the sites share one, of which {MAX_LOAD:g} may be used"
+                problem = f"{sum(phase):g} CPUs exceed {MAX_LOAD:g}, the most for all sites together"
                 raise KeyProblem(problem, "loads", number)
-        if self.phase < 2 * self.interval:
-            raise KeyProblem(f"{self.phase} s are too short for an interval of {self.interval} s", "phase")
+        if self.phase < 2 * self.interval or self.phase % self.interval:
+            raise KeyProblem(f"{self.phase} s are not two or more intervals of {self.interval} s", "phase")
         return self
 
     @property

@@ -1,8 +1,8 @@
-"""The report of the controller: what caps by prediction reserve and miss, beside equal ones and none."""
+"""The report of the controller: caps by prediction, compared with equal caps and with none."""
 
 from collections.abc import Iterator
 
-from lab.controller.experiment import ERROR, INSIDE, MISSED, OBJECTIVE, RESERVED, RESPONSE, SERVED
+from lab.controller.experiment import ANSWERED, ERROR, FAILED, INSIDE, MISSED, OBJECTIVE, RESERVED, RESPONSE
 from lab.controller.scenario import ENVIRONMENTS, PREDICTED
 from lab.report.comparison import Values
 from lab.report.page import Columns, Page, Section, table
@@ -10,7 +10,13 @@ from lab.report.recorded import Recording
 from lab.report.statistics import interval
 from lab.report.units import MISSING, unit_of
 
-COLUMNS = {RESERVED: "CPUs reserved", MISSED: "Objective missed", RESPONSE: "Mean response", SERVED: "Requests"}
+COLUMNS = {
+    RESERVED: "CPUs reserved",
+    MISSED: "Objective missed",
+    RESPONSE: "Mean response",
+    ANSWERED: "Requests",
+    FAILED: "Failed",
+}
 
 
 def write_up(recording: Recording) -> Page:
@@ -32,7 +38,7 @@ def _verdict(values: Values, measured: list[str]) -> Iterator[str]:
         yield f"With {name}: {reserved} reserved, the objective missed in {missed} of the time, {response} on average."
     if (name := ENVIRONMENTS[PREDICTED]) in measured and ERROR in values.tests[name]:
         error, inside = _mean(values, name, ERROR), _mean(values, name, INSIDE)
-        yield f"Half of the predictions were off by more than {error}; {inside} were within their 90 % interval."
+        yield f"The median error of predictions was {error}; {inside} were within their 90 % interval."
     if not measured:
         yield "Nothing was measured, so there is nothing to say yet."
 

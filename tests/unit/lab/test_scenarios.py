@@ -271,12 +271,12 @@ REPLACED = {
         ("4\n", "64\novercommit: 16\n", "4: overcommit: 1024 virtual servers at the largest over"),
     ),
     (Controller.parse, LOADS): (
-        ("[0.1, 0.45]", "[0.1]", "3: loads[2]: each phase has a load for each site, of which there are 1 to 8"),
-        ("[0.1, 0.45]", "[0.5, 0.45]", "3: loads[2]: 0.95 CPUs are too much: the sites share one, of which 0.9 may"),
+        ("[0.1, 0.45]", "[0.1]", "3: loads[2]: every phase needs one load for each site, 1 to 8"),
+        ("[0.1, 0.45]", "[0.5, 0.45]", "3: loads[2]: 0.95 CPUs exceed 0.9, the most for all sites together"),
         (
             "[0.1, 0.45]]",
             "[0.1, 0.45]]\nphase: 30s\ninterval: 20s",
-            "4: phase: 30 s are too short for an interval of 20",
+            "4: phase: 30 s are not two or more intervals of 20 s",
         ),
         ("[0.1, 0.45]]", "[0.1, 0.45]]\ncaps: few", "4: caps: should be 'none', 'equal' or 'predicted', not 'few'"),
     ),
