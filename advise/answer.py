@@ -11,6 +11,7 @@ from advise.model import Predicted
 from advise.options import Option, Outcome
 from advise.reading import Place
 
+UNCHECKED = "No move, start or cap was seen with two settled minutes and --present after it."
 COPIED_PER_SECOND = 1e9 / 8 * 0.9  # bytes, by a network of 1 Gbit/s
 
 
@@ -25,10 +26,16 @@ class Answer:
     unknown: Mapping[Place, Sequence[str]]  # what may speak against the options and isn't recorded
     unclear: Sequence[str]  # which of the guests' applications can't be predicted, and why
 
-    def document(self, *, withheld: bool) -> dict[str, Any]:
+    def withheld(self, calibration: Calibration) -> str | None:
+        """Why there is no advice, if there is none."""
+        return calibration.reason_to_withhold or "; ".join(self.unclear) or None
+
+    def document(self, calibration: Calibration) -> dict[str, Any]:
         """Of withheld advice the predictions remain, without a host and commands that a script might take for it."""
+        withheld = self.withheld(calibration)
         return {
             "about": self.about,
+            "withheld": withheld,
             "advised": None if withheld or self.advised is None else self.advised.place.host,
             "candidates": [
                 {
@@ -57,12 +64,12 @@ class Answer:
             if not each.outcomes:
                 yield *head, "none", "", "", "", ""
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, calibration: Calibration) -> Iterator[str]:
         for each in self.options:
             if unknown := self.unknown.get(each.place):
                 yield f"Not recorded{'' if each.stays else f', for {each.place.host}'}: {'; '.join(unknown)}."
-        if self.unclear:
-            yield f"No advice: {'; '.join(self.unclear)}."
+        if reason := self.withheld(calibration):
+            yield f"No advice: {reason}."
             return
         if self.advised is None:
             yield "Nothing fits." if len(self.options) > 1 else "It doesn't fit."
@@ -82,6 +89,10 @@ def seconds(value: float) -> str:
     if not np.isfinite(value):
         return "no bound"
     return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
+def percent(ratio: float) -> str:
+    return f"{100 * ratio:.0f} %" if np.isfinite(ratio) else "no bound"
 
 
 def calibration(found: Calibration) -> dict[str, Any]:

@@ -111,15 +111,21 @@ def changes(reading: Reading) -> list[Change]:
 
 
 def _moves(name: str, on: dict[Place, Numbers], times: Numbers) -> Iterator[Change]:
-    """From the host that it was on to the one that it is on next, whatever it was between."""
+    """From the host that it was on to the one that it is on next, whatever it was between.
+
+    While guests of this name are on both for longer than a move takes, they are several, of which none was moved.
+    """
     stays = []
     for place, values in on.items():
         there = np.flatnonzero(~np.isnan(values))
         parts = np.split(there, np.flatnonzero(np.diff(there) > 1) + 1)
         stays += [(part[0], part[-1], place) for part in parts if len(part)]
     stays.sort()
-    for (_, last, of), (first, _, to) in pairwise(stays):
-        if of != to and first > 0 and -LONGEST <= times[first] - times[last] <= LONGEST:
+    moving = max(SETTLED, times[1] - times[0])  # seconds for which it may be recorded on both
+    for (since, last, of), (first, _, to) in pairwise(stays):
+        both = (times[min(ended, last)] - times[max(begun, since)] for begun, ended, at in stays if at == to)
+        several = any(seconds > moving for seconds in both)
+        if of != to and first > 0 and not several and -LONGEST <= times[first] - times[last] <= LONGEST:
             yield Change("move", name, of, to, min(times[last], times[first - 1]), max(times[last], times[first]))
     if stays and stays[0][0] > LONGEST / (times[1] - times[0]):
         first, _, to = stays[0]
@@ -135,49 +141,72 @@ def _caps(name: str, place: Place, caps: Numbers, times: Numbers) -> Iterator[Ch
             yield Change("cap", name, place, place, times[before], times[after], new)
 
 
-def together(found: Sequence[Change], seconds: float) -> list[tuple[Change, ...]]:
-    """Changes within this time of each other are one, as nobody can tell what did what."""
-    groups: list[list[Change]] = []
+@dataclass(frozen=True)
+class Group:
+    """Changes within a short time that concern the same hosts: nobody can tell what did what."""
+
+    changes: tuple[Change, ...]
+    hosts: frozenset[str]
+    until: float  # Unix time of the last sample before another change of these hosts
+
+    @property
+    def last(self) -> float:
+        """Of the last sample before them."""
+        return self.changes[0].last
+
+    @property
+    def settled(self) -> float:
+        return self.changes[-1].first + SETTLED
+
+
+def together(found: Sequence[Change], apps: set[tuple[str, str]], end: float) -> list[Group]:
+    """Changes in the order of their times as groups; `apps` are by host, `end` is when the last sample was."""
+    groups: list[Group] = []
     for change in found:
-        if groups and change.first - groups[-1][-1].first <= seconds:
-            groups[-1].append(change)
-        else:
-            groups.append([change])
-    return [tuple(group) for group in groups]
+        hosts = _concerned(change, apps)
+        members: tuple[Change, ...] = (change,)
+        for group in [each for each in groups if each.until == end and each.hosts & hosts]:
+            groups.remove(group)
+            if change.first <= group.settled:
+                hosts, members = hosts | group.hosts, (*group.changes, *members)
+            else:
+                groups.append(replace(group, until=change.last))
+        groups.append(Group(tuple(sorted(members, key=lambda each: each.first)), hosts, end))
+    return sorted(groups, key=lambda each: each.last)
 
 
-def calibrate(reading: Reading, latest: int = LATEST) -> Calibration:
-    """Predict the latest changes again; raises `AdviceError` if Prometheus doesn't answer."""
-    groups = together(changes(reading), SETTLED)
-    if not groups:
-        return Calibration(())
-    known = replace(reading, past=2 * reading.past)  # as far back as an early change's own past
-    tiers = "group by (host, app) (last_over_time(vserver:app:info{$hosts}[$past]))"
-    apps = {(labels["host"], labels["app"]) for labels, _ in known.now(tiers)}
-    checks: list[Check] = []
-    for number, group in enumerate(groups[-latest:], max(0, len(groups) - latest)):
-        after = group[-1].first + SETTLED + reading.present
-        following = groups[number + 1][0].last if number + 1 < len(groups) else reading.at
-        if after <= following:
-            checks += _checked(replace(reading, hosts=_concerned(group, apps)), group, after)
-    return Calibration(tuple(checks))
-
-
-def _concerned(group: Sequence[Change], apps: set[tuple[str, str]]) -> frozenset[str]:
-    """The hosts of these changes, and those of the other tiers of the applications there; `apps` are by host."""
-    touched = {place.host for change in group for place in (change.of, change.to) if place}
+def _concerned(change: Change, apps: set[tuple[str, str]]) -> frozenset[str]:
+    """The hosts of a change, and those of the other tiers of the applications there."""
+    touched = {place.host for place in (change.of, change.to) if place}
     there = {app for host, app in apps if host in touched}
     return frozenset(touched | {host for host, app in apps if app in there})
 
 
-def _checked(reading: Reading, group: tuple[Change, ...], after: float) -> Iterator[Check]:
+def calibrate(reading: Reading, latest: int = LATEST) -> Calibration:
+    """Predict the latest changes again, of starts only as many as there is room for beside moves and caps.
+
+    Raises `AdviceError` if Prometheus doesn't answer.
+    """
+    found = changes(reading)
+    if not found:
+        return Calibration(())
+    known = replace(reading, past=2 * reading.past)  # as far back as an early change's own past
+    tiers = "group by (host, app) (last_over_time(vserver:app:info{$hosts}[$past]))"
+    apps = {(labels["host"], labels["app"]) for labels, _ in known.now(tiers)}
+    groups = [each for each in together(found, apps, reading.at) if each.settled + reading.present <= each.until]
+    groups.sort(key=lambda each: (any(change.kind != "start" for change in each.changes), each.last))
+    chosen = sorted(groups[-latest:], key=lambda each: each.last)
+    return Calibration(tuple(check for group in chosen for check in _checked(reading, group)))
+
+
+def _checked(reading: Reading, group: Group) -> Iterator[Check]:
     try:
-        seen = see(replace(reading, at=group[0].last))
+        seen = see(replace(reading, at=group.last, hosts=group.hosts))
     except AdviceError:
         return  # nothing was recorded yet
-    later = replace(reading, at=after)
-    pairs = [*_changed(seen, group)]
-    names = {(change.name, change.to) for change in group if change.kind == "start"}
+    later = replace(reading, at=group.settled + reading.present, hosts=group.hosts)
+    pairs = [*_changed(seen, group.changes)]
+    names = {(change.name, change.to) for change in group.changes if change.kind == "start"}
     started = [guest for guest in guests(later) if (guest.name, guest.place) in names and guest.place in seen.hosts]
     if not pairs and not started:
         return
@@ -186,7 +215,7 @@ def _checked(reading: Reading, group: tuple[Change, ...], after: float) -> Itera
     for outcome in Advisor(seen).option(old, new, (*new, *started)[0].place, started).outcomes:
         requests, seconds = observed.get((outcome.app.name, outcome.place), (0.0, 0.0))
         if abs(requests / outcome.app.requests - 1) <= SAME_LOAD:
-            yield Check(group, outcome.app.name, outcome.place, outcome.predicted, seconds)
+            yield Check(group.changes, outcome.app.name, outcome.place, outcome.predicted, seconds)
 
 
 def _changed(seen: Seen, group: tuple[Change, ...]) -> Iterator[tuple[Guest, Guest]]:
@@ -194,4 +223,5 @@ def _changed(seen: Seen, group: tuple[Change, ...]) -> Iterator[tuple[Guest, Gue
     for change in group:
         for guest in seen.guests:
             if guest.name == change.name and guest.place == change.of and change.to in seen.hosts:
-                yield guest, replace(guest, place=change.to, cap=change.cap if change.kind == "cap" else guest.cap)
+                cap = change.cap if change.kind == "cap" else guest.cap
+                yield guest, replace(guest.limited(cap, guest.vcpus), place=change.to)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from advise import AdviceError, answer, checked, questions
 from advise.answer import Answer
 from advise.checked import Calibration
+from advise.commands import Managers
 from advise.options import Advisor
 from advise.reading import Reading
 from advise.seen import see
@@ -25,27 +26,27 @@ from deploy.terminal import print_table, printable
 
 FITS, NOTHING_FITS, CANT_ASK, WITHHELD = 0, 1, 2, 3
 PORT = 10299
-Ask = Callable[[argparse.Namespace, Reading, Advisor], Sequence[Answer]]
+Ask = Callable[[argparse.Namespace, Managers, Advisor], Sequence[Answer]]
 QUESTIONS: dict[str, tuple[str, Ask]] = {
     "where": (
         "where these guests fit, together",
-        lambda given, reading, advisor: [questions.where(reading, advisor, given.guests, given.on)],
+        lambda given, managers, advisor: [questions.where(managers, advisor, given.guests, given.on)],
     ),
     "relieve": (
         "which guests had better leave this host",
-        lambda given, reading, advisor: questions.relieve(reading, advisor, given.host),
+        lambda given, managers, advisor: questions.relieve(managers, advisor, given.host),
     ),
     "maintenance": (
         "where all guests of this host fit",
-        lambda given, reading, advisor: questions.maintenance(reading, advisor, given.host),
+        lambda given, managers, advisor: questions.maintenance(managers, advisor, given.host),
     ),
     "cap": (
         "what a cap of so many CPUs does",
-        lambda given, reading, advisor: [questions.cap(reading, advisor, given.guest, given.cpus, given.on)],
+        lambda given, managers, advisor: [questions.cap(managers, advisor, given.guest, given.cpus, given.on)],
     ),
     "vcpus": (
         "what so many vCPUs do",
-        lambda given, reading, advisor: [questions.vcpus(reading, advisor, given.guest, given.number, given.on)],
+        lambda given, managers, advisor: [questions.vcpus(managers, advisor, given.guest, given.number, given.on)],
     ),
 }
 
@@ -120,41 +121,36 @@ def _check(given: argparse.Namespace, calibration: Calibration) -> int:
         print(json.dumps({**answer.calibration(calibration), "checks": answer.check_document(calibration)}, indent=2))
     elif calibration.checks:
         print_table([*answer.checks(calibration)])
-        inside, error = f"{calibration.inside:.0%}", f"{calibration.error:.0%}"
+        inside, error = answer.percent(calibration.inside), answer.percent(calibration.error)
         print(f"{inside} of {len(calibration.checks)} observed within their interval, median error {error}")
     else:
-        print("No move, start or cap was seen with two settled minutes after it.")
+        print(answer.UNCHECKED)
     return WITHHELD if calibration.reason_to_withhold else FITS
 
 
 def _advise(given: argparse.Namespace, reading: Reading, calibration: Calibration) -> int:
     _, ask = QUESTIONS[given.question]
-    answers = ask(given, reading, Advisor(see(reading), calibration.widened))
-    reason = calibration.reason_to_withhold
-    if reason is None and (unclear := dict.fromkeys(line for each in answers for line in each.unclear)):
-        reason = "; ".join(unclear)
+    answers = ask(given, Managers(reading), Advisor(see(reading), calibration.widened))
     if given.json:
-        documents = [each.document(withheld=reason is not None) for each in answers]
-        shown = {"changes": documents} if given.question in ("relieve", "maintenance") else documents[0]
-        print(json.dumps({"withheld": reason, "calibration": answer.calibration(calibration), **shown}, indent=2))
+        documents = [each.document(calibration) for each in answers]
+        whole = {"withheld": calibration.reason_to_withhold, "calibration": answer.calibration(calibration)}
+        several = given.question in ("relieve", "maintenance")
+        print(json.dumps({**whole, **({"changes": documents} if several else documents[0])}, indent=2))
     else:
         for each in answers:
             print(printable(each.about))
             print_table([*each.rows()])
-            if reason is None:
-                print("\n".join(map(printable, each.lines())))
-        if reason:
-            print(printable(f"No advice: {reason}."))
-        elif not answers:
+            print("\n".join(map(printable, each.lines(calibration))))
+        if not answers:
             print("No guest had better be elsewhere.")
-    if reason:
+    if calibration.reason_to_withhold or any(each.withheld(calibration) for each in answers):
         return WITHHELD
     return FITS if all(each.advised for each in answers) else NOTHING_FITS
 
 
 def _found(reading: Reading) -> Found:
     calibration = checked.calibrate(reading)
-    advisor = Advisor(see(reading), calibration.widened)
+    advisor, managers = Advisor(see(reading), calibration.widened), Managers(reading)
     hosts = sorted({place.host for place in advisor.seen.hosts})
-    advice = [(host, questions.relieve(reading, advisor, host)) for host in hosts]
+    advice = [(host, questions.relieve(managers, advisor, host)) for host in hosts]
     return Found(reading.at, calibration, [(host, answers) for host, answers in advice if answers])

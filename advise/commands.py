@@ -18,32 +18,33 @@ class Managed:
     name: str
 
 
-def managed(reading: Reading, guests: list[Guest]) -> dict[Guest, Managed]:
-    """Guests whose manager is known; raises `AdviceError`."""
-    kvm = {
-        (labels.get("host"), labels.get("guest")): (labels.get("manager"), labels.get("id", ""))
-        for labels, _ in reading.now("kvm_guest_info")
-    }
-    proxmox = {
-        (labels.get("host"), labels.get("container")): labels.get("id", "")
-        for labels, _ in reading.now("kvm_container_info")
-    }
-    found = {}
-    for guest in guests:
-        manager, number = kvm.get((guest.place.host, guest.name), (None, ""))
-        if guest.place.platform == "xen":
-            found[guest] = Managed(XL, guest.name)
-        elif guest.place.platform == "openvz":
-            found[guest] = Managed(VZ, guest.name)
-        elif manager == "proxmox" and number:
-            found[guest] = Managed(QM, number)
-        elif manager == "libvirt":
-            found[guest] = Managed(VIRSH, guest.name)
-        elif proxmox.get((guest.place.host, guest.name)):
-            found[guest] = Managed(PCT, proxmox[guest.place.host, guest.name])
-    return found
+class Managers:
+    """What manages the guests of a Prometheus. Raises `AdviceError`."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._kvm = {
+            (labels.get("host"), labels.get("guest")): (labels.get("manager"), labels.get("id", ""))
+            for labels, _ in reading.now("kvm_guest_info")
+        }
+        self._proxmox = {
+            (labels.get("host"), labels.get("container")): labels.get("id", "")
+            for labels, _ in reading.now("kvm_container_info")
+        }
+
+    def of(self, guest: Guest) -> Managed | None:
+        """None if it isn't known."""
+        key = guest.place.host, guest.name
+        if guest.place.platform in _OF_PLATFORM:
+            return Managed(_OF_PLATFORM[guest.place.platform], guest.name)
+        manager, number = self._kvm.get(key, (None, ""))
+        if manager == "proxmox" and number:
+            return Managed(QM, number)
+        if manager == "libvirt":
+            return Managed(VIRSH, guest.name)
+        return Managed(PCT, self._proxmox[key]) if self._proxmox.get(key) else None
 
 
+_OF_PLATFORM: Mapping[str, str] = {"xen": XL, "openvz": VZ}
 _MOVE: Mapping[str, str] = {
     XL: "xl migrate {name} {host}",
     VIRSH: "virsh migrate --live --persistent --undefinesource {name} qemu+ssh://{host}/system",

@@ -1,5 +1,6 @@
 """What may be changed, and what each change would do to every application that it touches."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,9 @@ from advise.seen import IDLE, App, Guest, Host, Seen
 HOST_NOISE = 0.05  # relative deviation of a host's CPU use from one minute to the next, at least
 DISK_FULL = 0.95
 WORTH = 0.1  # a move has to make requests this much faster: it costs something itself
+WORSE = 1.01  # by less a change isn't to blame
 BUSY = 0.01  # CPUs
+CANDIDATES = 20  # hosts for which responses are predicted
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,16 @@ class Outcome:
     @property
     def holds(self) -> bool:
         """Whether they will hold: in 19 of 20 cases if they do now, else in half of them."""
+        if not np.isfinite(self.predicted.median):
+            return False
         if self.app.allowed is None:
-            return bool(np.isfinite(self.predicted.median))
+            return True
         return (self.predicted.high if self.held else self.predicted.median) <= self.app.allowed
 
     @property
     def breaks(self) -> bool:
         """Whether the change is to blame if they don't hold."""
-        return not self.holds and self.predicted.median > self.now.median
+        return not self.holds and self.predicted.median > WORSE * self.now.median
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ class Advisor:
     def __init__(self, seen: Seen, widened: float = 1.0) -> None:
         self.seen = seen
         self._widened = widened
+        self._same: dict[str, list[Place]] = defaultdict(list)
+        for place in seen.hosts:
+            self._same[place.host].append(place)
         # Filled when needed: a change touches few of a fleet's applications.
         self._fits: dict[str, Fit] = {}
         self._now: dict[tuple[str, Place], Predicted] = {}
@@ -99,20 +107,30 @@ class Advisor:
 
     def unclear(self, guests: Sequence[Guest]) -> list[str]:
         """Which of their applications can't be predicted, and why."""
-        apps = {app for guest in guests for app in guest.apps}
-        return [f"{app} on {at.host}: {why}" for (app, at), why in self.seen.unclear.items() if app in apps]
+        own = {(app, guest.place) for guest in guests for app in guest.apps}
+        webs = {(app.name, app.place) for app in self.seen.apps} | set(self.seen.unclear)
+        elsewhere = {app for app, place in own if (app, place) not in webs}  # they work for a web tier elsewhere
+        return [
+            f"{app} on {at.host}: {why}"
+            for (app, at), why in self.seen.unclear.items()
+            if why != IDLE and ((app, at) in own or app in elsewhere)
+        ]
 
     def unknown(self, option: Option) -> list[str]:
         """What may speak against an option and isn't recorded, apart from the guests' own applications."""
-        touched, own = {option.place, *option.of}, {app for guest in option.guests for app in guest.apps}
+        touched = {place.host for place in (option.place, *option.of)}
+        own = {app for guest in option.guests for app in guest.apps}
         found = [
             f"response of {app} on {at.host}: {why}"
             for (app, at), why in self.seen.unclear.items()
-            if at in touched and app not in own and why != IDLE
+            if at.host in touched and app not in own and why != IDLE
         ]
         if not option.stays:
-            if self.seen.hosts[option.place].memory_free is None:
-                found.append(f"free memory of {option.place.host}")
+            host = self.seen.hosts[option.place]
+            if host.memory_free is None:
+                found.append(f"free memory of {host.place.host}")
+            if host.disk_busy is None and any(guest.disk_own for guest in option.guests):
+                found.append(f"disks of {host.place.host}")
             found += [f"memory of {guest.name}" for guest in option.guests if guest.memory is None]
         return found
 
@@ -123,10 +141,22 @@ class Advisor:
         """Each host of their platform with these guests on it, the best first: what fits before what doesn't."""
         [now] = {guest.place for guest in guests}
         options = []
-        for place in places or self.places(now.platform):
+        found = self.places(now.platform) if places is None else places
+        for place in self._likely(guests, found):
             moved = tuple(replace(guest, place=place) for guest in guests)
             options.append(self.option(guests, moved, place))
         return sorted(options, key=lambda each: (each.limit is not None, -each.gain))
+
+    def _likely(self, guests: Sequence[Guest], places: Sequence[Place]) -> Sequence[Place]:
+        """These places; of many the present one, and those with the most free CPUs where the guests have room."""
+        if len(places) <= CANDIDATES:
+            return places
+
+        def rank(place: Place) -> tuple[bool, bool, float]:
+            host = self._hosts(guests, [replace(guest, place=place) for guest in guests])[place]
+            return place != guests[0].place, _limit(host, comes=True) is not None, host.used - host.cpus
+
+        return sorted(places, key=rank)[:CANDIDATES]
 
     def after(self, option: Option) -> "Advisor":
         """What to advise once its guests are as it says."""
@@ -152,18 +182,15 @@ class Advisor:
         """These guests as they are now, and as they would be; and guests that would start."""
         changed = {(old.name, old.place): new for old, new in zip(before, after, strict=True)}
         hosts = self._hosts(before, [*after, *started])
-        touched = {each.place for each in (*before, *after, *started)}
+        touched = {each.place.host for each in (*before, *after, *started)}
         outcomes = tuple(
             Outcome(app, _place(app, before, after), self._present(app), self._response(app, changed, hosts))
             for app in self.seen.apps
-            if any(each.place in touched for each in app.guests)
+            if any(each.place.host in touched for each in app.guests)
         )
         comes = any(old.place != new.place for old, new in zip(before, after, strict=True))
         limit = _limit(hosts[place], comes=comes)
-        same = list(before) == list(after)
-        if limit is None and (
-            broken := [each.app.name for each in outcomes if (not each.held if same else each.breaks)]
-        ):
+        if limit is None and (broken := [each.app.name for each in outcomes if each.breaks]):
             limit = f"objective of {', '.join(sorted(broken))}"
         return Option(place, tuple(each.place for each in before), tuple(after), outcomes, limit)
 
@@ -178,7 +205,7 @@ class Advisor:
         its = [(guest, changed.get((guest.name, guest.place), guest)) for guest in app.guests]
         expected = sum(
             delay(
-                app.work(guest),
+                work,
                 new.cpu,
                 cap=np.nan if new.cap is None else new.cap,
                 vcpus=np.nan if new.vcpus is None else new.vcpus,
@@ -186,30 +213,33 @@ class Advisor:
                 cpus=hosts[new.place].cpus,
                 bursts=hosts[new.place].bursts,
             )
-            for guest, new in its
+            for work, (_, new) in zip(app.work, its, strict=True)
         )
         change = sum(
-            _disk_change(guest, self.seen.hosts[guest.place], hosts[new.place]) / app.requests_of[guest.name]
-            for guest, new in its
+            _disk_change(guest, self.seen.hosts[guest.place], hosts[new.place]) / requests
+            for requests, (guest, new) in zip(app.served, its, strict=True)
         )
-        work = sum(app.work(guest) for guest in app.guests)
         if app.name not in self._fits:
             self._fits[app.name] = fit(app.past)
-        return predict(self._fits[app.name], work, np.broadcast_to(expected, DRAWS), change, self._widened)
+        return predict(self._fits[app.name], sum(app.work), np.broadcast_to(expected, DRAWS), change, self._widened)
 
     def _hosts(self, before: Sequence[Guest], after: Sequence[Guest]) -> dict[Place, Host]:
-        """All hosts with these guests as they are after, no longer as before; a guest's overhead goes with it."""
+        """All hosts with these guests as they are after, no longer as before; a guest's overhead goes with it.
+
+        A host with two platforms, such as one of virtual machines and containers, has the same CPUs and memory in both.
+        """
         hosts = dict(self.seen.hosts)
         for sign, guests in ((-1, before), (1, after)):
             for guest in guests:
-                host = hosts[guest.place]
                 memory, disk = guest.memory or 0.0, guest.disk_own or 0.0
-                hosts[guest.place] = replace(
-                    host,
-                    used=max(0.0, host.used + sign * (guest.cpu + guest.overhead)),
-                    memory_free=None if host.memory_free is None else host.memory_free - sign * memory,
-                    disk_busy=None if host.disk_busy is None else max(0.0, host.disk_busy + sign * disk),
-                )
+                for place in self._same[guest.place.host]:
+                    host = hosts[place]
+                    hosts[place] = replace(
+                        host,
+                        used=max(0.0, host.used + sign * (guest.cpu + guest.overhead)),
+                        memory_free=None if host.memory_free is None else host.memory_free - sign * memory,
+                        disk_busy=None if host.disk_busy is None else max(0.0, host.disk_busy + sign * disk),
+                    )
         return hosts
 
     def _used(self, host: Host) -> Numbers:
@@ -245,8 +275,8 @@ def _queue(busy: float) -> float:
 
 
 def _place(app: App, before: Sequence[Guest], after: Sequence[Guest]) -> Place:
-    """Of the application's web tier after a change: it goes with the guests that it has there."""
+    """Of the application's web tier after a change."""
     went = [
-        new.place for old, new in zip(before, after, strict=True) if old.place == app.place and app.name in old.apps
+        new.place for old, new in zip(before, after, strict=True) if old.place == app.place and app.name in old.webs
     ]
     return went[0] if went else app.place

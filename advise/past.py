@@ -42,16 +42,20 @@ class _Recorded:
     coming: int  # intervals in which rates are of a part, as a guest has just come
     going: int  # intervals in which rates remain of a guest that has gone
 
-    def rows(self, app: str, at: Place, guests: Collection[str], enough: float) -> Past | None:
-        """The intervals in which the web tier on this host answered `enough` requests per second; None without any."""
+    def rows(self, app: str, at: Place, guests: Collection[Key], enough: float) -> Past | None:
+        """The intervals in which the web tier on this host answered `enough` requests per second; None without any.
+
+        guests: the application's, on the hosts where they are or were.
+        """
         rate = self.requests[app, at]
         everywhere = np.sum([np.nan_to_num(each) for (of, _), each in self.requests.items() if of == app], axis=0)
         work, expected, copies = np.zeros_like(rate), np.zeros_like(rate), np.zeros_like(rate)
         none = np.full_like(rate, np.nan)
         known = _settled(rate, self.coming, self.going)
         for (guest, on), cpu in self.cpu.items():
-            if on.platform != at.platform or guest not in guests or on not in self.used:
+            if on.platform != at.platform or (guest, on) not in guests or on not in self.used:
                 continue
+            known &= ~_gaps(self.used[on])  # a tier may be missing
             # A guest on the host of another web tier works for that web tier.
             web_there = np.nan_to_num(self.requests.get((app, on), none)) > 0
             served = rate if on == at else np.where(web_there, np.nan, everywhere)
@@ -63,7 +67,8 @@ class _Recorded:
             copies += there
         response = self.response[app, at]
         # While a guest is moved, it is seen on both hosts.
-        known &= (rate >= enough) & (response > 0) & (work > 0) & ~np.isnan(expected) & (copies <= len(guests))
+        names = {guest for guest, _ in guests}
+        known &= (rate >= enough) & (response > 0) & (work > 0) & ~np.isnan(expected) & (copies <= len(names))
         return Past(response[known], work[known], expected[known]) if known.any() else None
 
     def _delay(self, guest: str, on: Place, work: Numbers) -> Numbers:
@@ -79,8 +84,8 @@ class _Recorded:
         )
 
 
-def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> History:
-    """`mapped` are applications by platform and guest. Raises `AdviceError`."""
+def history(reading: Reading, mapped: Mapping[Key, Collection[str]]) -> History:
+    """`mapped` are applications by guest and host. Raises `AdviceError`."""
 
     def by(expr: str, label: str) -> dict[Key, Numbers]:
         return {(labels[label], place_of(labels)): values for labels, values in reading.series(expr)}
@@ -96,9 +101,10 @@ def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> His
     used = {
         on: values for on, values in by_place("avg_over_time(host:cpu_usage:rate{$hosts}[$step])").items() if on in cpus
     }
+    waits = 'vserver:cpu_wait:rate{$hosts,role="guest"}'
+    use = f'vserver:cpu_usage:rate{{$hosts,role="guest"}} and on (host, platform, vserver) {waits}'
     guests_used, guests_waited = (
-        by_place(f'avg_over_time((sum by (host, platform) ({record}{{$hosts,role="guest"}}))[$step:30s])')
-        for record in ("vserver:cpu_usage:rate", "vserver:cpu_wait:rate")
+        by_place(f"avg_over_time((sum by (host, platform) ({of}))[$step:30s])") for of in (use, waits)
     )
     answered, seconds = (by(requests_query(what, "$step", ANSWERED), "app") for what in ("count", "sum"))
     recorded = _Recorded(
@@ -123,7 +129,7 @@ def history(reading: Reading, mapped: Mapping[tuple[str, str], set[str]]) -> His
     )
     found: dict[str, list[Past]] = defaultdict(list)
     for app, at in recorded.response:
-        guests = {guest for (platform, guest), apps in mapped.items() if platform == at.platform and app in apps}
+        guests = {key for key, apps in mapped.items() if key[1].platform == at.platform and app in apps}
         if (app, at) not in recorded.requests:
             continue
         if rows := recorded.rows(app, at, guests, MIN_REQUESTS / reading.step):
@@ -144,6 +150,15 @@ def _joined(rows: list[Past]) -> Past:
         return np.concatenate([getattr(each, name) for each in rows])
 
     return Past(together("response"), together("work"), together("waiting"))
+
+
+def _gaps(values: Numbers) -> NDArray[np.bool_]:
+    """Where values are missing between others."""
+    there = np.flatnonzero(np.isfinite(values))
+    missing = np.isnan(values)
+    if len(there):
+        missing[: there[0]] = missing[there[-1] :] = False
+    return missing
 
 
 def _settled(values: Numbers, coming: int, going: int) -> NDArray[np.bool_]:

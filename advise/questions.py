@@ -1,28 +1,26 @@
 """The questions that can be asked, answered by options and the commands that carry them out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from advise import AdviceError, commands
 from advise.answer import Answer
-from advise.commands import Managed
+from advise.commands import Managed, Managers
 from advise.options import BUSY, Advisor, Option
-from advise.reading import Reading
 from advise.seen import Guest
 
 
-def where(reading: Reading, advisor: Advisor, names: Sequence[str], on: str | None = None) -> Answer:
+def where(managers: Managers, advisor: Advisor, names: Sequence[str], on: str | None = None) -> Answer:
     """On which host these guests fit together; raises `AdviceError`."""
     guests = [advisor.find(name, on) for name in names]
     if len({guest.place for guest in guests}) > 1:
         raise AdviceError("these guests are on several hosts: ask about those of one")
-    return _answer(reading, advisor, guests, advisor.where(guests))
+    return _answer(managers, advisor, guests, advisor.where(guests))
 
 
-def relieve(reading: Reading, advisor: Advisor, host: str) -> list[Answer]:
+def relieve(managers: Managers, advisor: Advisor, host: str) -> list[Answer]:
     """Moves of single guests away from this host that are worth it, the largest gain first; raises `AdviceError`."""
     answers = [
-        _answer(reading, advisor, [guest], advisor.where([guest]))
+        _answer(managers, advisor, [guest], advisor.where([guest]))
         for guest in _of_host(advisor, host)
         if guest.cpu > BUSY
     ]
@@ -30,7 +28,7 @@ def relieve(reading: Reading, advisor: Advisor, host: str) -> list[Answer]:
     return [each for _, each in sorted(moves, key=lambda move: -move[0])]
 
 
-def maintenance(reading: Reading, advisor: Advisor, host: str) -> list[Answer]:
+def maintenance(managers: Managers, advisor: Advisor, host: str) -> list[Answer]:
     """Where to put all guests of this host: the busiest first, each with those before it already moved.
 
     Raises `AdviceError`.
@@ -38,32 +36,32 @@ def maintenance(reading: Reading, advisor: Advisor, host: str) -> list[Answer]:
     answers = []
     for guest in _of_host(advisor, host):
         places = [place for place in advisor.places(guest.place.platform) if place != guest.place]
-        found = _answer(reading, advisor, [guest], advisor.where([guest], places))
+        found = _answer(managers, advisor, [guest], advisor.where([guest], places))
         answers.append(found)
         if found.advised:
             advisor = advisor.after(found.advised)
     return answers
 
 
-def cap(reading: Reading, advisor: Advisor, name: str, cpus: float, on: str | None = None) -> Answer:
+def cap(managers: Managers, advisor: Advisor, name: str, cpus: float, on: str | None = None) -> Answer:
     """What a cap does; raises `AdviceError`."""
     if cpus <= 0:
         raise AdviceError("a cap is more than 0 CPUs")
     guest = advisor.find(name, on)
-    after = replace(guest, cap=cpus)
+    after = guest.limited(cpus, guest.vcpus)
     return _changed(
-        reading, advisor, guest, after, what=f"a cap of {cpus:g} CPUs", carry_out=lambda by: commands.cap(by, cpus)
+        managers, advisor, guest, after, what=f"a cap of {cpus:g} CPUs", carry_out=lambda by: commands.cap(by, cpus)
     )
 
 
-def vcpus(reading: Reading, advisor: Advisor, name: str, number: int, on: str | None = None) -> Answer:
+def vcpus(managers: Managers, advisor: Advisor, name: str, number: int, on: str | None = None) -> Answer:
     """What this number of vCPUs does; raises `AdviceError`."""
     if number < 1:
         raise AdviceError("a guest has 1 vCPU or more")
     guest = advisor.find(name, on)
-    after = replace(guest, vcpus=number)
+    after = guest.limited(guest.cap, number)
     return _changed(
-        reading, advisor, guest, after, what=f"{number} vCPUs", carry_out=lambda by: commands.vcpus(by, number)
+        managers, advisor, guest, after, what=f"{number} vCPUs", carry_out=lambda by: commands.vcpus(by, number)
     )
 
 
@@ -73,11 +71,11 @@ def _of_host(advisor: Advisor, host: str) -> list[Guest]:
     return sorted((each for each in advisor.seen.guests if each.place.host == host), key=lambda each: -each.cpu)
 
 
-def _answer(reading: Reading, advisor: Advisor, before: Sequence[Guest], options: Sequence[Option]) -> Answer:
+def _answer(managers: Managers, advisor: Advisor, before: Sequence[Guest], options: Sequence[Option]) -> Answer:
     fitting = [each for each in options if each.limit is None]
     stays = next((each for each in options if each.stays), None)
     best = next((each for each in fitting if each.stays or each.worth or stays is None or stays.limit), None)
-    managed = commands.managed(reading, list(before))
+    managed = {guest: of for guest in before if (of := managers.of(guest))}
     lines = {
         each.place: [
             line
@@ -91,7 +89,7 @@ def _answer(reading: Reading, advisor: Advisor, before: Sequence[Guest], options
 
 
 def _changed(
-    reading: Reading,
+    managers: Managers,
     advisor: Advisor,
     guest: Guest,
     after: Guest,
@@ -100,7 +98,7 @@ def _changed(
     carry_out: Callable[[Managed], str | None],
 ) -> Answer:
     option = advisor.option([guest], [after], guest.place)
-    managed = commands.managed(reading, [guest]).get(guest)
+    managed = managers.of(guest)
     command = carry_out(managed) if managed else None
     advised = option if option.limit is None else None
     lines = {guest.place: [command] if command else []}

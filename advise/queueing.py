@@ -81,6 +81,8 @@ def delay(
     slower = 1 + bursts * waiting(np.maximum(used - own, 0.0), cpus)
     for most, factor in ((cap, np.ones_like(slower)), (vcpus, slower)):
         known = np.isfinite(most) & np.isfinite(slower)
+        if not known.any():
+            continue
         longer, slowed = np.where(known, factor, 1.0), np.where(known, slower, 1.0)
         own_queue = longer * capped(work, own * longer, np.where(known, most, 1.0), period)
         waits = np.where(known, np.maximum(waits, work * (slowed - 1) + own_queue), waits)

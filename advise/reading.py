@@ -89,15 +89,24 @@ def place_of(labels: Mapping[str, str]) -> Place:
 
 def requests_query(what: str, time: str, status: str = "") -> str:
     """A query of the requests to web tiers: `what` is count or sum (of seconds), each per second."""
-    of = f'requests:duration_seconds_{what}:rate1m{{$hosts,tier="web"{status}}}'
-    return f"sum by (host, platform, app) (avg_over_time({of}[{time}]))"
+    return f"sum by (host, platform, app) (avg_over_time({_requests(what, status)}[{time}]))"
+
+
+def present_requests_query(what: str, status: str = "") -> str:
+    """The same of the present, only of web tiers that still report some."""
+    of = _requests(what, status)
+    return f"sum by (host, platform, app) (avg_over_time({of}[$present]) and {of})"
+
+
+def _requests(what: str, status: str) -> str:
+    return f'requests:duration_seconds_{what}:rate1m{{$hosts,tier="web"{status}}}'
 
 
 def answers(reading: Reading) -> dict[Key, tuple[float, float]]:
     """Requests per second that each web tier answered, and their mean seconds; raises `AdviceError`."""
 
     def by_app(what: str) -> dict[Key, float]:
-        found = reading.now(requests_query(what, "$present", ANSWERED))
+        found = reading.now(present_requests_query(what, ANSWERED))
         return {(labels["app"], place_of(labels)): value for labels, value in found}
 
     count, seconds = by_app("count"), by_app("sum")

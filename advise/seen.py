@@ -1,7 +1,7 @@
 """What a Prometheus with virtscope's records knows at a time: hosts, guests and applications."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,10 +9,11 @@ import numpy as np
 from advise import AdviceError
 from advise.model import Past
 from advise.past import MIN_REQUESTS, History, history
-from advise.reading import Key, Place, Reading, answers, place_of, requests_query
+from advise.reading import Key, Place, Reading, answers, place_of, present_requests_query
 
-DISK_OWN, DISK_NEIGHBOUR = "device|self|throttled", "neighbour"
+DISK_OWN, DISK_NEIGHBOUR = "device", "neighbour"
 IDLE = "it had no requests"
+WEB = "web"  # the tier that answers
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Host:
     deviation: float = 0.0
     bursts: float = 1.0  # how many times as long as expected its guests wait
     memory_free: float | None = None  # bytes
-    disk_busy: float | None = None  # seconds per second, of guests' requests
+    disk_busy: float | None = None  # seconds per second, of guests' requests; None if disks serve several at a time
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,13 @@ class Guest:
     cap: float | None = None  # CPUs
     vcpus: float | None = None
     apps: tuple[str, ...] = ()
+    webs: tuple[str, ...] = ()  # those whose web tier it is
     disk_own: float | None = None  # seconds per second that the disk served its requests
     disk_waits: float = 0.0  # seconds per second for its neighbours' requests
+
+    def limited(self, cap: float | None, vcpus: float | None) -> "Guest":
+        """It with this cap and these vCPUs, of which it can't use more."""
+        return replace(self, cap=cap, vcpus=vcpus, cpu=min(self.cpu, *(each for each in (cap, vcpus, np.inf) if each)))
 
 
 @dataclass(frozen=True)
@@ -52,12 +58,13 @@ class App:
     response: float  # mean seconds
     allowed: float | None  # mean seconds at which the first objective breaks; None without objectives
     guests: tuple[Guest, ...]  # that work for these requests, on whatever host
-    requests_of: Mapping[str, float]  # requests per second that each of them works for, by its name
+    served: tuple[float, ...]  # requests per second that each of them works for
     past: Past
 
-    def work(self, guest: Guest) -> float:
-        """CPU seconds per request."""
-        return guest.cpu / self.requests_of[guest.name]
+    @property
+    def work(self) -> tuple[float, ...]:
+        """CPU seconds per request, of each guest."""
+        return tuple(guest.cpu / requests for guest, requests in zip(self.guests, self.served, strict=True))
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,11 @@ class Seen:
 
 def see(reading: Reading) -> Seen:
     """Raises `AdviceError` if Prometheus doesn't answer, or has no records of hosts."""
-    mapped: dict[tuple[str, str], set[str]] = defaultdict(set)  # by platform and guest, so also while it is elsewhere
-    for labels, _ in reading.now("group by (platform, vserver, app) (last_over_time(vserver:app:info{$hosts}[$past]))"):
-        mapped[labels["platform"], labels["vserver"]].add(labels["app"])
+    mapped: dict[Key, dict[str, bool]] = defaultdict(dict)  # applications by guest, and whether it is their web tier
+    tiers = "group by (host, platform, vserver, app, tier) (last_over_time(vserver:app:info{$hosts}[$past]))"
+    for labels, _ in reading.now(tiers):
+        apps = mapped[labels["vserver"], place_of(labels)]
+        apps[labels["app"]] = apps.get(labels["app"], False) or labels["tier"] == WEB
     past = history(reading, mapped)
     hosts = {host.place: host for host in _hosts(reading, past.bursts)}
     if not hosts:
@@ -82,14 +91,25 @@ def see(reading: Reading) -> Seen:
     for guest in there:
         if guest.disk_own is not None:
             busy[guest.place] += guest.disk_own
-    hosts |= {at: replace(hosts[at], disk_busy=seconds) for at, seconds in busy.items()}
-    apps, unclear = [], {}
-    for key, found in _apps(reading, there, past):
-        if isinstance(found, str):
-            unclear[key] = found
+    hosts |= {at: replace(hosts[at], disk_busy=seconds) for at, seconds in busy.items() if seconds <= 1}
+    found, unclear = [], {}
+    for key, app in _apps(reading, there, past, _lost(mapped, there, hosts)):
+        if isinstance(app, str):
+            unclear[key] = app
         else:
-            apps.append(found)
-    return Seen(hosts, there, apps, unclear)
+            found.append(app)
+    return Seen(hosts, there, found, unclear)
+
+
+def _lost(mapped: Mapping[Key, Collection[str]], there: Sequence[Guest], hosts: Collection[Place]) -> dict[str, str]:
+    """By application, a guest of it that is nowhere, as its host is no longer recorded."""
+    names = {(guest.name, guest.place.platform) for guest in there}
+    return {
+        app: f"{name} on {at.host} is no longer recorded"
+        for (name, at), apps in mapped.items()
+        if at not in hosts and (name, at.platform) not in names
+        for app in apps
+    }
 
 
 def _by_place(reading: Reading, expr: str) -> dict[Place, float]:
@@ -108,8 +128,11 @@ def _hosts(reading: Reading, bursts: Mapping[Place, float]) -> Iterator[Host]:
             yield Host(at, left, its, varies.get(at, 0.0), bursts.get(at, 1.0), memory.get(at))
 
 
-def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None = None) -> Iterator[Guest]:
-    """Those of all hosts; `mapped` are applications by platform and guest. Raises `AdviceError`."""
+def guests(reading: Reading, mapped: Mapping[Key, Mapping[str, bool]] | None = None) -> Iterator[Guest]:
+    """Those of all hosts; `mapped` are a guest's applications, and whether it is their web tier.
+
+    Raises `AdviceError`.
+    """
 
     def by_guest(expr: str) -> dict[Key, float]:
         return {(labels["vserver"], place_of(labels)): value for labels, value in reading.now(expr)}
@@ -119,7 +142,11 @@ def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None =
     vcpus = by_guest("vserver:vcpus:count{$hosts}")
     qemu = by_guest("avg_over_time(vserver:overhead_cpu:rate{$hosts}[$present])")
     # Dom0 works for its guests. What a host of containers does beside them isn't for them.
-    dom0 = _by_place(reading, 'avg_over_time(host:overhead_per_guest_cpu:ratio{$hosts,platform="xen"}[$present])')
+    dom0 = _by_place(
+        reading,
+        'avg_over_time(host:overhead_cpu:rate{$hosts,platform="xen"}[$present])'
+        " / (avg_over_time(host:guests_cpu_usage:rate{$hosts}[$present]) > 0)",
+    )
     own, waits = (
         by_guest(
             "sum by (host, platform, vserver) "
@@ -130,24 +157,38 @@ def guests(reading: Reading, mapped: Mapping[tuple[str, str], set[str]] | None =
     usage = 'avg_over_time(vserver:cpu_usage:rate{$hosts,role="guest"}[$present]) and vserver:cpu_usage:rate{$hosts}'
     for key, cpu in by_guest(usage).items():
         name, at = key
-        apps = tuple(sorted((mapped or {}).get((at.platform, name), ())))
-        overhead = qemu.get(key, cpu * dom0.get(at, 0.0))
-        limits = caps.get(key), vcpus.get(key)
-        yield Guest(name, at, cpu, overhead, memory.get(key), *limits, apps, own.get(key), waits.get(key, 0.0))
+        its = (mapped or {}).get(key, {})
+        yield Guest(
+            name,
+            at,
+            cpu,
+            overhead=qemu.get(key, cpu * dom0.get(at, 0.0)),
+            memory=memory.get(key),
+            cap=caps.get(key),
+            vcpus=vcpus.get(key),
+            apps=tuple(sorted(its)),
+            webs=tuple(sorted(app for app, web in its.items() if web)),
+            disk_own=own.get(key),
+            disk_waits=waits.get(key, 0.0),
+        )
 
 
-def _apps(reading: Reading, there: Sequence[Guest], past: History) -> Iterator[tuple[Key, App | str]]:
+def _apps(
+    reading: Reading, there: Sequence[Guest], past: History, lost: Mapping[str, str]
+) -> Iterator[tuple[Key, App | str]]:
     """Each application at the host of its web tier, or why nothing can be said of it."""
 
     def by_app(expr: str) -> dict[Key, float]:
         return {(labels["app"], place_of(labels)): value for labels, value in reading.now(expr)}
 
-    requests = by_app(requests_query("count", "$present"))
+    requests = by_app(present_requests_query("count"))
     answered = answers(reading)
     means = by_app('app:slo_threshold:seconds{$hosts,objective="mean"}')
     ratios = by_app(
         'max by (host, platform, app) (avg_over_time(app:slo_response:ratio{$hosts,objective!="mean"}[$present]))'
     )
+    late = by_app('app:slo_threshold:seconds{$hosts,objective="latency"}')
+    shares = by_app('app:slo_objective:ratio{$hosts,objective="latency"}')
     for key, rate in sorted(requests.items()):
         name, at = key
         webs = {of for (app, of), its_rate in requests.items() if app == name and its_rate > 0}
@@ -160,6 +201,8 @@ def _apps(reading: Reading, there: Sequence[Guest], past: History) -> Iterator[t
         ]
         if rate <= 0 or key not in answered:
             yield key, IDLE
+        elif name in lost:
+            yield key, lost[name]
         elif not its:
             yield key, "no guest is known to be its: map its tiers in alerts/objectives/"
         elif sum(guest.cpu for guest in its) <= 0:
@@ -170,9 +213,24 @@ def _apps(reading: Reading, there: Sequence[Guest], past: History) -> Iterator[t
         else:
             response = answered[key][1]
             limits = [means[key]] if key in means else []
-            if key in ratios:
-                limits.append(response / ratios[key] if ratios[key] > 0 else np.inf)
+            if key in late and key in shares:
+                number = rate * reading.present
+                limits.append(_allowed(late[key], shares[key], ratios.get(key, 0.0), response, number))
             total = sum(its_rate for (app, _), its_rate in requests.items() if app == name)
-            of = {guest.name: rate if guest.place == at else total for guest in its}
-            allowed = min(limits, default=None)
-            yield key, App(name, at, rate, response, allowed, tuple(its), of, past.pasts[name])
+            served = tuple(rate if guest.place == at else total for guest in its)
+            yield key, App(name, at, rate, response, min(limits, default=None), tuple(its), served, past.pasts[name])
+
+
+def _allowed(late: float, share: float, ratio: float, response: float, requests: float) -> float:
+    """The mean response at which an objective for a share of requests breaks, in seconds.
+
+    late: seconds from which a request is late.
+    share: of the requests that must not be.
+    ratio: mean of app:slo_response:ratio, 0 if no request was late.
+    requests: their number, of which none was late then: 3 / requests may be late with 95 % confidence.
+    """
+    if ratio > 0:
+        return min(late, response / ratio)
+    may_be_late = min(3 / requests, 0.5)
+    by_tail, by_mean = np.log(may_be_late) / np.log(1 - share) * response, late / -np.log(1 - share)  # exponential
+    return float(min(late, max(by_tail, by_mean)))

@@ -41,6 +41,11 @@ class Shown(Collector):
         self._found: Found | None = None
         self._error = ""
 
+    @property
+    def empty(self) -> bool:
+        """Whether nobody has looked yet."""
+        return self._found is None and not self._error
+
     def update(self, find: Callable[[], Found]) -> None:
         """Look again; without an answer the page keeps what was found before, and says so."""
         try:
@@ -87,6 +92,7 @@ class Shown(Collector):
             "error": self._error,
             "at": None,
             "calibration": None,
+            "unchecked": answer.UNCHECKED,
             "checks": [],
             "advice": [],
             "withheld": None,
@@ -94,10 +100,14 @@ class Shown(Collector):
         if found:
             shown |= {
                 "at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(found.at)),
-                "calibration": found.calibration,
+                "calibration": (
+                    f"{answer.percent(found.calibration.inside)} of {len(found.calibration.checks)} observed responses "
+                    f"were in their 90 % interval; the median error was {answer.percent(found.calibration.error)}."
+                ),
                 "checks": [*answer.checks(found.calibration)],
                 "advice": [
-                    (host, [(each.about, [*each.rows()], [*each.lines()]) for each in of]) for host, of in found.advice
+                    (host, [(each.about, [*each.rows()], [*each.lines(found.calibration)]) for each in of])
+                    for host, of in found.advice
                 ],
                 "withheld": found.calibration.reason_to_withhold,
             }
@@ -133,10 +143,22 @@ def serve(address: tuple[str, int], shown: Shown, find: Callable[[], Found], eve
         server = http.server.ThreadingHTTPServer(address, Handler)
     except OSError as error:
         raise AdviceError(f"{address[0]}:{address[1]}: {error.strerror}") from None
+
+    failures: list[Exception] = []
+
+    def look() -> None:
+        try:
+            while not stopped.wait(0 if shown.empty else every):
+                shown.update(find)
+        except Exception as failure:
+            failures.append(failure)
+            stopped.set()
+
     with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for target in (server.serve_forever, look):  # a look may take minutes, and the end doesn't wait for it
+            threading.Thread(target=target, daemon=True).start()
         print(f"http://{address[0]}:{server.server_port}/", flush=True)
-        while not stopped.is_set():
-            shown.update(find)
-            stopped.wait(every)
+        stopped.wait()
         server.shutdown()
+    if failures:
+        raise failures[0]

@@ -168,6 +168,31 @@ def test_a_cap_and_a_start_in_the_past_are_predicted_again_and_compared(tmp_path
     assert start["inside"]
 
 
+def test_who_isn_t_to_blame_stays_and_guests_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """An application whose objective is broken by what no host can change, and another one's guest with its name."""
+    end = int(time.time()) // 60 * 60 - 60
+    shop = Site("shop", requests=5, work=0.02, rest=0.2, allowed=0.15, vserver="web")
+    world = World([shop, Site("small", requests=5, work=0.01), Site("blog", requests=10, work=0.01, vserver="web")])
+    on = {"shop": "a", "small": "a", "blog": "b"}
+    with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, on)])) as prometheus:
+        assert answer(prometheus, "relieve", "a")["changes"] == []
+        found = answer(prometheus, "where", "web", "--on", "a")
+        assert found["advised"] == "a"
+        assert [sorted(predicted(each)) for each in found["candidates"]] == [
+            ["shop", "small"],
+            ["blog", "shop", "small"],
+        ]
+        assert answer(prometheus, "where", "web", "--on", "b")["candidates"][0]["stay"]
+
+
+def test_a_host_without_others_of_its_platform_can_t_be_emptied(tmp_path: Path) -> None:
+    end = int(time.time()) // 60 * 60 - 60
+    world = World([API], hosts=["a"])
+    with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"api": "a"})])) as prometheus:
+        [change] = answer(prometheus, "maintenance", "a", status=1)["changes"]
+        assert (change["advised"], change["candidates"]) == (None, [])
+
+
 def test_advice_is_withheld_while_data_are_short_and_says_what_it_lacks_of_others(tmp_path: Path) -> None:
     """An application with a request a minute."""
     end = int(time.time()) // 60 * 60 - 60

@@ -10,7 +10,7 @@ PLATFORM = "kvm"
 
 @dataclass(frozen=True)
 class Site:
-    """An application with one guest, `NAME-web`."""
+    """An application with one guest, `NAME-web` if it isn't named."""
 
     name: str
     requests: float  # per second
@@ -20,9 +20,11 @@ class Site:
     allowed: float = 0.1  # seconds
     bursts: float = 1.0  # how many times as long as with arrivals at random requests wait
 
+    vserver: str = ""
+
     @property
     def guest(self) -> str:
-        return f"{self.name}-web"
+        return self.vserver or f"{self.name}-web"
 
 
 @dataclass

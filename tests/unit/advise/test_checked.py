@@ -32,6 +32,18 @@ def test_while_it_is_on_both_hosts_it_is_being_moved() -> None:
     ]
 
 
+def test_a_guest_that_comes_back_at_once_was_moved_twice() -> None:
+    on = {A: there(0, 40), B: there(40, 44)}
+    on[A][44:] = 1
+    assert [(each.of, each.to) for each in _moves("web", on, TIMES)] == [(A, B), (B, A)]
+
+
+def test_guests_of_one_name_on_two_hosts_were_not_moved_while_nothing_was_recorded() -> None:
+    gap = there(0, 99)
+    gap[40:50] = np.nan
+    assert [*_moves("web", {A: gap, B: gap.copy()}, TIMES)] == []
+
+
 def test_a_guest_that_was_gone_for_long_was_not_moved() -> None:
     assert [*_moves("web", {A: there(0, 20), B: there(60, 99)}, TIMES)] == []
 
@@ -56,16 +68,26 @@ def test_a_cap_that_is_set_and_removed_but_none_of_a_single_sample() -> None:
     ]
 
 
-def test_changes_at_the_same_time_are_one() -> None:
+def test_changes_of_the_same_hosts_within_a_short_time_are_one() -> None:
     web, db, later = (Change("move", name, A, B, at - 60, at) for name, at in (("web", 100), ("db", 160), ("x", 900)))
-    assert together([web, db, later], 120) == [(web, db), (later,)]
+    other = Change("start", "y", None, C, 40, 100)
+    groups = together([web, other, db, later], {("c", "wiki")}, 2000.0)
+    assert [(each.changes, each.until) for each in groups] == [
+        ((other,), 2000.0),
+        ((web, db), 840.0),
+        ((later,), 2000.0),
+    ]
+    assert [(each.last, each.settled) for each in groups] == [(40, 250), (40, 310), (840, 1050)]
+    joined = together([web, other], {("a", "wiki"), ("c", "wiki")}, 2000.0)
+    assert [each.changes for each in joined] == [(web, other)]
+    assert joined[0].hosts == {"a", "b", "c"}
 
 
 def test_a_change_concerns_the_hosts_of_all_tiers_of_applications_there() -> None:
     apps = {("a", "shop"), ("c", "shop"), ("b", "blog"), ("d", "wiki"), ("c", "wiki")}
     move, start = Change("move", "web", A, B, 40, 100), Change("start", "wiki", None, C, 40, 100)
-    assert _concerned((move,), apps) == {"a", "b", "c"}
-    assert _concerned((start,), apps) == {"a", "c", "d"}
+    assert _concerned(move, apps) == {"a", "b", "c"}
+    assert _concerned(start, apps) == {"a", "c", "d"}
 
 
 def check(observed: float, median: float = 1.0) -> Check:

@@ -7,7 +7,7 @@ import pytest
 
 from advise import AdviceError
 from advise.model import Past
-from advise.options import Advisor, Option
+from advise.options import CANDIDATES, Advisor, Option
 from advise.queueing import waiting
 from advise.reading import Place
 from advise.seen import IDLE, App, Guest, Host, Seen
@@ -25,7 +25,7 @@ def guest(
     vcpus: float | None = None,
     disk_own: float | None = None,
 ) -> Guest:
-    return Guest(name, place, cpu, overhead, memory=1e9, vcpus=vcpus, apps=(name,), disk_own=disk_own)
+    return Guest(name, place, cpu, overhead, memory=1e9, vcpus=vcpus, apps=(name,), webs=(name,), disk_own=disk_own)
 
 
 def app(of: Guest, used: float, allowed: float | None = 0.1) -> App:
@@ -34,7 +34,7 @@ def app(of: Guest, used: float, allowed: float | None = 0.1) -> App:
     waits = WORK * waiting(rates, 1.0)
     past = Past(WORK + waits, np.full(50, WORK), waits)
     requests = of.cpu / WORK
-    return App(of.name, of.place, requests, WORK / (1 - used), allowed, (of,), {of.name: requests}, past)
+    return App(of.name, of.place, requests, WORK / (1 - used), allowed, (of,), (requests,), past)
 
 
 def seen(*guests: Guest, allowed: float | None = 0.1, memory_free: float | None = None) -> Seen:
@@ -150,3 +150,63 @@ def test_a_guest_that_would_start_takes_cpu_from_its_neighbours() -> None:
     shop = guest("shop", A, 0.3)
     started = Advisor(seen(shop)).option([], [], A, [Guest("new", A, 0.4)])
     assert predicted(started) == pytest.approx({"shop": WORK / 0.3}, rel=0.1)
+
+
+def test_a_cap_leaves_its_neighbours_what_the_guest_no_longer_uses() -> None:
+    batch, shop = guest("batch", A, 0.7), guest("shop", A, 0.2)
+    advisor = Advisor(seen(batch, shop, allowed=None))
+    capped = advisor.option([batch], [batch.limited(0.2, None)], A)
+    assert predicted(capped)["shop"] == pytest.approx(WORK / 0.6, rel=0.1)
+    assert np.isinf(predicted(capped)["batch"])
+    fewer = advisor.option([batch], [batch.limited(None, 1)], A)
+    assert predicted(fewer)["shop"] == pytest.approx(WORK / 0.1, rel=0.1)
+
+
+def test_without_a_steady_state_no_objective_holds() -> None:
+    shop = guest("shop", A, 0.3)
+    advisor = Advisor(seen(shop, allowed=float("inf")))
+    assert advisor.option([shop], [shop.limited(0.2, None)], A).limit == "objective of shop"
+
+
+def test_a_host_of_two_platforms_is_one_machine() -> None:
+    shop, api = guest("shop", A, 0.3), guest("api", B, 0.3)
+    of = seen(shop, api, memory_free=1.5e9)
+    b_too = Place("b", "cgroup")
+    contained = replace(guest("mail", b_too, 0.2), memory=1e9)
+    hosts = {**of.hosts, b_too: replace(of.hosts[B], place=b_too)}
+    whole = replace(of, hosts=hosts, guests=[*of.guests, contained], apps=[*of.apps, app(contained, 0.5)])
+    moved = Advisor(whole).option([shop], [replace(shop, place=B)], B)
+    assert predicted(moved)["mail"] > 1.5 * moved.outcomes[-1].now.median
+    then = Advisor(whole).after(moved)
+    assert then.seen.hosts[b_too].used == pytest.approx(0.6)
+    more = replace(guest("more", A, 0.1), place=b_too)
+    assert then.option([more], [more], b_too).limit is None
+    assert then.option([guest("more", A, 0.1)], [replace(guest("more", A, 0.1), place=b_too)], b_too).limit == "memory"
+
+
+def test_only_applications_for_which_a_guest_works_keep_it_from_being_advised_on() -> None:
+    shop, db = guest("shop", A, 0.3), replace(guest("db", B, 0.1), apps=("shop",), webs=())
+    silent = {("shop", Place("c", "kvm")): "no interval", ("shop", B): IDLE, ("blog", A): "no interval"}
+    advisor = Advisor(replace(seen(shop, db), unclear=silent))
+    assert advisor.unclear([shop]) == []
+    elsewhere = {("shop", A): "no interval"}
+    works = Advisor(replace(seen(shop, db), apps=[], unclear=elsewhere))
+    assert works.unclear([shop]) == works.unclear([db]) == ["shop on a: no interval"]
+
+
+def test_a_web_tier_stays_where_it_is_if_its_database_moves() -> None:
+    shop, db = guest("shop", A, 0.3), replace(guest("db", A, 0.1), apps=("shop",), webs=())
+    of = seen(shop, db)
+    both = replace(of.apps[0], guests=(shop, db), served=(30.0, 30.0))
+    moved = Advisor(replace(of, apps=[both])).option([db], [replace(db, place=B)], B)
+    assert [each.place for each in moved.outcomes] == [A]
+
+
+def test_of_many_hosts_those_with_the_most_free_cpus_are_looked_at() -> None:
+    shop = guest("shop", A, 0.3)
+    of = seen(shop, memory_free=2e9)
+    many = {Place(f"h{number}", "kvm"): Host(Place(f"h{number}", "kvm"), 1.0, 0.02 * number) for number in range(40)}
+    full = {Place("full", "kvm"): Host(Place("full", "kvm"), 4.0, 0.1, memory_free=1e6)}
+    found = Advisor(replace(of, hosts={A: of.hosts[A], **many, **full})).where([shop])
+    assert len(found) == CANDIDATES
+    assert {each.place.host for each in found} == {"a", *(f"h{number}" for number in range(CANDIDATES - 1))}

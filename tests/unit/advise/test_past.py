@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from advise.past import _bursts, _settled
+from advise.past import _bursts, _gaps, _settled
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_how_many_times_as_long_as_expected_guests_wait(
 def test_while_a_guest_comes_or_goes_its_rates_are_left_out(there: str, settled: str) -> None:
     values = np.array([1.0 if each == "x" else np.nan for each in there])
     assert "".join("x" if each else "-" for each in _settled(values, coming=2, going=2)) == settled
+
+
+def test_gaps_are_between_values() -> None:
+    used = np.array([np.nan, 1.0, np.nan, np.nan, 1.0, np.nan])
+    assert [*_gaps(used)] == [False, False, True, True, False, False]
