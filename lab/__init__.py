@@ -4,7 +4,8 @@
                               -> measuring -> metrics -> the stack's Prometheus -> report
 
 The others are dynamic allocation (lab.allocation), a controller of caps (lab.controller), influence factors
-(lab.factors), suites (lab.suites) and network costs (lab.network). `run` reads the scenarios of all studies, and has their common code.
+(lab.factors), suites (lab.suites) and network costs (lab.network). `run` reads the scenarios of all studies, and has
+their common code.
 
 `make lab SCENARIO=...` runs `python -m lab run SCENARIO`; `python -m lab report RUN` writes a run's report again, from
 Prometheus only.

@@ -168,7 +168,7 @@ def test_a_cap_and_a_start_in_the_past_are_predicted_again_and_compared(tmp_path
     assert start["inside"]
 
 
-def test_who_isn_t_to_blame_stays_and_guests_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_who_isn_t_to_blame_stays_and_guests_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     """An application whose objective is broken by what no host can change, and another one's guest with its name."""
     end = int(time.time()) // 60 * 60 - 60
     shop = Site("shop", requests=5, work=0.02, rest=0.2, allowed=0.15, vserver="web")

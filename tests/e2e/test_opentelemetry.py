@@ -6,6 +6,7 @@ counters as cumulative monotonic sums, everything else as gauges, names unchange
 """
 
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -48,8 +49,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         configuration = server.folder / "prometheus" / "prometheus.yml"
         settings = {**yaml.safe_load(configuration.read_text()), **documented("otlp")}
         configuration.write_text(yaml.safe_dump(settings))
-        rules = server.folder / "prometheus" / "rules" / "opentelemetry.yml"
-        rules.write_text(yaml.safe_dump(documented("groups")))
+        shutil.copy(
+            ROOT / "deploy/packages/opentelemetry/rules.yml", server.folder / "prometheus/rules/opentelemetry.yml"
+        )
         stack.enter_context(server)
         yield server
 
