@@ -199,7 +199,7 @@ def test_what_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
         "{ objectives: 'auction' }": "^objectives must be of type array, not string$",
         "{ targetSelector: 'platform=!\"\"' }": '^targetSelector: platform=!"" is not a label matcher, such as ',
         "[]": "^the settings must be an object, such as",
-        "{ targets: { kvn: [] } }": r'^targets: no such files: \["kvn"\]; there are \["app"',
+        "{ targets: { kvn: [] } }": r'^targets: no such files: \["kvn"\]; there are \["advise", "app"',
     }.items():
         with pytest.raises(StackError, match=named):
             rendered(tmp_path, config)

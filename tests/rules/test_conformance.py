@@ -111,6 +111,7 @@ OTHERS = [
     Target("cadvisor", "other", "cgroup", [*cadvisor({"/virtscope/web": WEB, "/virtscope/batch": WEB}, CPUS)]),
     Target("sched", "other", "base", [*sched({"/virtscope/web": {"/virtscope/batch": 0.3}, "/virtscope/batch": {}})]),
     Target("xentop", "other", "xen", [*xentop({"Domain-0": HOST, "db": WEB}, CPUS, 4), f"xen_domain_state{{{_DB}}} 0"]),
+    Target("advise", "other", "base", ['advise_predictions{inside="true"} 9']),
     Target("vestat", "other", "openvz", ['openvz_beancounter_failures_total{ctid="101",resource="numproc"} ~1']),
 ]
 
