@@ -183,7 +183,7 @@ def _concerned(change: Change, apps: set[tuple[str, str]]) -> frozenset[str]:
 
 
 def calibrate(reading: Reading, latest: int = LATEST) -> Calibration:
-    """Predict the latest changes again, of starts only as many as there is room for beside moves and caps.
+    """Predict the latest changes again; starts only if there are fewer moves and caps than `latest`.
 
     Raises `AdviceError` if Prometheus doesn't answer.
     """

@@ -3,8 +3,8 @@
     response = rest + share x work + k x waiting
 
 Work is its CPU time per request, waiting what queueing theory expects at the CPU use of that time. Share is 1 if all
-work is part of requests, less if some is done beside them. k equals share if requests arrive at random; bursts make
-it larger. Rest doesn't depend on CPUs. All three are estimated from the application's own past.
+work is part of requests, less if the application also works outside of them. With requests at random times, k is equal
+to share; bursts increase it. Rest doesn't depend on CPUs. All three are estimated from the application's own past.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from advise.seen import _allowed
+from advise.reading import Place
+from advise.seen import Guest, _allowed, _lost
 
 LATE, SHARE, RESPONSE = 0.3, 0.99, 0.05
 
@@ -20,3 +21,11 @@ LATE, SHARE, RESPONSE = 0.3, 0.99, 0.05
 )
 def test_the_mean_at_which_an_objective_for_a_share_breaks(ratio: float, requests: float, expected: float) -> None:
     assert _allowed(LATE, SHARE, ratio, RESPONSE, requests) == pytest.approx(expected)
+
+
+def test_a_tier_is_lost_if_its_host_is_no_longer_recorded_and_it_is_nowhere_else() -> None:
+    a, b, c = (Place(host, "kvm") for host in "abc")
+    mapped = {("web", a): ["shop"], ("db", b): ["shop"], ("old", c): ["blog"], ("old", a): ["blog"]}
+    there = [Guest("web", a, 0.1), Guest("old", a, 0.1)]
+    assert _lost(mapped, there, [a]) == {"shop": "db on b is no longer recorded"}
+    assert _lost(mapped, there, [a, b]) == {}
