@@ -8,6 +8,7 @@ to share; bursts increase it. Rest doesn't depend on CPUs. All three are estimat
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import optimize
@@ -43,11 +44,16 @@ class Fit:
     covariance: Numbers
     noise: float
 
-    def draw(self, chance: np.random.Generator, draws: int) -> tuple[Numbers, Numbers, Numbers]:
-        """Likely values of the three; none is negative, and the share at most 1."""
-        values = chance.multivariate_normal([self.rest, self.share, self.k], self.covariance, size=draws, method="eigh")
+    @cached_property
+    def drawn(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Likely values of the three, of which none is negative and the share at most 1, and factors of the noise.
+
+        They are the same for all predictions, which thus differ by what is changed only.
+        """
+        chance = np.random.default_rng(SEED)
+        values = chance.multivariate_normal([self.rest, self.share, self.k], self.covariance, size=DRAWS, method="eigh")
         rest, share, k = np.maximum(values, 0.0).T
-        return rest, np.minimum(share, 1.0), k
+        return rest, np.minimum(share, 1.0), k, np.exp(chance.normal(0.0, self.noise, DRAWS))
 
 
 @dataclass(frozen=True)
@@ -84,23 +90,23 @@ def fit(past: Past) -> Fit:
     return Fit(float(rest) * scale, float(share), float(k), covariance, spread)
 
 
-def predict(fitted: Fit, work: float, waiting: Numbers, rest_change: float = 0.0, widened: float = 1.0) -> Predicted:
+def predict(
+    fitted: Fit, work: float, waiting: Numbers | float, rest_change: float = 0.0, widened: float = 1.0
+) -> Predicted:
     """The mean response to come.
 
     work: CPU seconds per request.
-    waiting: drawn values of what queueing theory expects, in seconds per request.
+    waiting: what queueing theory expects, in seconds per request: `DRAWS` values, or one.
     rest_change: what is added to the rest, such as waiting for another disk.
     widened: how many times as wide as the model's own the interval has to be, in logarithms.
     """
-    chance = np.random.default_rng(SEED)
-    rest, share, k = fitted.draw(chance, len(waiting))
+    rest, share, k, noise = fitted.drawn
     with np.errstate(invalid="ignore"):
         delay = np.where(np.isfinite(waiting), k * waiting, np.inf)
     steady = np.maximum(rest + rest_change, 0.0) + share * work + delay
     likely = max(fitted.rest + rest_change, 0.0) + fitted.share * work + fitted.k * float(np.median(waiting))
     if np.isfinite(likely) and likely > 0:  # as draws are cut off, their median isn't the most likely one
         steady *= likely / np.median(steady)
-    noise = np.exp(chance.normal(0.0, fitted.noise, len(waiting)))
     low, median, high = (float(value) for value in np.quantile(steady * noise, LEVELS, method="inverted_cdf"))
     if widened != 1.0 and np.isfinite(median):
         low, high = median * (low / median) ** widened, median * (high / median) ** widened

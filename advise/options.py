@@ -1,7 +1,7 @@
 """What may be changed, and what each change would do to every application that it touches."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,15 +84,19 @@ class Option:
 class Advisor:
     """Predicts changes of what was seen. `widened` is how many times as wide as the model's intervals have to be."""
 
-    def __init__(self, seen: Seen, widened: float = 1.0) -> None:
+    def __init__(self, seen: Seen, widened: float = 1.0, fits: dict[str, Fit] | None = None) -> None:
         self.seen = seen
         self._widened = widened
+        # Filled when needed: a change touches few of a fleet's applications.
+        self._fits = {} if fits is None else fits
+        self._predicted: dict[Hashable, Predicted] = {}
         self._same: dict[str, list[Place]] = defaultdict(list)
         for place in seen.hosts:
             self._same[place.host].append(place)
-        # Filled when needed: a change touches few of a fleet's applications.
-        self._fits: dict[str, Fit] = {}
-        self._now: dict[tuple[str, Place], Predicted] = {}
+        self._apps: dict[str, list[App]] = defaultdict(list)  # by host with one of their guests
+        for app in seen.apps:
+            for host in {guest.place.host for guest in app.guests}:
+                self._apps[host].append(app)
         chance = np.random.default_rng(SEED)
         self._draws = {place: chance.standard_normal(DRAWS) for place in sorted(seen.hosts)}
 
@@ -153,7 +157,7 @@ class Advisor:
             return places
 
         def rank(place: Place) -> tuple[bool, bool, float]:
-            host = self._hosts(guests, [replace(guest, place=place) for guest in guests])[place]
+            host = self._changed(guests, [replace(guest, place=place) for guest in guests])[place]
             return place != guests[0].place, _limit(host, comes=True) is not None, host.used - host.cpus
 
         return sorted(places, key=rank)[:CANDIDATES]
@@ -172,21 +176,26 @@ class Advisor:
             replace(app, place=_place(app, before, option.guests), guests=tuple(map(new, app.guests)))
             for app in self.seen.apps
         ]
-        hosts = self._hosts(before, option.guests)
+        hosts = {**self.seen.hosts, **self._changed(before, option.guests)}
         seen = replace(self.seen, hosts=hosts, guests=[new(each) for each in self.seen.guests], apps=apps)
-        return Advisor(seen, self._widened)
+        return Advisor(seen, self._widened, self._fits)
 
     def option(
         self, before: Sequence[Guest], after: Sequence[Guest], place: Place, started: Sequence[Guest] = ()
     ) -> Option:
         """These guests as they are now, and as they would be; and guests that would start."""
         changed = {(old.name, old.place): new for old, new in zip(before, after, strict=True)}
-        hosts = self._hosts(before, [*after, *started])
+        hosts = {**self.seen.hosts, **self._changed(before, [*after, *started])}
         touched = {each.place.host for each in (*before, *after, *started)}
+        apps = {(app.name, app.place): app for host in touched for app in self._apps[host]}
         outcomes = tuple(
-            Outcome(app, _place(app, before, after), self._present(app), self._response(app, changed, hosts))
-            for app in self.seen.apps
-            if any(each.place.host in touched for each in app.guests)
+            Outcome(
+                app,
+                _place(app, before, after),
+                self._response(app, {}, self.seen.hosts),
+                self._response(app, changed, hosts),
+            )
+            for _, app in sorted(apps.items(), key=lambda item: item[0])
         )
         comes = any(old.place != new.place for old, new in zip(before, after, strict=True))
         limit = _limit(hosts[place], comes=comes)
@@ -194,15 +203,12 @@ class Advisor:
             limit = f"objective of {', '.join(sorted(broken))}"
         return Option(place, tuple(each.place for each in before), tuple(after), outcomes, limit)
 
-    def _present(self, app: App) -> Predicted:
-        key = app.name, app.place
-        if key not in self._now:
-            self._now[key] = self._response(app, {}, self.seen.hosts)
-        return self._now[key]
-
     def _response(self, app: App, changed: Mapping[tuple[str, Place], Guest], hosts: Mapping[Place, Host]) -> Predicted:
         """Of an application when hosts and some guests are like this."""
         its = [(guest, changed.get((guest.name, guest.place), guest)) for guest in app.guests]
+        state = (app.name, app.place, *((new, hosts[new.place]) for _, new in its))
+        if state in self._predicted:
+            return self._predicted[state]
         expected = sum(
             delay(
                 work,
@@ -221,19 +227,20 @@ class Advisor:
         )
         if app.name not in self._fits:
             self._fits[app.name] = fit(app.past)
-        return predict(self._fits[app.name], sum(app.work), np.broadcast_to(expected, DRAWS), change, self._widened)
+        self._predicted[state] = predict(self._fits[app.name], sum(app.work), expected, change, self._widened)
+        return self._predicted[state]
 
-    def _hosts(self, before: Sequence[Guest], after: Sequence[Guest]) -> dict[Place, Host]:
-        """All hosts with these guests as they are after, no longer as before; a guest's overhead goes with it.
+    def _changed(self, before: Sequence[Guest], after: Sequence[Guest]) -> dict[Place, Host]:
+        """The hosts with these guests as they are after, no longer as before; a guest's overhead goes with it.
 
         A host with two platforms, such as one of virtual machines and containers, has the same CPUs and memory in both.
         """
-        hosts = dict(self.seen.hosts)
+        hosts: dict[Place, Host] = {}
         for sign, guests in ((-1, before), (1, after)):
             for guest in guests:
                 memory, disk = guest.memory or 0.0, guest.disk_own or 0.0
                 for place in self._same[guest.place.host]:
-                    host = hosts[place]
+                    host = hosts.get(place) or self.seen.hosts[place]
                     hosts[place] = replace(
                         host,
                         used=max(0.0, host.used + sign * (guest.cpu + guest.overhead)),

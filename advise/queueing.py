@@ -7,7 +7,7 @@ Performance Modeling and Design of Computer Systems, 2013, chapter 14 and sectio
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 FULL = 0.98  # of the CPUs: beyond it there is no steady state to predict
 CAP_PERIOD_SECONDS = 0.1  # in which a quota may be used at full speed: the kernel's default
@@ -23,9 +23,10 @@ def waiting(used: Numbers | float, servers: Numbers | float) -> Numbers:
     busy = np.asarray(used, dtype=float) / c
     below = np.floor(c)
     part = c - below
-    found: Numbers = np.where(
-        busy >= FULL, np.inf, (1 - part) * _waiting(busy, below) + part * _waiting(busy, below + 1)
-    )
+    waits = _waiting(busy, below)
+    if np.any(part > 0):
+        waits = (1 - part) * waits + part * _waiting(busy, below + 1)
+    found: Numbers = np.where(busy >= FULL, np.inf, waits)
     return found
 
 
@@ -33,7 +34,8 @@ def _waiting(busy: Numbers, servers: Numbers) -> Numbers:
     possible = np.clip(busy, 0.0, FULL)
     offered = possible * servers  # erlangs
     # Erlang's B formula is the Poisson distribution's probability of c, given that it is at most c.
-    lost = stats.poisson.pmf(servers, offered) / stats.poisson.cdf(servers, offered)
+    exactly = np.exp(special.xlogy(servers, offered) - offered - special.gammaln(servers + 1))
+    lost = exactly / special.pdtr(servers, offered)
     waits = lost / (1 - possible * (1 - lost))
     found: Numbers = waits / (servers * (1 - possible))
     return found
@@ -78,6 +80,8 @@ def delay(
     The longest wait counts: with one CPU, one vCPU and no cap all of it is one queue.
     """
     waits: Numbers = np.asarray(work * bursts * waiting(used, cpus))
+    if not np.any(np.isfinite(cap) | np.isfinite(vcpus)):
+        return waits
     slower = 1 + bursts * waiting(np.maximum(used - own, 0.0), cpus)
     for most, factor in ((cap, np.ones_like(slower)), (vcpus, slower)):
         known = np.isfinite(most) & np.isfinite(slower)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advise.model import DRAWS, Fit, Past, Predicted, fit, predict
+from advise.model import Fit, Past, Predicted, fit, predict
 from advise.queueing import FULL, delay
 from lab.cgroups import CAP_PERIOD, SMALLEST_CAP
 
@@ -106,7 +106,7 @@ class Loop:
         if site not in self._fits or seen.requests < MIN_REQUESTS:
             return None
         waiting = self._waiting(seen, demands[site], caps, min(_total(demands), 0.999 * FULL * self._cpus))
-        return predict(self._fits[site], seen.work, np.full(DRAWS, waiting))
+        return predict(self._fits[site], seen.work, waiting)
 
     def _waiting(self, seen: Seen, demand: Mapping[str, float], caps: Mapping[str, float], used: float) -> float:
         """What queueing theory expects, in seconds per request."""
