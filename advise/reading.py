@@ -75,7 +75,8 @@ class Reading:
             asked = {name: f"{value:.3f}" for name, value in times.items()}
             return list(self.api.data(f"/api/v1/{kind}", query=query, **asked)["result"])
         except Unanswered as error:
-            raise AdviceError(str(error)) from None
+            remedy = "" if error.status else " (`make up` starts a Prometheus, --prometheus names another)"
+            raise AdviceError(f"{error}{remedy}") from None
 
 
 def duration(seconds: float) -> str:

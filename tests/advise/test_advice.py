@@ -147,7 +147,7 @@ def test_without_a_prometheus() -> None:
     command = [sys.executable, "-m", "advise", "where", "blog-web", "--prometheus", "http://127.0.0.1:1"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert (found.returncode, found.stdout) == (2, "")
-    assert "Connection refused" in found.stderr
+    assert found.stderr.endswith(": Connection refused (`make up` starts a Prometheus, --prometheus names another)\n")
 
 
 def test_a_cap_and_a_start_in_the_past_are_predicted_again_and_compared(tmp_path: Path) -> None:
