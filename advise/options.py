@@ -89,7 +89,8 @@ class Advisor:
         self._widened = widened
         # Filled when needed: a change touches few of a fleet's applications.
         self._fits = {} if fits is None else fits
-        self._predicted: dict[Hashable, Predicted] = {}
+        self._now: dict[Hashable, Predicted] = {}
+        self._then: dict[Hashable, Predicted] = {}  # with the latest guests elsewhere: all guests' would be too many
         self._same: dict[str, list[Place]] = defaultdict(list)
         for place in seen.hosts:
             self._same[place.host].append(place)
@@ -144,6 +145,7 @@ class Advisor:
     def where(self, guests: Sequence[Guest], places: Sequence[Place] | None = None) -> list[Option]:
         """Each host of their platform with these guests on it, the best first: what fits before what doesn't."""
         [now] = {guest.place for guest in guests}
+        self._then.clear()
         options = []
         found = self.places(now.platform) if places is None else places
         for place in self._likely(guests, found):
@@ -187,7 +189,7 @@ class Advisor:
         changed = {(old.name, old.place): new for old, new in zip(before, after, strict=True)}
         hosts = {**self.seen.hosts, **self._changed(before, [*after, *started])}
         touched = {each.place.host for each in (*before, *after, *started)}
-        apps = {(app.name, app.place): app for host in touched for app in self._apps[host]}
+        apps = {(app.name, app.place): app for host in touched for app in self._apps[host]}.values()
         outcomes = tuple(
             Outcome(
                 app,
@@ -195,7 +197,7 @@ class Advisor:
                 self._response(app, {}, self.seen.hosts),
                 self._response(app, changed, hosts),
             )
-            for _, app in sorted(apps.items(), key=lambda item: item[0])
+            for app in sorted(apps, key=lambda app: (app.name, app.place))
         )
         comes = any(old.place != new.place for old, new in zip(before, after, strict=True))
         limit = _limit(hosts[place], comes=comes)
@@ -207,8 +209,9 @@ class Advisor:
         """Of an application when hosts and some guests are like this."""
         its = [(guest, changed.get((guest.name, guest.place), guest)) for guest in app.guests]
         state = (app.name, app.place, *((new, hosts[new.place]) for _, new in its))
-        if state in self._predicted:
-            return self._predicted[state]
+        known = self._now if hosts is self.seen.hosts else self._then
+        if state in known:
+            return known[state]
         expected = sum(
             delay(
                 work,
@@ -227,8 +230,8 @@ class Advisor:
         )
         if app.name not in self._fits:
             self._fits[app.name] = fit(app.past)
-        self._predicted[state] = predict(self._fits[app.name], sum(app.work), expected, change, self._widened)
-        return self._predicted[state]
+        known[state] = predict(self._fits[app.name], sum(app.work), expected, change, self._widened)
+        return known[state]
 
     def _changed(self, before: Sequence[Guest], after: Sequence[Guest]) -> dict[Place, Host]:
         """The hosts with these guests as they are after, no longer as before; a guest's overhead goes with it.
