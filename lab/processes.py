@@ -28,10 +28,9 @@ def over_ssh(destination: str, there: str) -> list[str]:
     return ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}", "--", destination, there]
 
 
-def beside(cpus: str, command: Sequence[str | Path], niceness: int = 0) -> list[str | Path]:
+def beside(cpus: str, command: Sequence[str | Path]) -> list[str | Path]:
     """A command that runs on these CPUs (such as "0-2"), and is terminated if the lab is killed."""
-    where = ("taskset", "--cpu-list", cpus, "nice", "-n", str(niceness))
-    return ["setpriv", "--pdeathsig", "TERM", *where, *command]
+    return ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cpus, *command]
 
 
 def and_said(said: str) -> str:

@@ -38,8 +38,7 @@ class Order:
 class Clients(Process):
     def __init__(self, log: Path, cpus: str) -> None:
         """Start it. Raises `LabError` if it doesn't start."""
-        # Higher priority than others on its CPU: a delayed client measures itself, not the application.
-        command = beside(cpus, [sys.executable, "-m", "lab.clients"], niceness=-15)
+        command = beside(cpus, [sys.executable, "-m", "lab.clients"])
         super().__init__("the clients' process", command, log, talks=True)
         try:
             self.port = self._answer(START_SECONDS)["port"]

@@ -32,6 +32,8 @@ from tests.support.endpoints import Exposition, Group
 from tests.support.pages import Page
 
 TIMEOUT_SECONDS = 10.0  # of a client
+LATE_SECONDS = 0.005  # one of lab.clients.metrics.LATENESS_EDGES, and less than a request takes
+_LATENESS = "lab_client_start_lateness_seconds"
 FETCH_SECONDS = 4
 PLATFORMS = {"node": "base", "cadvisor": "cgroup", "sched": "base", "telegraf": "cgroup"}
 
@@ -43,6 +45,8 @@ class Counters:
     at: float
     busy: Mapping[str, float]
     pressure: Mapping[tuple[str, str], float]  # by site and tier; empty if the kernel has none
+    requests: float  # that clients have sent
+    punctual: float  # those of them that were at most LATE_SECONDS late
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,14 @@ class Counted:
     Attributes:
         used: of each host's CPUs.
         pressure: of each site, the share in which a task of a tier waited for a CPU: the tier that waited more.
+        late: of the requests that clients sent, the share that was more than `LATE_SECONDS` late.
     """
 
     began: float
     ended: float
     used: Mapping[str, float]
     pressure: Mapping[str, float]
+    late: float
 
     @property
     def seconds(self) -> float:
@@ -110,10 +116,13 @@ class Machine:
     def counters(self) -> Counters:
         lines = Path("/proc/stat").read_text().splitlines()
         busy = {line.split()[0]: busy_seconds(line) for line in lines if line.startswith("cpu")}
+        clients = Page.of(f"{LOOPBACK}:{self.clients.port}")
         return Counters(
             time.time(),
             {host: sum(busy[f"cpu{cpu}"] for cpu in cpus) for host, cpus in self.cpus.items()},
             dict(self._pressure()),
+            clients.value(f"{_LATENESS}_count"),
+            clients.value(f"{_LATENESS}_bucket", le=str(LATE_SECONDS)),
         )
 
     def counted(self, since: Counters) -> Counted:
@@ -124,7 +133,8 @@ class Machine:
         for (site, tier), waited in now.pressure.items():
             share = (waited - since.pressure[site, tier]) / seconds
             pressure[site] = max(share, pressure.get(site, 0.0))
-        return Counted(since.at, now.at, used, pressure)
+        late = 1 - (now.punctual - since.punctual) / max(now.requests - since.requests, 1.0)
+        return Counted(since.at, now.at, used, pressure, late)
 
     def page(self, host: str, job: str) -> str:
         """What this exporter of the host shows now."""

@@ -6,8 +6,9 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
+from lab.clients.metrics import LATE_SHARE
 from tests.proofs.placements.balancers import Guest, Host
-from tests.proofs.placements.hosts import Counted
+from tests.proofs.placements.hosts import LATE_SECONDS, Counted
 from tests.proofs.placements.judgement import Response, State
 from tests.proofs.placements.plan import HOSTS
 from tests.support import Prometheus
@@ -28,7 +29,10 @@ def increase(samples: Sequence[tuple[float, str]]) -> float:
 
 
 def measure(prometheus: Prometheus, placement: Mapping[str, str], objective_seconds: float, counted: Counted) -> State:
-    """The state of the time in which `counted` was counted. Raises `NoDataError`."""
+    """The state of the time in which `counted` was counted. Raises `NoDataError`, also if clients were late."""
+    if counted.late > LATE_SHARE:  # they waited for sites, whose queues were then too short
+        late = f"{counted.late:.1%} of requests were sent over {LATE_SECONDS * 1000:g} ms late"
+        raise NoDataError(f"{late}: let other programs end, and go on by the same command")
     counts, sums = (_increases(prometheus, part, counted) for part in ("count", "sum"))
     responses = {}
     for site, host in placement.items():
