@@ -247,6 +247,12 @@ json.dump([times("a", 2), times("a", 1), times("b", 1)], sys.stdout)
     assert sum(seconds > 21 for seconds in first) / 2000 == pytest.approx(0.050, abs=0.015)
 
 
+def test_visitors_run_before_sites_of_any_weight(process: Clients) -> None:
+    if subprocess.run(["chrt", "--fifo", "1", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("real-time priority is refused here")
+    assert os.sched_getscheduler(process.popen.pid) == os.SCHED_FIFO
+
+
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
