@@ -261,3 +261,17 @@ def test_the_page_without_a_prometheus_says_so() -> None:
     assert "http://&lt;b&gt;: Connection refused" in shown.page().decode()
     samples = [line for line in shown.metrics().decode().splitlines() if line.startswith("advise_")]
     assert samples == ["advise_up 0.0"], "nothing is known of a calibration"
+
+
+def test_a_look_that_fails_for_an_unknown_reason_ends_the_page() -> None:
+    program = """
+from advise.serving import Shown, serve
+def fail():
+    raise ValueError("nobody foresaw this")
+serve(("127.0.0.1", 0), Shown(), fail, every=60)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("ValueError: nobody foresaw this\n")
