@@ -12,11 +12,12 @@ import pytest
 from tests.proofs.placements import balancers, judgement, pages, table
 from tests.proofs.placements.__main__ import Run, finished
 from tests.proofs.placements.balancers import Guest, Host
-from tests.proofs.placements.hosts import parse_pressure, parts
+from tests.proofs.placements.hosts import Counted, parse_pressure, parts
 from tests.proofs.placements.judgement import Observed, Response, State, as_document, bars, choosers, compared
 from tests.proofs.placements.pages import Shown
 from tests.proofs.placements.plan import MAX_HOST, plan, planned
-from tests.proofs.placements.states import increase
+from tests.proofs.placements.states import NoDataError, increase, measure
+from tests.support import Prometheus
 
 SITES = ("auction-1", "auction-2", "auction-3", "auction-4")
 SECOND = Shown((2, 3), frozenset({"auction-2"}))
@@ -327,3 +328,9 @@ def test_an_incomplete_last_line_is_measured_again(tmp_path: Path) -> None:
 def test_a_complete_run_starts_over(tmp_path: Path) -> None:
     line = json.dumps(as_document(Observed(0, None, "", "", {}, None, state(20, 20), None, "", {})))
     assert finished(RUN, written(tmp_path, RUN.with_cost(0.01), *[line] * len(RUN.steps))) == (RUN, [])
+
+
+def test_a_state_is_refused_if_visitors_waited_for_the_sites(tmp_path: Path) -> None:
+    counted = Counted(began=0.0, ended=50.0, used={}, pressure={}, late=0.02)
+    with pytest.raises(NoDataError, match=r"^2\.0% of requests were sent over 5 ms late"):
+        measure(Prometheus(tmp_path, {}), {}, 0.08, counted)
