@@ -28,8 +28,8 @@ def over_ssh(destination: str, there: str) -> list[str]:
     return ["ssh", "-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_SECONDS}", "--", destination, there]
 
 
-def pinned(cpus: str, command: Sequence[str | Path]) -> list[str | Path]:
-    """The command on these CPUs only, such as "0-2"; it is terminated if the lab is killed."""
+def beside(cpus: str, command: Sequence[str | Path]) -> list[str | Path]:
+    """A command that runs on these CPUs (such as "0-2"), and is terminated if the lab is killed."""
     return ["setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cpus, *command]
 
 

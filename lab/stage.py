@@ -13,7 +13,7 @@ from lab.batch import Batch, Disk
 from lab.cgroups import TierLimits, mounted, require_throttling
 from lab.clients.child import Clients, Order
 from lab.machine import Cpus, cpus
-from lab.processes import Process, free_ports, pinned
+from lab.processes import Process, beside, free_ports
 from lab.scenario import NONE, THROTTLED, Consolidation
 from lab.servers.instance import DB, TIERS, WEB, Instance
 
@@ -58,7 +58,7 @@ class Stage:
                 own = {"TELEGRAF_PORT": str(self._telegraf_port), "TELEGRAF_FOLDER": str(TELEGRAF)}
                 environment = {**os.environ, **own, "STATE_DIRECTORY": str(SENSORS)}
                 log = self._logs / f"{name.lower()}.log"
-                sensor = Process(name, pinned(self._cpus_of_others, command), log, environment=environment)
+                sensor = Process(name, beside(self._cpus_of_others, command), log, environment=environment)
                 ending.callback(sensor.stop)
                 self._sensors.append(sensor)
             self.clients = Clients(self._logs / "clients.log", self._cpus_of_others)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.clients.metrics import Ended
-from lab.processes import Process, pinned
+from lab.processes import Process, beside
 
 START_SECONDS = 60.0  # importing Locust takes two seconds on an idle machine
 
@@ -38,7 +38,7 @@ class Order:
 class Clients(Process):
     def __init__(self, log: Path, cpus: str) -> None:
         """Start it. Raises `LabError` if it doesn't start."""
-        command = pinned(cpus, [sys.executable, "-m", "lab.clients"])
+        command = beside(cpus, [sys.executable, "-m", "lab.clients"])
         super().__init__("the clients' process", command, log, talks=True)
         try:
             self.port = self._answer(START_SECONDS)["port"]

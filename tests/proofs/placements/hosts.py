@@ -19,7 +19,7 @@ from lab import LabError
 from lab.cgroups import PARENT, TierLimits, mounted
 from lab.clients.child import Clients, Order
 from lab.machine import busy_seconds
-from lab.processes import LOOPBACK, Process, free_ports, pinned
+from lab.processes import LOOPBACK, Process, beside, free_ports
 from lab.prometheus import DIRECT
 from lab.scenario import Limit
 from lab.servers.instance import DB, TIERS, WEB, Instance
@@ -185,7 +185,7 @@ def running(folder: Path, placement: Mapping[str, str]) -> Iterator[Machine]:
         logs = folder / "logs"
         logs.mkdir()
         for name, command, environment in _sensors(machine, telegraf_port, cadvisor_port, node_port):
-            process = Process(name, pinned(of_sensors, command), logs / f"{name}.log", environment=environment)
+            process = Process(name, beside(of_sensors, command), logs / f"{name}.log", environment=environment)
             ending.callback(process.stop)
             machine.processes.append(process)
         sched = ending.enter_context(RunningExporter(logs, package="virtscope.sched"))

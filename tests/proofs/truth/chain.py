@@ -18,7 +18,7 @@ from alerts.generator.application import read_application
 from alerts.generator.rule_file import render
 from deploy import go_programs
 from deploy.documents import parse
-from lab.processes import Process, pinned
+from lab.processes import Process, beside
 from tests.e2e.running_exporter import RunningExporter
 from tests.proofs.truth.judgement import Culprit, Resource
 from tests.support import Prometheus
@@ -127,7 +127,7 @@ class Chain:
             *("--housekeeping_interval=1m", "--max_housekeeping_interval=1m", "--storage_duration=2m"),
         ]
         cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-        ending.callback(Process("cAdvisor", pinned(cpus, command), self._folder / "cadvisor.log").stop)
+        ending.callback(Process("cAdvisor", beside(cpus, command), self._folder / "cadvisor.log").stop)
         return f"127.0.0.1:{port}"
 
 
