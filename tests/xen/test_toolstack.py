@@ -1,10 +1,15 @@
-"""Values that xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest."""
+"""Values that xl reports and sets, with each scheduler: weight, cap, CPU pool, affinity, type of guest.
+
+Caps and vCPUs are set by the commands that advise prints.
+"""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 import pytest
 
+from advise.commands import XL, Managed, cap, vcpus
 from tests.xen.exporters import Page, SecondExporter, second_exporter_in
 from tests.xen.host import CREDIT, CREDIT2, XenHost
 
@@ -31,7 +36,8 @@ def test_weight_and_cap_are_those_of_xl_and_their_changes_are_counted(xen: XenHo
 
     assert shows(page := exporter.page(), weight=256, changes=0)
     assert page.all("xen_domain_cpu_limit_cpus", domain=name) == []
-    xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512 -c {CAP}")
+    xen.dom0(f"xl sched-{xen.plan.name} -d {name} -w 512")
+    xen.dom0(str(cap(Managed(XL, name, xen.plan.name), CAP / 100)))
     try:
         page = exporter.page_with(lambda page: shows(page, weight=512, changes=1))
         assert page.value("xen_domain_cpu_limit_cpus", domain=name) == CAP / 100
@@ -73,3 +79,18 @@ def test_a_pinned_vcpu_is_on_its_cpu(xen: XenHost, exporter: SecondExporter) -> 
         exporter.page_with(pinned)
     finally:
         xen.dom0(f"xl vcpu-pin {name} 0 all")
+
+
+def test_vcpus_of_a_guest_are_set(xen: XenHost) -> None:
+    guest = xen.plan.guests[-1]
+
+    def available() -> list[str]:
+        cpus = f"/local/domain/$(xl domid {shlex.quote(guest.name)})/cpu"
+        return [xen.dom0(f"xenstore-read {cpus}/{vcpu}/availability").strip() for vcpu in range(guest.vcpus)]
+
+    assert available() == ["online"] * guest.vcpus
+    try:
+        xen.dom0(str(vcpus(Managed(XL, guest.name), 1)))
+        assert available() == ["online", *["offline"] * (guest.vcpus - 1)]
+    finally:
+        xen.dom0(str(vcpus(Managed(XL, guest.name), guest.vcpus)))
