@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from advise.past import LITTLE_WAITING
 from advise.reading import Place, Reading
 from advise.seen import see
 from deploy.api import Api
@@ -63,3 +64,23 @@ def test_a_guests_share_of_dom0_is_that_of_all_guests_over_the_present(tmp_path:
     [guest] = seen.guests
     assert guest.place == Place("x", "xen")
     assert guest.overhead == pytest.approx(0.1, rel=0.05)
+
+
+def test_waits_of_some_guests_are_compared_with_what_those_should_wait(tmp_path: Path) -> None:
+    """On a CPU half in use, 0.3 CPUs' worth of guests should wait 0.3 CPUs, and waits 0.6: twice as long.
+
+    That 0.2 more are used by one whose waiting isn't measured says nothing.
+    """
+    end = int(time.time()) - 60
+    on = 'host="a",platform="cgroup"'
+    measured, other = (f'{on},vserver="{name}",role="guest"' for name in ("x", "y"))
+    series: list[tuple[str, str, Iterable[float]]] = [
+        ("host:cpu_usage:rate", on, [0.5]),
+        ("host:cpu_capacity:cpus", on, [1]),
+        ("vserver:cpu_usage:rate", measured, [0.3]),
+        ("vserver:cpu_wait:rate", measured, [0.6]),
+        ("vserver:cpu_usage:rate", other, [0.2]),
+    ]
+    with backfilled(tmp_path, *records(end, *series)) as prometheus:
+        seen = see(Reading(Api(prometheus.url), end, PRESENT, 1200))
+    assert seen.hosts[Place("a", "cgroup")].bursts == pytest.approx((0.6 + LITTLE_WAITING) / (0.3 + LITTLE_WAITING))

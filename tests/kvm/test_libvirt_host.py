@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from advise.commands import VIRSH, Managed, cap, move, vcpus
 from tests.kvm.libvirt_host import CAPPED, DATABASE, DOMAINS, INSTANCE, SECONDS, Domain, LibvirtHost, booted
 from tests.support.disk import need_emulation
+from tests.support.emulated import MachineError
 from tests.support.pages import Page
 from tests.support.reporting import Report
 from tests.support.waiting import wait_for
@@ -224,6 +226,16 @@ def test_a_guest_that_hangs_costs_libvirts_answers_only(host: LibvirtHost, repor
         run = page.value("kvm_vcpu_run_seconds_total", **still)
         assert Page.of(host.exporter).value("kvm_vcpu_run_seconds_total", **still) == run
     page_with(host, lambda page: with_devices(page) == {domain.name for domain in DOMAINS})
+
+
+def test_commands_that_advise_prints(host: LibvirtHost) -> None:
+    """The cap replaces one for the whole domain; the third vCPU is plugged in; a move gets as far as the other host."""
+    host.run(str(cap(Managed(VIRSH, CAPPED.name), 0.25)))
+    page_with(host, lambda page: page.value("kvm_guest_cpu_limit_cpus", guest=CAPPED.name) == 0.25)
+    host.run(str(vcpus(Managed(VIRSH, INSTANCE.name), 3)), SECONDS)
+    page_with(host, lambda page: page.value("kvm_guest_vcpus", guest=INSTANCE.name) == 3)
+    with pytest.raises(MachineError, match=r"resolve hostname nowhere\.invalid"):
+        host.run(str(move(Managed(VIRSH, INSTANCE.name), "nowhere.invalid")), SECONDS)
 
 
 def timeouts(page: Page) -> float:
