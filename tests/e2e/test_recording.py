@@ -3,7 +3,6 @@
 import gzip
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from tests.e2e.running_exporter import RunningExporter, ended
 from tests.e2e.test_kvm_exporter import host_folder
 from tests.e2e.test_vestat_exporter import HOSTS, TESTS
-from tests.e2e.test_xentop_child import value
 from tests.e2e.test_xentop_exporter import DOM0, TOOLSTACK, WEB
 from tests.support.waiting import wait_for
 from tests.unit.kvm.captured import VERSION_1 as KVM  # without libvirt
@@ -86,12 +84,3 @@ def test_a_xen_host_with_its_toolstack(tmp_path: Path, tmp_path_factory: pytest.
     text = gzip.decompress(private.read_bytes())
     assert b"web01" not in text
     assert b'"xl"' not in text, "the toolstack's answers are full of names"
-
-
-def test_the_documentations_program_writes_a_recording(tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (TESTS.parent / "docs/recordings.md").read_text(), re.DOTALL)
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
-    with replaying(tmp_path, "openvz", tmp_path / "demo.jsonl.gz") as exporter:
-        page = exporter.get().text
-    assert value(page, 'openvz_container_cpu_used_seconds_total{ctid="101",replayed="demo"}') == 1800
-    assert value(page, 'openvz_container_cpu_seconds_total{ctid="101",mode="user",replayed="demo"}') == 1440
