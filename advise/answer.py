@@ -10,8 +10,10 @@ from advise.checked import Calibration
 from advise.model import Predicted
 from advise.options import Option, Outcome
 from advise.reading import Place
+from advise.seen import Guest
 
 UNCHECKED = "No move, start or cap was seen with two settled minutes and --present after it."
+RESTARTED = "cgroup"  # a platform without live migration
 COPIED_PER_SECOND = 1e9 / 8 * 0.9  # bytes, by a network of 1 Gbit/s
 
 
@@ -25,6 +27,11 @@ class Answer:
     commands: Mapping[Place, Sequence[str]]  # that carry the options out
     unknown: Mapping[Place, Sequence[str]]  # what may speak against the options and isn't recorded
     unclear: Sequence[str]  # which of the guests' applications can't be predicted, and why
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is advised to move a guest."""
+        return self.advised is not None and any(guest.place != of for guest, of in self.advised.changes)
 
     def withheld(self, calibration: Calibration) -> str | None:
         """Why there is no advice, if there is none."""
@@ -44,7 +51,7 @@ class Answer:
                     "stay": each.stays,
                     "limit": each.limit,
                     "gain": _finite(each.gain),
-                    "copied_bytes": None if each.stays else _copied(each),
+                    "copied_bytes": _copied(each),
                     "commands": [] if withheld else list(self.commands.get(each.place, ())),
                     "unknown": list(self.unknown.get(each.place, ())),
                     "apps": [_outcome(outcome) for outcome in each.outcomes],
@@ -74,10 +81,8 @@ class Answer:
         if self.advised is None:
             yield "Nothing fits." if len(self.options) > 1 else "It doesn't fit."
             return
-        if any(guest.place != of for guest, of in zip(self.advised.guests, self.advised.of, strict=True)):
-            copied = _copied(self.advised)
-            cost = f"{copied / 1e6:.0f} MB to copy, {copied / COPIED_PER_SECOND:.0f} s at 1 Gbit/s"
-            yield f"Move to {self.advised.place.host}: {cost}."
+        if self.moves:
+            yield f"Move to {self.advised.place.host}: {_cost(self.advised)}."
         elif len(self.options) > 1:
             yield f"Stay on {self.advised.place.host}: nowhere else fits and makes requests a tenth faster."
         else:
@@ -93,6 +98,12 @@ def seconds(value: float) -> str:
 
 def percent(ratio: float) -> str:
     return f"{100 * ratio:.0f} %" if np.isfinite(ratio) else "no bound"
+
+
+def no_moves(found: Calibration) -> str:
+    """What is said if no guest of a host is to be moved."""
+    reason = found.reason_to_withhold
+    return f"No advice: {reason}." if reason else "No guest had better be elsewhere."
 
 
 def calibration(found: Calibration) -> dict[str, Any]:
@@ -137,8 +148,24 @@ def check_document(found: Calibration) -> list[dict[str, Any]]:
     ]
 
 
-def _copied(option: Option) -> float:
-    return sum(guest.memory or 0.0 for guest in option.guests)
+def memory(guests: Sequence[Guest]) -> float | None:
+    """Bytes, of all; None if one's isn't known."""
+    sizes = [guest.memory for guest in guests if guest.memory is not None]
+    return sum(sizes) if len(sizes) == len(guests) else None
+
+
+def _copied(option: Option) -> float | None:
+    """Bytes of memory that a move copies; None if it isn't known, or if there is no such copy."""
+    return None if option.stays or option.place.platform == RESTARTED else memory(option.guests)
+
+
+def _cost(option: Option) -> str:
+    if option.place.platform == RESTARTED:
+        return "it is stopped and started again"
+    size = _copied(option)
+    if size is None:
+        return "memory of unknown size to copy"
+    return f"{size / 1e6:.0f} MB to copy, {size / COPIED_PER_SECOND:.0f} s at 1 Gbit/s"
 
 
 def _shown(predicted: Predicted) -> tuple[str, str]:
@@ -174,7 +201,7 @@ def _objectives(outcome: Outcome) -> str:
         (True, False): "may break",
         (False, True): "hold again",
         (False, False): "are broken",
-    }[outcome.held, outcome.holds]
+    }[outcome.held, outcome.holds if outcome.held else outcome.repairs]
 
 
 def _finite(value: float) -> float | None:

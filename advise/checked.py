@@ -77,7 +77,7 @@ class Calibration:
         for each in steady:
             bound = each.predicted.high if each.observed > each.predicted.median else each.predicted.low
             needed.append(np.log(each.observed / each.predicted.median) / np.log(bound / each.predicted.median))
-        return max(1.0, float(np.quantile(needed, 0.9)))
+        return max(1.0, float(np.quantile(needed, 0.9, method="inverted_cdf")))
 
     @property
     def reason_to_withhold(self) -> str | None:

@@ -6,16 +6,18 @@ advice is withheld because too little is recorded, or earlier predictions were w
 
 import argparse
 import json
+import math
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from advise import AdviceError, answer, checked, questions
 from advise.answer import Answer
 from advise.checked import Calibration
 from advise.commands import Managers
 from advise.options import Advisor
-from advise.reading import Reading
+from advise.reading import SHORTEST_STEP, Reading
 from advise.seen import see
 from advise.serving import Found, Shown, serve
 from deploy import StackError, durations
@@ -26,28 +28,14 @@ from deploy.terminal import print_table, printable
 
 FITS, NOTHING_FITS, CANT_ASK, WITHHELD = 0, 1, 2, 3
 PORT = 10299
+LEAST_PAST = 10 * SHORTEST_STEP
 Ask = Callable[[argparse.Namespace, Managers, Advisor], Sequence[Answer]]
-QUESTIONS: dict[str, tuple[str, Ask]] = {
-    "where": (
-        "where these guests fit, together",
-        lambda given, managers, advisor: [questions.where(managers, advisor, given.guests, given.on)],
-    ),
-    "relieve": (
-        "which guests had better leave this host",
-        lambda given, managers, advisor: questions.relieve(managers, advisor, given.host),
-    ),
-    "maintenance": (
-        "where all guests of this host fit",
-        lambda given, managers, advisor: questions.maintenance(managers, advisor, given.host),
-    ),
-    "cap": (
-        "what a cap of so many CPUs does",
-        lambda given, managers, advisor: [questions.cap(managers, advisor, given.guest, given.cpus, given.on)],
-    ),
-    "vcpus": (
-        "what so many vCPUs do",
-        lambda given, managers, advisor: [questions.vcpus(managers, advisor, given.guest, given.number, given.on)],
-    ),
+QUESTIONS: Mapping[str, Ask] = {
+    "where": lambda given, managers, advisor: [questions.where(managers, advisor, given.guests, given.on)],
+    "relieve": lambda given, managers, advisor: questions.relieve(managers, advisor, given.host),
+    "maintenance": lambda given, managers, advisor: questions.maintenance(managers, advisor, given.host),
+    "cap": lambda given, managers, advisor: [questions.cap(managers, advisor, given.guest, given.cpus, given.on)],
+    "vcpus": lambda given, managers, advisor: [questions.vcpus(managers, advisor, given.guest, given.number, given.on)],
 }
 
 
@@ -76,12 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     of = argparse.ArgumentParser(add_help=False)
     of.add_argument("--prometheus", metavar="URL", help="default: this checkout's; its user and password may be in it")
     of.add_argument("--present", metavar="DURATION", type=_duration, default=900.0, help="default: 15m")
-    of.add_argument("--past", metavar="DURATION", type=_duration, default=86400.0, help="default: 1d")
+    of.add_argument("--past", metavar="DURATION", type=_past, default=86400.0, help="default: 1d")
     once = argparse.ArgumentParser(add_help=False, parents=[of])
     once.add_argument("--at", metavar="TIME", type=float, help="Unix time, such as of a busy hour; default: now")
     once.add_argument("--json", action="store_true")
     about = parser.add_subparsers(required=True, metavar="QUESTION", dest="question")
-    commands = {name: about.add_parser(name, parents=[once], help=text) for name, (text, _) in QUESTIONS.items()}
+    commands = {name: about.add_parser(name, parents=[once], help=questions.ABOUT[name]) for name in QUESTIONS}
     commands["where"].add_argument("guests", nargs="+", metavar="GUEST")
     for name in ("cap", "vcpus"):
         commands[name].add_argument("guest", metavar="GUEST")
@@ -104,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not port.isdecimal():
+    if not port.isdecimal() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not an address such as 127.0.0.1:{PORT}")
     return host, int(port)
 
@@ -114,6 +102,13 @@ def _duration(text: str) -> float:
         return durations.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _past(text: str) -> float:
+    seconds = _duration(text)
+    if seconds < LEAST_PAST:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than {LEAST_PAST:.0f} s")
+    return seconds
 
 
 def _check(given: argparse.Namespace, calibration: Calibration) -> int:
@@ -129,8 +124,7 @@ def _check(given: argparse.Namespace, calibration: Calibration) -> int:
 
 
 def _advise(given: argparse.Namespace, reading: Reading, calibration: Calibration) -> int:
-    _, ask = QUESTIONS[given.question]
-    answers = ask(given, Managers(reading), Advisor(see(reading), calibration.widened))
+    answers = QUESTIONS[given.question](given, Managers(reading), Advisor(see(reading), calibration.widened))
     if given.json:
         documents = [each.document(calibration) for each in answers]
         whole = {"withheld": calibration.reason_to_withhold, "calibration": answer.calibration(calibration)}
@@ -142,7 +136,7 @@ def _advise(given: argparse.Namespace, reading: Reading, calibration: Calibratio
             print_table([*each.rows()])
             print("\n".join(map(printable, each.lines(calibration))))
         if not answers:
-            print("No guest had better be elsewhere.")
+            print(answer.no_moves(calibration))
     if calibration.reason_to_withhold or any(each.withheld(calibration) for each in answers):
         return WITHHELD
     return FITS if all(each.advised for each in answers) else NOTHING_FITS
@@ -153,4 +147,25 @@ def _found(reading: Reading) -> Found:
     advisor, managers = Advisor(see(reading), calibration.widened), Managers(reading)
     hosts = sorted({place.host for place in advisor.seen.hosts})
     advice = [(host, questions.relieve(managers, advisor, host)) for host in hosts]
-    return Found(reading.at, calibration, [(host, answers) for host, answers in advice if answers])
+    asking = threading.Lock()  # an advisor keeps what it has predicted, for one at a time
+
+    def ask(fields: Mapping[str, str]) -> Sequence[Answer]:
+        given = _from_form(fields)
+        with asking:
+            return QUESTIONS[given.question](given, managers, advisor)
+
+    return Found(reading.at, calibration, [(host, answers) for host, answers in advice if answers], ask)
+
+
+def _from_form(fields: Mapping[str, str]) -> argparse.Namespace:
+    """As from the command line; raises `AdviceError`."""
+    question, names, number = fields.get("question", ""), fields.get("of", "").split(), fields.get("number", "") or "0"
+    if question not in QUESTIONS or not names:
+        raise AdviceError("choose a question, and name guests or a host")
+    try:
+        cpus = float(number)
+    except ValueError:
+        raise AdviceError(f"{number!r} is no number") from None
+    whole = int(cpus) if math.isfinite(cpus) else 0
+    first, on = names[0], fields.get("on", "").strip() or None
+    return argparse.Namespace(question=question, guests=names, guest=first, host=first, cpus=cpus, number=whole, on=on)

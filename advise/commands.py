@@ -51,12 +51,12 @@ class Managers:
             return Managed(XL, guest.name, self._schedulers.get(key, SCHEDULERS[0]))
         if guest.place.platform == "openvz":
             return Managed(VZ, guest.name)
+        if guest.place.platform == "cgroup":
+            return Managed(PCT, self._proxmox[key]) if self._proxmox.get(key) else None
         manager, number = self._kvm.get(key, (None, ""))
         if manager == "proxmox" and number:
             return Managed(QM, number)
-        if manager == "libvirt":
-            return Managed(VIRSH, guest.name)
-        return Managed(PCT, self._proxmox[key]) if self._proxmox.get(key) else None
+        return Managed(VIRSH, guest.name) if manager == "libvirt" else None
 
 
 _MOVE: Mapping[str, str] = {

@@ -44,6 +44,12 @@ class Outcome:
         return (self.predicted.high if self.held else self.predicted.median) <= self.app.allowed
 
     @property
+    def repairs(self) -> bool:
+        """Whether they are broken and will hold, and not just because the model finds that they hold now."""
+        allowed = self.app.allowed
+        return allowed is not None and not self.held and self.holds and self.now.median > allowed
+
+    @property
     def breaks(self) -> bool:
         """Whether the change is to blame if they don't hold."""
         return not self.holds and self.predicted.median > WORSE * self.now.median
@@ -65,20 +71,26 @@ class Option:
         return all(of == self.place for of in self.of)
 
     @property
+    def changes(self) -> list[tuple[Guest, Place]]:
+        """Each guest as it would be, and where it is now."""
+        return list(zip(self.guests, self.of, strict=True))
+
+    @property
     def gain(self) -> float:
         """Seconds per second that requests will take less; negative if they take more."""
         pairs = [(each.app.requests, each.now.median, each.predicted.median) for each in self.outcomes]
         return sum(0.0 if now == then else requests * (now - then) for requests, now, then in pairs)
 
     @property
+    def repairs(self) -> bool:
+        """Whether an objective that is broken will hold again."""
+        return any(each.repairs for each in self.outcomes)
+
+    @property
     def worth(self) -> bool:
         """Whether requests gain by it, or an objective that is broken will hold again."""
         present = sum(each.app.requests * each.now.median for each in self.outcomes)
-        return self.limit is None and (
-            self.gain > WORTH * present
-            or np.isinf(self.gain)
-            or any(not each.held and each.holds for each in self.outcomes)
-        )
+        return self.limit is None and (self.gain > WORTH * present or bool(np.isinf(self.gain)) or self.repairs)
 
 
 class Advisor:
@@ -101,13 +113,19 @@ class Advisor:
         chance = np.random.default_rng(SEED)
         self._draws = {place: chance.standard_normal(DRAWS) for place in sorted(seen.hosts)}
 
-    def find(self, name: str, host: str | None = None) -> Guest:
-        """Raises `AdviceError` if there is no such guest, or several."""
-        found = [each for each in self.seen.guests if each.name == name and host in (None, each.place.host)]
+    def find(self, name: str, on: str | None = None) -> Guest:
+        """`on` is a host, or HOST/PLATFORM. Raises `AdviceError` if there is no such guest, or several."""
+        found = [
+            each
+            for each in self.seen.guests
+            if each.name == name and on in (None, each.place.host, "/".join(each.place))
+        ]
         if not found:
-            raise AdviceError(f"no guest {name} is recorded{f' on {host}' if host else ''} in the past minutes")
-        if len({each.place for each in found}) > 1:
-            raise AdviceError(f"{name} is on {', '.join(each.place.host for each in found)}: say which, by --on HOST")
+            raise AdviceError(f"no guest {name} is recorded{f' on {on}' if on else ''} in the past minutes")
+        if len(found) > 1:
+            several = len({each.place.host for each in found}) < len(found)  # platforms of one host
+            places = ["/".join(each.place) if several else each.place.host for each in found]
+            raise AdviceError(f"{name} is on {', '.join(places)}: say which, such as by --on {places[0]}")
         return found[0]
 
     def unclear(self, guests: Sequence[Guest]) -> list[str]:
@@ -143,7 +161,10 @@ class Advisor:
         return sorted(place for place in self.seen.hosts if place.platform == platform)
 
     def where(self, guests: Sequence[Guest], places: Sequence[Place] | None = None) -> list[Option]:
-        """Each host of their platform with these guests on it, the best first: what fits before what doesn't."""
+        """Each host of their platform with these guests on it, the best first.
+
+        What fits comes before what doesn't, and what repairs an objective before what only makes requests faster.
+        """
         [now] = {guest.place for guest in guests}
         self._then.clear()
         options = []
@@ -151,7 +172,7 @@ class Advisor:
         for place in self._likely(guests, found):
             moved = tuple(replace(guest, place=place) for guest in guests)
             options.append(self.option(guests, moved, place))
-        return sorted(options, key=lambda each: (each.limit is not None, -each.gain))
+        return sorted(options, key=lambda each: (each.limit is not None, not each.repairs, -each.gain))
 
     def _likely(self, guests: Sequence[Guest], places: Sequence[Place]) -> Sequence[Place]:
         """These places; of many the present one, and those with the most free CPUs where the guests have room."""

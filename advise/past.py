@@ -116,7 +116,7 @@ def history(reading: Reading, mapped: Mapping[Key, Collection[str]]) -> History:
         },
         used=used,
         cpus=cpus,
-        cpu=by("avg_over_time(group:mapped_cpu_usage:rate{$hosts}[$step])", "vserver"),
+        cpu=by('avg_over_time(group:mapped_cpu_usage:rate{$hosts,role="guest"}[$step])', "vserver"),
         cap=by("vserver:cpu_limit:cpus{$hosts}", "vserver"),
         vcpus=by("vserver:vcpus:count{$hosts}", "vserver"),
         bursts={

@@ -1,31 +1,45 @@
 """The questions that can be asked, answered by options and the commands that carry them out."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from advise import AdviceError, commands
-from advise.answer import Answer
+from advise.answer import Answer, memory
 from advise.commands import Managed, Managers
 from advise.options import BUSY, Advisor, Option
 from advise.seen import Guest
 
+ABOUT = {
+    "where": "where these guests fit, together",
+    "relieve": "which guests had better leave this host",
+    "maintenance": "where all guests of this host fit",
+    "cap": "what a cap of so many CPUs does",
+    "vcpus": "what so many vCPUs do",
+}
+LEAST_CAP = 0.01  # CPUs: xl and vzctl take whole per cent, of which 0 is no cap
+
 
 def where(managers: Managers, advisor: Advisor, names: Sequence[str], on: str | None = None) -> Answer:
     """On which host these guests fit together; raises `AdviceError`."""
-    guests = [advisor.find(name, on) for name in names]
+    guests = [advisor.find(name, on) for name in dict.fromkeys(names)]
     if len({guest.place for guest in guests}) > 1:
         raise AdviceError("these guests are on several hosts: ask about those of one")
     return _answer(managers, advisor, guests, advisor.where(guests))
 
 
 def relieve(managers: Managers, advisor: Advisor, host: str) -> list[Answer]:
-    """Moves of single guests away from this host that are worth it, the largest gain first; raises `AdviceError`."""
+    """Moves of single guests away from this host that are worth it, the largest gain first.
+
+    Last come guests for which advice is withheld. Raises `AdviceError`.
+    """
     answers = [
         _answer(managers, advisor, [guest], advisor.where([guest]))
         for guest in _of_host(advisor, host)
         if guest.cpu > BUSY
     ]
-    moves = [(each.advised.gain, each) for each in answers if each.advised and not each.advised.stays]
-    return [each for _, each in sorted(moves, key=lambda move: -move[0])]
+    moves = [(each.advised.gain, each) for each in answers if each.advised and each.moves and not each.unclear]
+    withheld = [each for each in answers if each.unclear]
+    return [*(each for _, each in sorted(moves, key=lambda move: -move[0])), *withheld]
 
 
 def maintenance(managers: Managers, advisor: Advisor, host: str) -> list[Answer]:
@@ -45,8 +59,8 @@ def maintenance(managers: Managers, advisor: Advisor, host: str) -> list[Answer]
 
 def cap(managers: Managers, advisor: Advisor, name: str, cpus: float, on: str | None = None) -> Answer:
     """What a cap does; raises `AdviceError`."""
-    if cpus <= 0:
-        raise AdviceError("a cap is more than 0 CPUs")
+    if not LEAST_CAP <= cpus < math.inf:
+        raise AdviceError(f"a cap is at least {LEAST_CAP:g} CPUs")
     guest = advisor.find(name, on)
     after = guest.limited(cpus, guest.vcpus)
     return _changed(
@@ -108,5 +122,5 @@ def _changed(
 
 def _about(guests: Sequence[Guest]) -> str:
     names, cpu = ", ".join(guest.name for guest in guests), sum(guest.cpu for guest in guests)
-    memory = sum(guest.memory or 0.0 for guest in guests)
-    return f"{names} on {guests[0].place.host}, {cpu:.2f} CPUs, {memory / 1e6:.0f} MB"
+    size = memory(guests)
+    return f"{names} on {guests[0].place.host}, {cpu:.2f} CPUs" + ("" if size is None else f", {size / 1e6:.0f} MB")

@@ -9,7 +9,7 @@ import numpy as np
 from advise import AdviceError
 from advise.model import Past
 from advise.past import MIN_REQUESTS, History, history
-from advise.reading import Key, Place, Reading, answers, place_of, present_requests_query
+from advise.reading import REQUESTS, Key, Place, Reading, answers, place_of, present_requests_query
 
 DISK_OWN, DISK_NEIGHBOUR = "device", "neighbour"
 IDLE = "it had no requests"
@@ -87,6 +87,7 @@ def see(reading: Reading) -> Seen:
     if not hosts:
         raise AdviceError(f"no host:cpu_usage:rate before {reading.at:.0f}: are virtscope's rules loaded there?")
     there = [guest for guest in guests(reading, mapped) if guest.place in hosts]
+    hosts = _with_present_guests(reading, hosts, there)
     busy: dict[Place, float] = defaultdict(float)
     for guest in there:
         if guest.disk_own is not None:
@@ -98,6 +99,7 @@ def see(reading: Reading) -> Seen:
             unclear[key] = app
         else:
             found.append(app)
+    unclear |= _silent(reading, there)
     return Seen(hosts, there, found, unclear)
 
 
@@ -109,6 +111,35 @@ def _lost(mapped: Mapping[Key, Collection[str]], there: Sequence[Guest], hosts: 
         for (name, at), apps in mapped.items()
         if at not in hosts and (name, at.platform) not in names
         for app in apps
+    }
+
+
+def _with_present_guests(reading: Reading, hosts: Mapping[Place, Host], there: Sequence[Guest]) -> dict[Place, Host]:
+    """The hosts' CPU use as if the guests that are there now had been there for all of the present, and no others."""
+    changes: dict[str, float] = defaultdict(float)  # by host: two platforms of it have the same CPUs
+    for guest in there:
+        changes[guest.place.host] += guest.cpu
+    mean = _by_place(
+        reading,
+        'sum by (host, platform) (sum_over_time(vserver:cpu_usage:rate{$hosts,role="guest"}[$present]))'
+        " / count_over_time(host:cpu_usage:rate{$hosts}[$present])",
+    )
+    for place, cpu in mean.items():
+        changes[place.host] -= cpu
+    return {place: replace(host, used=max(0.0, host.used + changes[place.host])) for place, host in hosts.items()}
+
+
+def _silent(reading: Reading, there: Sequence[Guest]) -> dict[Key, str]:
+    """Applications of these guests whose requests nothing counts."""
+    counted = {
+        (labels["app"], labels["platform"])
+        for labels, _ in reading.now(f'group by (app, platform) ({REQUESTS}{{$hosts,tier="{WEB}"}})')
+    }
+    names = {(guest.name, guest.place) for guest in there}
+    return {
+        (labels["app"], place_of(labels)): "nothing counts its requests"
+        for labels, _ in reading.now("group by (host, platform, vserver, app) (vserver:app:info{$hosts})")
+        if (labels["vserver"], place_of(labels)) in names and (labels["app"], labels["platform"]) not in counted
     }
 
 
@@ -199,8 +230,10 @@ def _apps(
             and guest.place.platform == at.platform
             and (guest.place == at or guest.place not in webs)
         ]
-        if rate <= 0 or key not in answered:
+        if rate <= 0:
             yield key, IDLE
+        elif key not in answered:
+            yield key, "all of its requests failed"
         elif name in lost:
             yield key, lost[name]
         elif not its:

@@ -4,11 +4,12 @@ import http.server
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import jinja2
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 from advise import AdviceError, answer
 from advise.answer import Answer
 from advise.checked import Calibration
+from advise.questions import ABOUT
 
 _HTML = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
@@ -27,11 +29,15 @@ _HTML = jinja2.Environment(
 
 @dataclass(frozen=True)
 class Found:
-    """What was found at a time: advice for hosts from which guests had better leave, by their names."""
+    """What was found at a time: advice for hosts from which guests had better leave, by their names.
+
+    `ask` answers a question of the page's form, of that time; it raises `AdviceError`.
+    """
 
     at: float  # Unix time
     calibration: Calibration
     advice: Sequence[tuple[str, Sequence[Answer]]]
+    ask: Callable[[Mapping[str, str]], Sequence[Answer]]
 
 
 class Shown(Collector):
@@ -86,10 +92,14 @@ class Shown(Collector):
         ProcessCollector(registry=registry)
         return generate_latest(registry)
 
-    def page(self) -> bytes:
+    def page(self, asked: Mapping[str, str]) -> bytes:
+        """With an answer to what was asked by its form, if anything."""
         found = self._found
         shown: dict[str, Any] = {
             "error": self._error,
+            "questions": ABOUT,
+            "asked": {name: asked.get(name, "") for name in ("question", "of", "number", "on")},
+            "answers": [],
             "at": None,
             "calibration": None,
             "unchecked": answer.UNCHECKED,
@@ -105,13 +115,21 @@ class Shown(Collector):
                     f"were in their 90 % interval; the median error was {answer.percent(found.calibration.error)}."
                 ),
                 "checks": [*answer.checks(found.calibration)],
-                "advice": [
-                    (host, [(each.about, [*each.rows()], [*each.lines(found.calibration)]) for each in of])
-                    for host, of in found.advice
-                ],
+                "advice": [(host, _texts(of, found.calibration)) for host, of in found.advice],
                 "withheld": found.calibration.reason_to_withhold,
             }
+            if asked:
+                none = answer.no_moves(found.calibration)
+                try:
+                    shown["answers"] = _texts(found.ask(asked), found.calibration) or [(none, [], [])]
+                except AdviceError as error:
+                    shown["answers"] = [(f"error: {error}", [], [])]
         return _HTML.get_template("page.html.j2").render(shown).encode()
+
+
+def _texts(answers: Sequence[Answer], calibration: Calibration) -> list[tuple[str, list[tuple[str, ...]], list[str]]]:
+    """Of each what it is about, the rows of a table, and what is advised."""
+    return [(each.about, [*each.rows()], [*each.lines(calibration)]) for each in answers]
 
 
 def serve(address: tuple[str, int], shown: Shown, find: Callable[[], Found], every: float) -> None:
@@ -124,12 +142,14 @@ def serve(address: tuple[str, int], shown: Shown, find: Callable[[], Found], eve
         timeout = 30  # seconds for a request
 
         def do_GET(self) -> None:
-            pages = {"/": ("text/html; charset=utf-8", shown.page), "/metrics": (CONTENT_TYPE_LATEST, shown.metrics)}
-            kind, content = pages.get(self.path, ("", None))
-            if content is None:
+            url = urlsplit(self.path)
+            if url.path == "/":
+                kind, body = "text/html; charset=utf-8", shown.page(dict(parse_qsl(url.query)))
+            elif url.path == "/metrics":
+                kind, body = CONTENT_TYPE_LATEST, shown.metrics()
+            else:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
-            body = content()
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))

@@ -132,9 +132,12 @@ def test_of_an_earlier_time(prometheus: Prometheus, end: int) -> None:
     [
         (["where", "nobody"], "error: no guest nobody is recorded in the past minutes"),
         (["relieve", "z"], "error: no host z is recorded in the past minutes"),
-        (["cap", "blog-web", "0"], "error: a cap is more than 0 CPUs"),
+        (["cap", "blog-web", "0"], "error: a cap is at least 0.01 CPUs"),
+        (["cap", "blog-web", "inf"], "error: a cap is at least 0.01 CPUs"),
         (["where", "shop-web", "api-web"], "error: these guests are on several hosts: ask about those of one"),
         (["where", "blog-web", "--past", "5q"], "usage: python3 -m advise where"),
+        (["where", "blog-web", "--past", "1m"], "usage: python3 -m advise where"),
+        (["serve", "--listen", "127.0.0.1:99999"], "usage: python3 -m advise serve"),
         (["where", "blog-web", "--at", "1000000000"], "error: no host:cpu_usage:rate before 1000000000"),
     ],
 )
@@ -185,6 +188,32 @@ def test_who_isn_t_to_blame_stays_and_guests_of_one_name_are_kept_apart(tmp_path
         assert answer(prometheus, "where", "web", "--on", "b")["candidates"][0]["stay"]
 
 
+def test_right_after_a_move_the_next_one_is_predicted_with_what_is_on_each_host_now(tmp_path: Path) -> None:
+    """Most of the present of 15 minutes is from before the move."""
+    end = int(time.time()) // 60 * 60 - 60
+    world, after = World([SHOP, BLOG, API], varies=0.1), {"shop": "b", "blog": "a", "api": "b"}
+    moves = [(0, BEFORE), (end - 12 * 3600, NOW), (end - 5 * 60, after)]
+    with backfilled(tmp_path, *world.samples(end, HOURS * 3600, moves)) as prometheus:
+        there, here = answer(prometheus, "where", "api-web")["candidates"]
+    assert (there["host"], here["stay"]) == ("a", True)
+    moved = {site.name: world.response(site, {**after, "api": "a"}) for site in world.sites}
+    assert predicted(there) == pytest.approx(moved, rel=0.1)
+    stays = {site.name: world.response(site, after) for site in (SHOP, API)}
+    assert predicted(here) == pytest.approx(stays, rel=0.1)
+
+
+def test_of_an_application_whose_requests_nothing_counts_nothing_is_advised(tmp_path: Path) -> None:
+    end = int(time.time()) // 60 * 60 - 60
+    world = World([SHOP, API], uncounted=frozenset({"shop"}))
+    with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"shop": "a", "api": "b"})])) as prometheus:
+        found = answer(prometheus, "where", "shop-web", status=3)
+        assert found["withheld"] == "shop on a: nothing counts its requests"
+        [withheld] = answer(prometheus, "relieve", "a", status=3)["changes"]
+        assert (withheld["withheld"], withheld["advised"]) == (found["withheld"], None)
+        [there] = [each for each in answer(prometheus, "where", "api-web")["candidates"] if not each["stay"]]
+        assert there["unknown"][0] == "response of shop on a: nothing counts its requests"
+
+
 def test_a_host_without_others_of_its_platform_can_t_be_emptied(tmp_path: Path) -> None:
     end = int(time.time()) // 60 * 60 - 60
     world = World([API], hosts=["a"])
@@ -220,6 +249,8 @@ def test_advice_is_withheld_while_predictions_are_wrong(tmp_path: Path) -> None:
         text = ask(prometheus, "where", "shop-web")
         assert text.stdout.splitlines()[-1].startswith("No advice: of the last ")
         assert "Move" not in text.stdout
+        relieved = ask(prometheus, "relieve", "a")
+        assert (relieved.returncode, relieved.stdout.splitlines()[-1]) == (3, text.stdout.splitlines()[-1])
 
 
 def test_the_page_and_its_metrics_which_become_a_record(prometheus: Prometheus, tmp_path: Path) -> None:
@@ -233,6 +264,15 @@ def test_the_page_and_its_metrics_which_become_a_record(prometheus: Prometheus, 
             )
             page = requests.get(url, timeout=30).text
             missing = requests.get(f"{url}nothing", timeout=30).status_code
+            asked = {
+                of: requests.get(url, timeout=30, params={"question": what, "of": of, "number": number}).text
+                for what, of, number in (
+                    ("cap", "api-web", "0.5"),
+                    ("maintenance", "a", ""),
+                    ("where", "<b>", ""),
+                    ("vcpus", "shop-web", "many"),
+                )
+            }
             group = Group(targets=[urlsplit(url).netloc], labels={"host": "monitor1"})
             with Prometheus(tmp_path, {"advise": [group]}) as scraping:
                 [inside] = scraping.wait_for("monitor:advice_inside:ratio", 60)
@@ -249,6 +289,11 @@ def test_the_page_and_its_metrics_which_become_a_record(prometheus: Prometheus, 
     assert "qm migrate 101 b --online" in page
     assert "100 % of 3 observed responses" in page
     assert (missing, process.returncode) == (404, 0)
+    assert "<h2>api-web on b, 0.10 CPUs, 2000 MB, with a cap of 0.5 CPUs</h2>" in asked["api-web"]
+    assert "qm set 102 --cpulimit 0.5" in asked["api-web"]
+    assert "no: memory" in asked["a"]
+    assert "<h2>error: no guest &lt;b&gt; is recorded in the past minutes</h2>" in asked["<b>"]
+    assert "<h2>error: &#39;many&#39; is no number</h2>" in asked["shop-web"]
 
 
 def test_the_page_without_a_prometheus_says_so() -> None:
@@ -258,7 +303,7 @@ def test_the_page_without_a_prometheus_says_so() -> None:
         raise AdviceError("http://<b>: Connection refused")
 
     shown.update(fail)
-    assert "http://&lt;b&gt;: Connection refused" in shown.page().decode()
+    assert "http://&lt;b&gt;: Connection refused" in shown.page({}).decode()
     samples = [line for line in shown.metrics().decode().splitlines() if line.startswith("advise_")]
     assert samples == ["advise_up 0.0"], "nothing is known of a calibration"
 
@@ -274,4 +319,20 @@ serve(("127.0.0.1", 0), Shown(), fail, every=60)
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     assert ended.returncode == 1
+    assert ended.stderr.endswith("ValueError: nobody foresaw this\n")
+
+
+def test_an_unforeseen_failure_is_not_taken_for_an_answer() -> None:
+    program = """
+import runpy
+from advise import command
+def fail():
+    raise ValueError("nobody foresaw this")
+command.main = fail
+runpy.run_module("advise", run_name="__main__")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 70
     assert ended.stderr.endswith("ValueError: nobody foresaw this\n")

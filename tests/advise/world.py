@@ -39,6 +39,8 @@ class World:
     """How much load varies, relatively."""
     slow: Mapping[str, float] = field(default_factory=dict)
     """Seconds that requests take longer on a host for reasons that nothing records."""
+    uncounted: frozenset[str] = frozenset()
+    """Sites whose requests nothing counts."""
     caps: Sequence[tuple[int, Mapping[str, float]]] = ()
     """Unix times from which on sites have these caps, in CPUs."""
 
@@ -94,6 +96,8 @@ class World:
                     add("vserver:cpu_limit:cpus", cap, at, **guest)
                 add("kvm_guest_info", 1, at, **where, guest=site.guest, manager="proxmox", id=str(100 + number))
                 add("vserver:app:info", 1, at, **guest, app=site.name, tier="web")
+                if site.name in self.uncounted:
+                    continue
                 web = {**where, "app": site.name, "tier": "web", "status": "2xx"}
                 add("requests:duration_seconds_count:rate1m", rate, at, **web)
                 add("requests:duration_seconds_sum:rate1m", rate * response, at, **web)

@@ -106,6 +106,10 @@ def test_intervals_are_widened_until_nine_of_ten_are_in() -> None:
     assert found.widened == pytest.approx(2.0)
 
 
+def test_of_thirteen_twelve_are_nine_of_ten() -> None:
+    assert Calibration(tuple(check(observed) for observed in [1.0] * 11 + [4.0] * 2)).widened == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("observed", "expected"),
     [

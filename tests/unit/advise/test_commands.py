@@ -89,7 +89,9 @@ def test_a_cap_with_xens_other_schedulers(scheduler: str, expected: str | None) 
         (Place("k", "kvm"), "a", Managed(VIRSH, "a")),
         (Place("k", "kvm"), "b", Managed(QM, "101")),
         (Place("k", "kvm"), "c", None),
-        (Place("k", "kvm"), "d", Managed(PCT, "102")),
+        (Place("k", "cgroup"), "d", Managed(PCT, "102")),
+        (Place("k", "cgroup"), "b", None),  # a container with the name of a virtual machine
+        (Place("k", "kvm"), "d", None),
         (Place("other", "kvm"), "a", None),
     ],
 )

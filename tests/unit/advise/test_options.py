@@ -140,10 +140,37 @@ def test_after_a_change_the_next_one_is_predicted_with_it() -> None:
 def test_which_guest_is_meant() -> None:
     advisor = Advisor(seen(guest("shop", A, 0.1), guest("shop", B, 0.1)))
     assert advisor.find("shop", "b").place == B
-    with pytest.raises(AdviceError, match="shop is on a, b: say which"):
+    with pytest.raises(AdviceError, match="shop is on a, b: say which, such as by --on a"):
         advisor.find("shop")
     with pytest.raises(AdviceError, match="no guest blog is recorded on a"):
         advisor.find("blog", "a")
+
+
+def test_which_guest_of_two_platforms_of_a_host_is_meant() -> None:
+    in_container = Place("a", "cgroup")
+    of = seen(guest("shop", A, 0.1))
+    advisor = Advisor(replace(of, guests=[*of.guests, Guest("shop", in_container, 0.1)]))
+    with pytest.raises(AdviceError, match="shop is on a/kvm, a/cgroup: say which, such as by --on a/kvm"):
+        advisor.find("shop", "a")
+    assert advisor.find("shop", "a/cgroup").place == in_container
+
+
+def test_a_move_that_repairs_an_objective_comes_before_staying_even_if_requests_take_longer_in_all() -> None:
+    shop, batch, api = guest("shop", A, 0.02), guest("batch", A, 0.86), guest("api", B, 0.7)
+    of = seen(shop, batch, api, allowed=None)
+    apps = [replace(each, allowed=0.05) if each.name == "shop" else each for each in of.apps if each.name != "batch"]
+    moved, stays = Advisor(replace(of, apps=apps)).where([shop])
+    assert predicted(moved)["shop"] < 0.05 < predicted(stays)["shop"]
+    assert (moved.place, moved.gain < 0, moved.worth, stays.worth) == (B, True, True, False)
+
+
+def test_a_move_does_not_repair_what_the_model_finds_unbroken_without_it() -> None:
+    shop, other, api = guest("shop", A, 0.3), guest("other", A, 0.01), guest("api", B, 0.1)
+    of = seen(shop, other, api)
+    slower = [replace(each, response=0.03, allowed=0.02) if each.name == "shop" else each for each in of.apps]
+    moved = Advisor(replace(of, apps=slower)).option([other], [replace(other, place=B)], B)
+    assert predicted(moved)["shop"] < 0.02
+    assert not moved.worth
 
 
 def test_a_guest_that_would_start_takes_cpu_from_its_neighbours() -> None:
