@@ -26,8 +26,8 @@ def _headroom() -> timeseries.Panel:
         panels.lines(consolidation.BY_CPU, consolidation.BY_OBJECTIVE, consolidation.APPS)
         .title("Headroom over time")
         .description(
-            "Headroom by free CPU and by objectives; memory and disks are below. At 0 by CPU, x times as much may be wanted "
-            "as there is, and each has 1/x of it (Huber 2010). Dashed: the applications that run."
+            "Headroom by free CPU and by objectives; memory and disks are below. At 0 by CPU, x times as much may be "
+            "wanted as there is, and each has 1/x of it (Huber 2010). Dashed: the applications that run."
         )
         .override_by_query("A", panels.coloured(palette.BLUE))
         .override_by_query("B", panels.coloured(palette.MAGENTA))

@@ -23,8 +23,8 @@ HEADROOM = _count(
     "Headroom now",
     f"floor({on_host('host:headroom:apps')})",
     description=(
-        "How many more average applications fit at the current load before CPU, memory or disk is used up, or the first "
-        "objective is missed."
+        "How many more average applications fit at the current load before CPU, memory or disk is used up, or the "
+        "first objective is missed."
     ),
     absent=_NO_HEADROOM,
     gap="no applications",
