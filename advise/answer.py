@@ -27,11 +27,7 @@ class Answer:
     commands: Mapping[Place, Sequence[str]]  # that carry the options out
     unknown: Mapping[Place, Sequence[str]]  # what may speak against the options and isn't recorded
     unclear: Sequence[str]  # which of the guests' applications can't be predicted, and why
-
-    @property
-    def moves(self) -> bool:
-        """Whether it is advised to move a guest."""
-        return self.advised is not None and any(guest.place != of for guest, of in self.advised.changes)
+    where: bool = False  # whether it was asked for a host
 
     def withheld(self, calibration: Calibration) -> str | None:
         """Why there is no advice, if there is none."""
@@ -79,11 +75,11 @@ class Answer:
             yield f"No advice: {reason}."
             return
         if self.advised is None:
-            yield "Nothing fits." if len(self.options) > 1 else "It doesn't fit."
+            yield "Nothing fits." if self.where else "It doesn't fit."
             return
-        if self.moves:
+        if not self.advised.stays:
             yield f"Move to {self.advised.place.host}: {_cost(self.advised)}."
-        elif len(self.options) > 1:
+        elif self.where:
             yield f"Stay on {self.advised.place.host}: nowhere else fits and makes requests a tenth faster."
         else:
             yield "It fits."
@@ -101,7 +97,7 @@ def percent(ratio: float) -> str:
 
 
 def no_moves(found: Calibration) -> str:
-    """What is said if no guest of a host is to be moved."""
+    """The sentence for a host whose guests should stay."""
     reason = found.reason_to_withhold
     return f"No advice: {reason}." if reason else "No guest had better be elsewhere."
 

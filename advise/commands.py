@@ -8,8 +8,6 @@ from advise.reading import Reading
 from advise.seen import Guest
 
 XL, VIRSH, QM, PCT, VZ = "xl", "libvirt", "proxmox", "proxmox-lxc", "openvz"
-
-
 SCHEDULERS = ("credit2", "credit")  # of Xen: those with caps; the first is the default
 
 

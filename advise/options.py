@@ -71,11 +71,6 @@ class Option:
         return all(of == self.place for of in self.of)
 
     @property
-    def changes(self) -> list[tuple[Guest, Place]]:
-        """Each guest as it would be, and where it is now."""
-        return list(zip(self.guests, self.of, strict=True))
-
-    @property
     def gain(self) -> float:
         """Seconds per second that requests will take less; negative if they take more."""
         pairs = [(each.app.requests, each.now.median, each.predicted.median) for each in self.outcomes]

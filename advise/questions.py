@@ -37,7 +37,7 @@ def relieve(managers: Managers, advisor: Advisor, host: str) -> list[Answer]:
         for guest in _of_host(advisor, host)
         if guest.cpu > BUSY
     ]
-    moves = [(each.advised.gain, each) for each in answers if each.advised and each.moves and not each.unclear]
+    moves = [(each.advised.gain, each) for each in answers if each.advised and not (each.advised.stays or each.unclear)]
     withheld = [each for each in answers if each.unclear]
     return [*(each for _, each in sorted(moves, key=lambda move: -move[0])), *withheld]
 
@@ -99,7 +99,7 @@ def _answer(managers: Managers, advisor: Advisor, before: Sequence[Guest], optio
         for each in options
     }
     unknown = {each.place: advisor.unknown(each) for each in options}
-    return Answer(_about(before), options, best, lines, unknown, advisor.unclear(before))
+    return Answer(_about(before), options, best, lines, unknown, advisor.unclear(before), where=True)
 
 
 def _changed(

@@ -15,7 +15,6 @@ from deploy.api import Api, Unanswered
 SAMPLES = 288  # of the past: with a day, one every five minutes
 SHORTEST_STEP = 30.0  # seconds
 SETTLED = 150.0  # seconds after which rates over two minutes are those of a new state
-REQUESTS = "requests:duration_seconds_count:rate1m"
 ANSWERED = ',status!~"1xx|5xx"'  # as for app:response_seconds:mean
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from advise import AdviceError
 from advise.model import Past
 from advise.past import MIN_REQUESTS, History, history
-from advise.reading import REQUESTS, Key, Place, Reading, answers, place_of, present_requests_query
+from advise.reading import Key, Place, Reading, answers, place_of, present_requests_query
 
 DISK_OWN, DISK_NEIGHBOUR = "device", "neighbour"
 IDLE = "it had no requests"
@@ -99,7 +99,6 @@ def see(reading: Reading) -> Seen:
             unclear[key] = app
         else:
             found.append(app)
-    unclear |= _silent(reading, there)
     return Seen(hosts, there, found, unclear)
 
 
@@ -127,20 +126,6 @@ def _with_present_guests(reading: Reading, hosts: Mapping[Place, Host], there: S
     for place, cpu in mean.items():
         changes[place.host] -= cpu
     return {place: replace(host, used=max(0.0, host.used + changes[place.host])) for place, host in hosts.items()}
-
-
-def _silent(reading: Reading, there: Sequence[Guest]) -> dict[Key, str]:
-    """Applications of these guests whose requests nothing counts."""
-    counted = {
-        (labels["app"], labels["platform"])
-        for labels, _ in reading.now(f'group by (app, platform) ({REQUESTS}{{$hosts,tier="{WEB}"}})')
-    }
-    names = {(guest.name, guest.place) for guest in there}
-    return {
-        (labels["app"], place_of(labels)): "nothing counts its requests"
-        for labels, _ in reading.now("group by (host, platform, vserver, app) (vserver:app:info{$hosts})")
-        if (labels["vserver"], place_of(labels)) in names and (labels["app"], labels["platform"]) not in counted
-    }
 
 
 def _by_place(reading: Reading, expr: str) -> dict[Place, float]:
@@ -252,6 +237,11 @@ def _apps(
             total = sum(its_rate for (app, _), its_rate in requests.items() if app == name)
             served = tuple(rate if guest.place == at else total for guest in its)
             yield key, App(name, at, rate, response, min(limits, default=None), tuple(its), served, past.pasts[name])
+    counted, names = {(app, at.platform) for app, at in requests}, {(guest.name, guest.place) for guest in there}
+    for labels, _ in reading.now("group by (host, platform, vserver, app) (vserver:app:info{$hosts})"):
+        app, at = labels["app"], place_of(labels)
+        if (labels["vserver"], at) in names and (app, at.platform) not in counted:
+            yield (app, at), "nothing counts its requests"
 
 
 def _allowed(late: float, share: float, ratio: float, response: float, requests: float) -> float:

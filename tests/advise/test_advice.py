@@ -214,12 +214,21 @@ def test_of_an_application_whose_requests_nothing_counts_nothing_is_advised(tmp_
         assert there["unknown"][0] == "response of shop on a: nothing counts its requests"
 
 
+def test_of_an_application_whose_requests_all_fail_nothing_is_advised(tmp_path: Path) -> None:
+    end = int(time.time()) // 60 * 60 - 60
+    world = World([SHOP, API], failing=frozenset({"shop"}))
+    with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"shop": "a", "api": "b"})])) as prometheus:
+        assert answer(prometheus, "where", "shop-web", status=3)["withheld"] == "shop on a: all of its requests failed"
+
+
 def test_a_host_without_others_of_its_platform_can_t_be_emptied(tmp_path: Path) -> None:
     end = int(time.time()) // 60 * 60 - 60
     world = World([API], hosts=["a"])
     with backfilled(tmp_path, *world.samples(end, 3 * 3600, [(0, {"api": "a"})])) as prometheus:
         [change] = answer(prometheus, "maintenance", "a", status=1)["changes"]
         assert (change["advised"], change["candidates"]) == (None, [])
+        stays = ask(prometheus, "where", "api-web")
+        assert stays.stdout.splitlines()[-1] == "Stay on a: nowhere else fits and makes requests a tenth faster."
 
 
 def test_advice_is_withheld_while_data_are_short_and_says_what_it_lacks_of_others(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ class World:
     """Seconds that requests take longer on a host for reasons that nothing records."""
     uncounted: frozenset[str] = frozenset()
     """Sites whose requests nothing counts."""
+    failing: frozenset[str] = frozenset()
+    """Sites that answer all requests with an error."""
     caps: Sequence[tuple[int, Mapping[str, float]]] = ()
     """Unix times from which on sites have these caps, in CPUs."""
 
@@ -98,7 +100,8 @@ class World:
                 add("vserver:app:info", 1, at, **guest, app=site.name, tier="web")
                 if site.name in self.uncounted:
                     continue
-                web = {**where, "app": site.name, "tier": "web", "status": "2xx"}
+                status = "5xx" if site.name in self.failing else "2xx"
+                web = {**where, "app": site.name, "tier": "web", "status": status}
                 add("requests:duration_seconds_count:rate1m", rate, at, **web)
                 add("requests:duration_seconds_sum:rate1m", rate * response, at, **web)
                 add("app:slo_threshold:seconds", site.allowed, at, **where, app=site.name, objective="mean")
